@@ -1,0 +1,114 @@
+//! Typed ids, so that an agent's id cannot be passed where an event's is wanted.
+//!
+//! All are 16 bytes. An agent's id is a plain UUID (the market's document wants one); events and conversations
+//! carry a prefix; a trace id is 32 hex digits, the form W3C trace context uses.
+//! Ids are made by whoever owns a source of randomness; this module only names, prints and reads them.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+use uuid::Uuid;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $print:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// The sixteen bytes, as stored.
+            pub fn as_bytes(&self) -> &[u8] {
+                self.0.as_bytes()
+            }
+
+            /// Reads what [`Self::as_bytes`] gave.
+            pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+                Uuid::from_slice(bytes).ok().map(Self)
+            }
+
+            /// Reads the printed form.
+            pub fn parse(text: &str) -> Option<Self> {
+                Uuid::try_parse(text.strip_prefix($prefix)?).ok().map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0.$print())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).ok_or_else(|| serde::de::Error::custom(concat!("not a ", stringify!($name))))
+            }
+        }
+    };
+}
+
+id!(
+    /// One agent, for ever: its address may be taken by another after it was deleted, its id never.
+    AgentId, "", hyphenated
+);
+id!(
+    /// One event in a conversation.
+    EventId, "evt_", simple
+);
+id!(
+    /// One conversation.
+    ConversationId, "cnv_", simple
+);
+id!(
+    /// What ties everything together that one act caused.
+    TraceId, "", simple
+);
+
+impl ConversationId {
+    /// The conversation of two agents. It follows from the pair, so that finding it needs no look-up.
+    pub fn of_pair(one: AgentId, other: AgentId) -> Self {
+        let (low, high) = if one <= other { (one, other) } else { (other, one) };
+        let digest = Sha256::new()
+            .chain_update(b"dm")
+            .chain_update(low.as_bytes())
+            .chain_update(high.as_bytes())
+            .finalize();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn print_and_read() {
+        let uuid = Uuid::from_u128(0xa3b8_d1b6_0b3b_4b1a_9c1a_1a2b_3c4d_5e6f);
+        assert_eq!(AgentId(uuid).to_string(), "a3b8d1b6-0b3b-4b1a-9c1a-1a2b3c4d5e6f");
+        assert_eq!(EventId(uuid).to_string(), "evt_a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f");
+        assert_eq!(EventId::parse(&EventId(uuid).to_string()), Some(EventId(uuid)));
+        assert_eq!(EventId::parse("a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f"), None);
+        assert_eq!(TraceId::from_slice(TraceId(uuid).as_bytes()), Some(TraceId(uuid)));
+    }
+
+    #[test]
+    fn a_pair_has_one_conversation() {
+        let (a, b, c) =
+            (AgentId(Uuid::from_u128(1)), AgentId(Uuid::from_u128(2)), AgentId(Uuid::from_u128(3)));
+        assert_eq!(ConversationId::of_pair(a, b), ConversationId::of_pair(b, a));
+        assert_ne!(ConversationId::of_pair(a, b), ConversationId::of_pair(a, c));
+    }
+}

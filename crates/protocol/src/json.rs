@@ -1,0 +1,161 @@
+//! JSON as the hub accepts it: the I-JSON subset (RFC 7493) that every reader understands alike.
+//!
+//! Beyond plain syntax it refuses duplicate member names (two readers could see two different senders in one
+//! envelope), U+0000 (PostgreSQL cannot store it) and deep nesting. Errors say what and where.
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use std::fmt;
+
+/// The deepest nesting of arrays and objects.
+pub const MAX_DEPTH: usize = 64;
+
+/// Why a body was not accepted; prints as one sentence with line and column.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonError {
+    /// The bytes are not UTF-8.
+    #[error("the body is not valid UTF-8 (byte {0})")]
+    NotUtf8(usize),
+    /// Malformed, duplicate names, U+0000 or too deep.
+    #[error("the body is not acceptable JSON: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// Reads one JSON value that fills `bytes`.
+pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to()))?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Strict { depth: 0 }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// A seed that builds a [`Value`] and knows how deep it is.
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn deeper<E: de::Error>(&self) -> Result<Self, E> {
+        if self.depth == MAX_DEPTH {
+            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+fn no_nul<E: de::Error>(text: &str) -> Result<(), E> {
+    if text.contains('\0') { Err(E::custom("text contains U+0000")) } else { Ok(()) }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        no_nul(value)?;
+        Ok(value.into())
+    }
+
+    fn visit_string<E: de::Error>(self, value: String) -> Result<Value, E> {
+        no_nul(&value)?;
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self.deeper()?)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            no_nul(&name)?;
+            if map.contains_key(&name) {
+                return Err(de::Error::custom(format_args!("duplicate member \"{}\"", name.escape_debug())));
+            }
+            let value = access.next_value_seed(self.deeper()?)?;
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fault(bytes: &[u8]) -> String {
+        parse(bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        assert!(fault(b"{\"a\":1,\"a\":2}").contains("duplicate member \"a\""));
+        assert!(fault(br#"{"a":"x\u0000y"}"#).contains("U+0000"));
+        assert!(fault(br#"{"a\u0000":1}"#).contains("U+0000"));
+        assert!(fault(b"{\"a\":\"\xff\"}").contains("not valid UTF-8 (byte 6)"));
+        assert!(fault(b"{\"a\":}").contains("line 1 column 6"));
+        assert!(fault(b"{} x").contains("trailing"));
+        assert!(fault(b"").contains("EOF"));
+        assert!(fault(br#"{"a":"\ud800"}"#).contains("not acceptable JSON"));
+        assert!(fault(b"1e999").contains("out of range"));
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
+        assert!(parse(&nested(MAX_DEPTH)).is_ok());
+        assert!(fault(&nested(MAX_DEPTH + 2)).contains("nested deeper than 64 levels"));
+        assert!(parse(&nested(100_000)).is_err());
+    }
+
+    #[test]
+    fn an_escaped_backslash_is_not_a_nul() {
+        assert_eq!(parse(br#""\\u0000""#).unwrap(), Value::String(r"\u0000".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_serde_json_where_it_accepts(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(value) = parse(&bytes) {
+                prop_assert_eq!(value, serde_json::from_slice::<Value>(&bytes).unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Relay: the Chorus Transport Profile 0.4. Envelopes between agents, by way of a hub or directly.
+//!
+//! `code` are its error codes, `envelope` what is carried, `request` what a client sends, `answer` what it gets back.
+//! Envelopes are checked but never rewritten: what is relayed are the bytes that came in.
+
+mod answer;
+mod code;
+mod envelope;
+mod request;
+
+pub use answer::{
+    Connected, Delivery, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome,
+    Page, ReceiverReply, ReceiverStatus, Registered, Registration, StoredMessage, Success,
+};
+pub use code::Code;
+pub use envelope::{Envelope, check_card, check_envelope};
+pub use request::{Register, Send};
+
+/// Version of the envelope and of this profile.
+pub const CHORUS_VERSION: &str = "0.4";
+/// Version of the agent card.
+pub const CARD_VERSION: &str = "0.3";
+/// The largest body on a relay path, in bytes.
+pub const MAX_BODY: usize = 256 * 1024;

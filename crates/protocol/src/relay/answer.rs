@@ -1,0 +1,357 @@
+//! What the relay answers, and what it sends by SSE. All of it both ways: the hub writes it, clients read it.
+
+use super::CHORUS_VERSION;
+use crate::ids::{AgentId, TraceId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The common format of a success.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Success<T> {
+    /// Always `true`.
+    pub success: bool,
+    /// What was asked for.
+    pub data: T,
+    /// When, and what else is worth saying.
+    pub metadata: Metadata,
+}
+
+/// The common format of a failure.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Failure {
+    /// Always `false`.
+    pub success: bool,
+    /// What went wrong.
+    pub error: ErrorBody,
+    /// When.
+    pub metadata: Metadata,
+}
+
+/// A stable code and a sentence for a person.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ErrorBody {
+    /// One of the transport's codes, such as `ERR_VALIDATION`.
+    pub code: String,
+    /// What is wrong, and what to do about it.
+    pub message: String,
+}
+
+/// Beside every answer.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Metadata {
+    /// RFC 3339, UTC, milliseconds.
+    pub timestamp: String,
+    /// Where the next page of a list begins; absent on the last page and on everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// One agent in the directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Registration {
+    /// The agent's own id, which outlives its address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = "uuid"))]
+    pub id: AgentId,
+    /// Its address, `name@host`.
+    pub agent_id: String,
+    /// Where it receives; shown to callers with a key only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// What it says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_card: Option<Value>,
+    /// Whether its inbox is open now.
+    pub online: bool,
+    /// When the address was first registered.
+    pub registered_at: String,
+    /// When the record last changed.
+    pub updated_at: String,
+}
+
+/// The answer to a registration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Registered {
+    /// The address, as the hub spells it.
+    pub agent_id: String,
+    /// The agent's key, shown this once; absent when an operator updates an agent that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// The record.
+    pub registration: Registration,
+}
+
+/// What became of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// The receiver's endpoint took it.
+    Delivered,
+    /// Committed, and the receiver's inbox was open.
+    DeliveredSse,
+    /// Committed; it waits for the receiver's inbox.
+    Queued,
+    /// The receiver's endpoint did not take it. Final: the hub does not try again by itself.
+    Failed,
+    /// On its way to the receiver's endpoint; seen in histories only.
+    Sending,
+}
+
+impl Delivery {
+    /// As it stands on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::DeliveredSse => "delivered_sse",
+            Self::Queued => "queued",
+            Self::Failed => "failed",
+            Self::Sending => "sending",
+        }
+    }
+
+    /// Reads what [`Self::as_str`] wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Delivered, Self::DeliveredSse, Self::Queued, Self::Failed, Self::Sending]
+            .into_iter()
+            .find(|delivery| delivery.as_str() == text)
+    }
+}
+
+/// The outcome of a send.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Outcome {
+    /// What became of it.
+    pub delivery: Delivery,
+    /// What the receiver's endpoint answered, whatever it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_response: Option<Value>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    /// The same for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// What ties this message to everything it causes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub trace_id: TraceId,
+}
+
+/// SSE event `connected`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Connected {
+    /// Whose inbox this is.
+    pub agent_id: String,
+    /// Messages after this id follow.
+    pub after: i64,
+}
+
+/// SSE event `message`: an envelope and where it came from.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct InboxMessage {
+    /// What ties this message to everything it causes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub trace_id: TraceId,
+    /// Who sent it, as the hub knows it.
+    pub sender_id: String,
+    /// Whom it is for.
+    pub receiver_id: String,
+    /// When the hub committed it.
+    pub created_at: String,
+    /// The envelope as it was received.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub envelope: Box<RawValue>,
+}
+
+/// One message of `GET /agent/messages`.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StoredMessage {
+    /// Its place in the inbox; the same as the SSE `id`, and a valid `after`.
+    pub id: String,
+    /// What ties this message to everything it causes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub trace_id: TraceId,
+    /// Who sent it.
+    pub sender_id: String,
+    /// Whom it is for.
+    pub receiver_id: String,
+    /// The envelope as it was received.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub envelope: Box<RawValue>,
+    /// What became of it.
+    pub delivery: Delivery,
+    /// When the hub committed it.
+    pub created_at: String,
+}
+
+/// The data of `GET /agent/messages`.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Page {
+    /// In inbox order.
+    pub messages: Vec<StoredMessage>,
+    /// The `after` of the next page; `null` on the last.
+    pub next: Option<String>,
+}
+
+/// SSE event `gap`: history that was asked for is gone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Gap {
+    /// What was asked for.
+    pub after: i64,
+    /// The oldest id there still is.
+    pub oldest: i64,
+}
+
+/// What a receiver's endpoint answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiverReply {
+    /// Whether it took the envelope.
+    pub status: ReceiverStatus,
+    /// `INVALID_ENVELOPE`, `UNSUPPORTED_VERSION` or `ADAPTATION_FAILED`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    /// The same for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Whether a receiver took an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceiverStatus {
+    /// It did.
+    Ok,
+    /// It did not.
+    Error,
+}
+
+/// `GET /.well-known/chorus.json`, the one answer outside the common format.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Discovery {
+    /// Version of the envelopes it takes.
+    pub chorus_version: String,
+    /// What the hub calls itself.
+    pub server_name: String,
+    /// Where things are.
+    pub endpoints: Endpoints,
+}
+
+/// Paths of the operations. The first four are the document's, the others ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Endpoints {
+    /// Register by an operator.
+    pub register: String,
+    /// The directory.
+    pub discover: String,
+    /// Send.
+    pub send: String,
+    /// Health.
+    pub health: String,
+    /// Register oneself.
+    #[serde(default = "defaults::self_register")]
+    pub self_register: String,
+    /// The inbox stream.
+    #[serde(default = "defaults::inbox")]
+    pub inbox: String,
+    /// The inbox by cursor.
+    #[serde(default = "defaults::messages")]
+    pub messages: String,
+}
+
+mod defaults {
+    pub(super) fn self_register() -> String {
+        "/register".into()
+    }
+    pub(super) fn inbox() -> String {
+        "/agent/inbox".into()
+    }
+    pub(super) fn messages() -> String {
+        "/agent/messages".into()
+    }
+}
+
+impl Default for Endpoints {
+    fn default() -> Self {
+        Self {
+            register: "/agents".into(),
+            discover: "/agents".into(),
+            send: "/messages".into(),
+            health: "/health".into(),
+            self_register: defaults::self_register(),
+            inbox: defaults::inbox(),
+            messages: defaults::messages(),
+        }
+    }
+}
+
+impl Discovery {
+    /// The document of a hub of this name.
+    pub fn new(server_name: &str) -> Self {
+        Self {
+            chorus_version: CHORUS_VERSION.into(),
+            server_name: server_name.into(),
+            endpoints: Endpoints::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_documents_answers_are_read() {
+        let delivered: Success<serde_json::Value> = serde_json::from_value(json!({
+            "success": true, "data": {"delivery": "delivered", "receiver_response": {"status": "ok"}},
+            "metadata": {"timestamp": "..."}
+        }))
+        .unwrap();
+        assert!(delivered.success);
+        let failed: Failure = serde_json::from_value(json!({
+            "success": false, "error": {"code": "ERR_VALIDATION", "message": "sender_id is required"},
+            "metadata": {"timestamp": "2026-03-20T10:00:00.000Z"}
+        }))
+        .unwrap();
+        assert_eq!(failed.error.code, "ERR_VALIDATION");
+        let reply: ReceiverReply = serde_json::from_value(
+            json!({"status": "error", "error_code": "INVALID_ENVELOPE", "detail": "missing sender_culture"}),
+        )
+        .unwrap();
+        assert_eq!(reply.status, ReceiverStatus::Error);
+        let discovery: Discovery = serde_json::from_value(json!({
+            "chorus_version": "0.4", "server_name": "Example Chorus Hub",
+            "endpoints": {"register": "/agents", "discover": "/agents", "send": "/messages", "health": "/health"}
+        }))
+        .unwrap();
+        assert_eq!(discovery.endpoints, Endpoints::default());
+    }
+
+    #[test]
+    fn an_outcome_prints_only_what_it_has() {
+        let trace_id = TraceId(uuid::Uuid::from_u128(1));
+        let outcome = Outcome {
+            delivery: Delivery::DeliveredSse,
+            receiver_response: None,
+            error_code: None,
+            detail: None,
+            trace_id,
+        };
+        assert_eq!(
+            serde_json::to_value(&outcome).unwrap(),
+            json!({"delivery": "delivered_sse", "trace_id": "00000000000000000000000000000001"})
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! The envelope and the agent card: what must hold of them.
+
+use super::{CARD_VERSION, CHORUS_VERSION};
+use crate::address::Address;
+use crate::faults::{Faults, Fields, kind};
+use oxilangtag::LanguageTag;
+use serde_json::Value;
+
+/// What the transport needs to know of a valid envelope. The envelope itself travels as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who says it.
+    pub sender: Address,
+    /// The exchange it belongs to and its place there; both or the envelope is not a numbered turn.
+    pub turn: Option<(String, i64)>,
+}
+
+/// Checks an envelope and notes every fault.
+pub fn check_envelope(value: &Value, path: &str, faults: &mut Faults) -> Option<Envelope> {
+    let mut fields = Fields::of(value, path, faults)?;
+    if let Some(version) = fields.required_text("chorus_version")
+        && version != CHORUS_VERSION
+    {
+        fields.fault("chorus_version", format_args!("must be \"{CHORUS_VERSION}\""));
+    }
+    let sender = address(&mut fields, "sender_id");
+    if let Some(text) = fields.required_text("original_text") {
+        fields.check_length("original_text", text, 1, 10_000);
+    }
+    if let Some(culture) = fields.required_text("sender_culture") {
+        check_language(&mut fields, "sender_culture", culture);
+    }
+    if let Some(context) = fields.optional_text("cultural_context") {
+        fields.check_length("cultural_context", context, 10, 500);
+    }
+    let conversation = fields.optional_text("conversation_id");
+    if let Some(conversation) = conversation {
+        fields.check_length("conversation_id", conversation, 1, 64);
+    }
+    let turn_number = fields.get("turn_number").and_then(|value| {
+        let number = value.as_i64().filter(|number| *number >= 1);
+        if number.is_none() {
+            fields.fault("turn_number", "must be an integer of 1 or more");
+        }
+        number
+    });
+    let turn = conversation.map(str::to_owned).zip(turn_number);
+    sender.map(|sender| Envelope { sender, turn })
+}
+
+/// Checks an agent card and notes every fault.
+pub fn check_card(value: &Value, path: &str, faults: &mut Faults) {
+    let Some(mut fields) = Fields::of(value, path, faults) else {
+        return;
+    };
+    if fields.get("chorus_version").is_some() && fields.get("card_version").is_none() {
+        fields.fault(
+            "chorus_version",
+            format_args!("was renamed in card version 0.3: use card_version \"{CARD_VERSION}\""),
+        );
+    } else if let Some(version) = fields.required_text("card_version")
+        && version != CARD_VERSION
+    {
+        fields.fault("card_version", format_args!("must be \"{CARD_VERSION}\""));
+    }
+    if let Some(culture) = fields.required_text("user_culture") {
+        check_language(&mut fields, "user_culture", culture);
+    }
+    match fields.required("supported_languages") {
+        Some(Value::Array(languages)) if languages.is_empty() => {
+            fields.fault("supported_languages", "must name at least one language");
+        }
+        Some(Value::Array(languages)) if languages.len() > 100 => {
+            fields.fault("supported_languages", "must name at most 100 languages");
+        }
+        Some(Value::Array(languages)) => {
+            for (n, language) in languages.iter().enumerate() {
+                let name = format!("supported_languages[{n}]");
+                match language.as_str() {
+                    Some(tag) => check_language(&mut fields, &name, tag),
+                    None => fields.fault(&name, format_args!("must be a string, not {}", kind(language))),
+                }
+            }
+        }
+        Some(other) => {
+            fields.fault("supported_languages", format_args!("must be an array, not {}", kind(other)));
+        }
+        None => {}
+    }
+}
+
+/// A required address.
+pub(super) fn address(fields: &mut Fields<'_, '_>, name: &str) -> Option<Address> {
+    let text = fields.required_text(name)?;
+    Address::parse(text).map_err(|fault| fields.fault(name, fault)).ok()
+}
+
+fn check_language(fields: &mut Fields<'_, '_>, name: &str, tag: &str) {
+    if LanguageTag::parse(tag).is_err() {
+        fields.fault(name, "must be a BCP 47 language tag such as \"en\" or \"zh-CN\"");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn faults_of(value: &Value) -> String {
+        let mut faults = Faults::new();
+        check_envelope(value, "envelope", &mut faults);
+        faults.to_string()
+    }
+
+    #[test]
+    fn the_documents_envelope() {
+        let envelope = json!({
+            "chorus_version": "0.4",
+            "sender_id": "alice@chorus.example",
+            "original_text": "下午一起喝杯咖啡?",
+            "sender_culture": "zh-CN",
+            "cultural_context": "中国同事之间用「喝咖啡」作为非正式交流的邀请,表达善意和亲近,不一定真的要喝咖啡"
+        });
+        let mut faults = Faults::new();
+        let checked = check_envelope(&envelope, "envelope", &mut faults).unwrap();
+        assert_eq!(faults.to_string(), "");
+        assert_eq!(checked.sender.to_string(), "alice@chorus.example");
+        assert_eq!(checked.turn, None);
+    }
+
+    #[test]
+    fn every_fault_at_once() {
+        assert_eq!(
+            faults_of(&json!({
+                "chorus_version": "0.3", "sender_id": "a b", "original_text": "", "sender_culture": "en_US",
+                "cultural_context": "short", "conversation_id": "c".repeat(65), "turn_number": 0
+            })),
+            "envelope.chorus_version: must be \"0.4\"; \
+             envelope.sender_id: must be an address like name@host or the short form name (letters, digits, '.', '_' and '-'; a port may follow the host); \
+             envelope.original_text: must be 1 to 10000 characters, not 0; \
+             envelope.sender_culture: must be a BCP 47 language tag such as \"en\" or \"zh-CN\"; \
+             envelope.cultural_context: must be 10 to 500 characters, not 5; \
+             envelope.conversation_id: must be 1 to 64 characters, not 65; \
+             envelope.turn_number: must be an integer of 1 or more"
+        );
+        assert_eq!(
+            faults_of(&json!({})),
+            "envelope.chorus_version: is required; envelope.sender_id: is required; \
+             envelope.original_text: is required; envelope.sender_culture: is required"
+        );
+        assert_eq!(faults_of(&json!([])), "envelope: must be an object, not an array");
+    }
+
+    #[test]
+    fn bounds_are_code_points_and_inclusive() {
+        let with = |text: String| {
+            faults_of(
+                &json!({"chorus_version": "0.4", "sender_id": "a", "original_text": text, "sender_culture": "en"}),
+            )
+        };
+        assert_eq!(with("字".repeat(10_000)), "");
+        assert_ne!(with("字".repeat(10_001)), "");
+    }
+
+    #[test]
+    fn turns_are_integers_from_one() {
+        for (turn, good) in [
+            (json!(1), true),
+            (json!(1.5), false),
+            (json!("1"), false),
+            (json!(-1), false),
+            (json!(null), true),
+        ] {
+            let faults = faults_of(&json!({
+                "chorus_version": "0.4", "sender_id": "a", "original_text": "x", "sender_culture": "en", "turn_number": turn
+            }));
+            assert_eq!(faults.is_empty(), good, "{turn}");
+        }
+    }
+
+    #[test]
+    fn the_old_card_learns_the_new_name() {
+        let mut faults = Faults::new();
+        check_card(
+            &json!({"chorus_version": "0.2", "user_culture": "en", "supported_languages": ["en"]}),
+            "agent_card",
+            &mut faults,
+        );
+        assert_eq!(
+            faults.to_string(),
+            "agent_card.chorus_version: was renamed in card version 0.3: use card_version \"0.3\""
+        );
+    }
+
+    #[test]
+    fn cards() {
+        for (card, expected) in [
+            (
+                json!({"card_version": "0.3", "user_culture": "zh-CN", "supported_languages": ["zh-CN", "en"]}),
+                "",
+            ),
+            (
+                json!({"card_version": "0.3", "user_culture": "en", "supported_languages": []}),
+                "agent_card.supported_languages: must name at least one language",
+            ),
+            (
+                json!({"card_version": "0.3", "user_culture": "en", "supported_languages": [1, "e_n"]}),
+                "agent_card.supported_languages[0]: must be a string, not a number; \
+                 agent_card.supported_languages[1]: must be a BCP 47 language tag such as \"en\" or \"zh-CN\"",
+            ),
+        ] {
+            let mut faults = Faults::new();
+            check_card(&card, "agent_card", &mut faults);
+            assert_eq!(faults.to_string(), expected);
+        }
+    }
+}

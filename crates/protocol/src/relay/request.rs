@@ -1,0 +1,183 @@
+//! What a client asks of the relay.
+
+use super::envelope::{Envelope, address, check_card, check_envelope};
+use crate::address::Address;
+use crate::faults::{Faults, Fields};
+use crate::json::{self, JsonError};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use url::Url;
+
+/// The longest endpoint URL.
+const MAX_ENDPOINT: usize = 2048;
+
+/// Why a request was not understood.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestFault {
+    /// Not JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// JSON, but not this request.
+    #[error(transparent)]
+    Faults(#[from] Faults),
+}
+
+/// `POST /register` and `POST /agents`.
+#[derive(Debug, Clone)]
+pub struct Register {
+    /// The address asked for.
+    pub agent: Address,
+    /// Where envelopes are to be POSTed; whether the hub may call it is the hub's decision.
+    pub endpoint: Option<Url>,
+    /// The card, as given.
+    pub card: Option<Value>,
+}
+
+impl Register {
+    /// Checks a parsed body. The operator's form (`POST /agents`) must name an endpoint.
+    pub fn read(body: &Value, endpoint_required: bool) -> Result<Self, Faults> {
+        let mut faults = Faults::new();
+        let mut read = || {
+            let mut fields = Fields::of(body, "", &mut faults)?;
+            let agent = address(&mut fields, "agent_id");
+            let endpoint = if endpoint_required {
+                fields.required_text("endpoint")
+            } else {
+                fields.optional_text("endpoint")
+            };
+            let endpoint = endpoint
+                .and_then(|text| check_endpoint(text).map_err(|what| fields.fault("endpoint", what)).ok());
+            let card = fields.get("agent_card");
+            if let Some(card) = card {
+                let path = fields.path("agent_card");
+                check_card(card, &path, fields.faults());
+            }
+            Some(Self { agent: agent?, endpoint, card: card.cloned() })
+        };
+        let request = read();
+        request.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+fn check_endpoint(text: &str) -> Result<Url, &'static str> {
+    const FORM: &str = "must be an absolute http or https URL";
+    if text.len() > MAX_ENDPOINT {
+        return Err("must be at most 2048 characters");
+    }
+    let url = Url::parse(text).map_err(|_| FORM)?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(FORM);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not hold a user name or password");
+    }
+    if url.fragment().is_some() {
+        return Err("must not hold a fragment (#…)");
+    }
+    Ok(url)
+}
+
+/// `POST /messages`.
+#[derive(Debug)]
+pub struct Send {
+    /// For whom.
+    pub receiver: Address,
+    /// What the transport must know of the envelope.
+    pub envelope: Envelope,
+    /// The envelope, byte for byte as received.
+    pub raw: Box<RawValue>,
+    /// A form of the envelope that is the same for the same content: members sorted, no white space.
+    pub normal: String,
+}
+
+impl Send {
+    /// Reads and checks a body.
+    pub fn read(bytes: &[u8]) -> Result<Self, RequestFault> {
+        #[derive(Deserialize)]
+        struct Raw {
+            envelope: Option<Box<RawValue>>,
+        }
+
+        let body = json::parse(bytes)?;
+        let mut faults = Faults::new();
+        let mut read = || {
+            let mut fields = Fields::of(&body, "", &mut faults)?;
+            let receiver = address(&mut fields, "receiver_id");
+            if fields.flag("stream") {
+                fields.fault("stream", "is not supported by this hub; leave it out");
+            }
+            let value = fields.required("envelope")?;
+            let path = fields.path("envelope");
+            let envelope = check_envelope(value, &path, fields.faults());
+            Some((receiver?, envelope?, value.to_string()))
+        };
+        let checked = read();
+        let Some((receiver, envelope, normal)) = checked.filter(|_| faults.is_empty()) else {
+            return Err(faults.into());
+        };
+        let raw = serde_json::from_slice::<Raw>(bytes).map_err(JsonError::Malformed)?.envelope;
+        let raw = raw.ok_or_else(|| Faults::one("envelope", "is required"))?;
+        Ok(Self { receiver, envelope, raw, normal })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_documents_requests() {
+        let register = json!({
+            "agent_id": "alice@chorus.example",
+            "endpoint": "https://alice.example/receive",
+            "agent_card": {"card_version": "0.3", "user_culture": "zh-CN", "supported_languages": ["zh-CN", "en"]}
+        });
+        let request = Register::read(&register, true).unwrap();
+        assert_eq!(request.endpoint.unwrap().as_str(), "https://alice.example/receive");
+
+        let quick = json!({
+            "agent_id": "my-agent@chorus",
+            "agent_card": {"card_version": "0.3", "user_culture": "en", "supported_languages": ["en"]}
+        });
+        assert!(Register::read(&quick, false).is_ok());
+        assert_eq!(Register::read(&quick, true).unwrap_err().to_string(), "endpoint: is required");
+    }
+
+    #[test]
+    fn the_envelope_is_kept_as_received() {
+        let body = r#"{"receiver_id":"bob", "envelope" : { "sender_culture":"en","chorus_version":"0.4",
+            "x_note": 1.50, "sender_id":"al", "original_text":"h\u0069" } }"#;
+        let request = Send::read(body.as_bytes()).unwrap();
+        assert!(request.raw.get().contains("\"x_note\": 1.50"));
+        assert!(request.raw.get().contains("h\\u0069"));
+        let respelled = body.replace("h\\u0069", "hi").replace('\n', " ");
+        assert_eq!(Send::read(respelled.as_bytes()).unwrap().normal, request.normal);
+    }
+
+    #[test]
+    fn faults_of_body_and_envelope_together() {
+        let fault = Send::read(br#"{"envelope":{"chorus_version":"0.4"}}"#).unwrap_err().to_string();
+        assert!(fault.starts_with("receiver_id: is required; envelope.sender_id: is required"), "{fault}");
+        let fault = Send::read(br#"{"receiver_id":"bob","stream":"no"}"#).unwrap_err().to_string();
+        assert_eq!(fault, "stream: must be true or false, not a string; envelope: is required");
+        assert_eq!(Send::read(b"[]").unwrap_err().to_string(), "body: must be an object, not an array");
+    }
+
+    #[test]
+    fn endpoints() {
+        for (text, good) in [
+            ("https://alice.example/receive", true),
+            ("http://127.0.0.1:9/x?y=1", true),
+            ("ftp://alice.example/", false),
+            ("alice.example", false),
+            ("https://user:pw@alice.example/", false),
+            ("https://alice.example/#x", false),
+            ("file:///etc/passwd", false),
+            ("", false),
+        ] {
+            assert_eq!(check_endpoint(text).is_ok(), good, "{text}");
+        }
+    }
+}
