@@ -1,1 +1,170 @@
+//! Durable state: one body of SQL for two databases, SQLite and PostgreSQL.
+//!
+//! A write is a synchronous closure over a [`Tx`]; [`Store::write`] returns when it is committed to disk, and never
+//! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
+//! runs them on a few worker threads, again after a conflict. What the closures say is the same for both and lives
+//! in one module per area: `directory`, `conversations`, `deliveries`, `inboxes`, `idempotency`, `relay`, `settings`.
+//!
+//! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
+//! order of commits and a reader can use the last number it saw as a cursor. Whoever moved a counter is announced
+//! to the [`Waker`] after its commit, on every node.
+//!
+//! The store knows no HTTP, no clock and no randomness: times and ids are arguments.
 
+pub mod conversations;
+pub mod deliveries;
+pub mod directory;
+mod error;
+pub mod idempotency;
+pub mod inboxes;
+mod job;
+mod migrate;
+mod postgres;
+mod queue;
+pub mod relay;
+pub mod settings;
+mod sqlite;
+mod tx;
+
+pub use error::StoreError;
+pub use postgres::PostgresOptions;
+pub use sqlite::{Durability, SqliteOptions};
+pub use tx::{Cell, Param, Row, Tx, TxExt};
+
+use job::Job;
+use queue::Queue;
+use std::sync::{Arc, OnceLock};
+use uuid::Uuid;
+
+/// Told after each commit, and when another node reports one: this stream now ends at this sequence number.
+pub type Waker = Box<dyn Fn(Uuid, i64) + Send + Sync>;
+
+/// The waker, once somebody wants to be woken.
+type WakerSlot = Arc<OnceLock<Waker>>;
+
+fn wake(slot: &WakerSlot, stream: Uuid, head: i64) {
+    if let Some(waker) = slot.get() {
+        waker(stream, head);
+    }
+}
+
+/// A handle to the durable state. Cheap to clone; the last one to go closes the database.
+#[derive(Clone)]
+pub struct Store {
+    backend: Arc<Backend>,
+    waker: WakerSlot,
+}
+
+enum Backend {
+    Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
+}
+
+/// Which database a store stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One file, one process.
+    Sqlite,
+    /// A server, many nodes.
+    Postgres,
+}
+
+impl Kind {
+    /// Its name for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+impl Store {
+    /// Opens a SQLite file and brings its schema up to date.
+    pub fn sqlite(options: SqliteOptions) -> Result<Self, StoreError> {
+        let waker = WakerSlot::default();
+        let backend = Backend::Sqlite(sqlite::Sqlite::open(options, Arc::clone(&waker))?);
+        Ok(Self { backend: Arc::new(backend), waker })
+    }
+
+    /// Connects to PostgreSQL and brings its schema up to date.
+    pub fn postgres(options: PostgresOptions) -> Result<Self, StoreError> {
+        let waker = WakerSlot::default();
+        let backend = Backend::Postgres(postgres::Postgres::open(options, Arc::clone(&waker))?);
+        Ok(Self { backend: Arc::new(backend), waker })
+    }
+
+    /// A SQLite store in memory, for simulations: everything works but the durability.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        Self::sqlite(SqliteOptions::in_memory())
+    }
+
+    /// From now on `waker` is told of every commit that moved a stream. The first waker stays.
+    pub fn on_commit(&self, waker: Waker) {
+        // A second hub on one store would be a mistake of the caller; the first goes on undisturbed.
+        drop(self.waker.set(waker));
+    }
+
+    /// Which database this is.
+    pub fn kind(&self) -> Kind {
+        match &*self.backend {
+            Backend::Sqlite(_) => Kind::Sqlite,
+            Backend::Postgres(_) => Kind::Postgres,
+        }
+    }
+
+    /// How many writes wait for their turn.
+    pub fn queued(&self) -> usize {
+        self.writes().len()
+    }
+
+    /// Runs `work` in a transaction of its own and returns once it is committed to disk.
+    ///
+    /// Any error rolls everything back. `work` may be run again after a conflict with another transaction, so it
+    /// must not act on the outside; what must happen outside once it is committed goes to [`Tx::after_commit`].
+    /// The work is done even if the caller stops waiting for it.
+    pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        submit(self.writes(), work).await
+    }
+
+    /// Runs `work` against one consistent snapshot. It must not write.
+    pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        submit(self.reads(), work).await
+    }
+
+    fn writes(&self) -> &Queue<Box<dyn Job>> {
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.writes(),
+            Backend::Postgres(postgres) => postgres.writes(),
+        }
+    }
+
+    fn reads(&self) -> &Queue<Box<dyn Job>> {
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.reads(),
+            Backend::Postgres(postgres) => postgres.reads(),
+        }
+    }
+}
+
+async fn submit<T, E, F>(queue: &Queue<Box<dyn Job>>, work: F) -> Result<T, E>
+where
+    F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (job, answer) = job::task(work);
+    queue.push(job)?;
+    // The answering end is dropped unused only when its thread died with the store.
+    answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+}

@@ -1,0 +1,216 @@
+//! Deliveries: events on their way to agents. In the order of their sequence numbers they are an agent's inbox.
+//!
+//! A delivery by inbox is done when it is stored: who reads it, and how far, is `inboxes`' business. A delivery by
+//! webhook is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
+
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use chorus_protocol::relay::{Code, Delivery};
+use uuid::Uuid;
+
+/// How a delivery travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// It waits in the inbox.
+    Inbox,
+    /// It is POSTed to the agent's endpoint.
+    Webhook,
+}
+
+impl Transport {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Inbox => "inbox",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
+/// A right to send, for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The node that sends.
+    pub owner: Uuid,
+    /// When others may take it for dead.
+    pub until: i64,
+}
+
+/// A delivery to be stored.
+#[derive(Debug)]
+pub struct NewDelivery<'a> {
+    /// For whom.
+    pub agent: AgentId,
+    /// Of which event.
+    pub event: EventId,
+    /// What kind of inbox entry it is: `message`.
+    pub kind: &'a str,
+    /// How it travels.
+    pub transport: Transport,
+    /// How it stands.
+    pub state: Delivery,
+    /// Who sends it, if somebody has to.
+    pub lease: Option<Lease>,
+    /// What it belongs to.
+    pub trace: TraceId,
+}
+
+/// Stores a delivery at `seq`, which the caller took with [`Tx::next_seq`] of the agent's inbox.
+pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
+    // A relay send is final, so nothing retries it: the sender waits for the outcome and decides.
+    tx.execute(
+        "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, retry, attempt, lease_owner,
+                                 lease_until, created_at, updated_at, trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, 'none', $7, $8, $9, $10, $10, $11)",
+        &[
+            (&delivery.agent).into(),
+            seq.into(),
+            (&delivery.event).into(),
+            delivery.kind.into(),
+            delivery.transport.as_str().into(),
+            delivery.state.as_str().into(),
+            i64::from(delivery.lease.is_some()).into(),
+            delivery.lease.as_ref().map(|lease| &lease.owner).into(),
+            delivery.lease.map(|lease| lease.until).into(),
+            now.into(),
+            (&delivery.trace).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Records how a leased delivery ended, and says whether it was still this lease's to end.
+pub fn finish(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    seq: i64,
+    lease: Lease,
+    state: Delivery,
+    failure: Option<(Code, &str)>,
+    now: i64,
+) -> Result<bool, StoreError> {
+    let ended = tx.execute(
+        "UPDATE deliveries SET state = $3, error_code = $4, detail = $5, updated_at = $6,
+                               lease_owner = NULL, lease_until = NULL
+         WHERE agent_id = $1 AND seq = $2 AND lease_owner = $7 AND lease_until IS NOT NULL",
+        &[
+            (&agent).into(),
+            seq.into(),
+            state.as_str().into(),
+            failure.map(|(code, _)| code.as_str()).into(),
+            failure.map(|(_, detail)| detail).into(),
+            now.into(),
+            (&lease.owner).into(),
+        ],
+    )?;
+    Ok(ended == 1)
+}
+
+/// A reconciler: deliveries whose node died while it was sending have failed; nobody knows how far they came.
+pub fn fail_abandoned(tx: &mut dyn Tx, now: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE deliveries SET state = 'failed', error_code = 'ERR_AGENT_UNREACHABLE',
+                detail = 'the hub stopped before the outcome was known', updated_at = $1,
+                lease_owner = NULL, lease_until = NULL
+         WHERE lease_until < $1 AND retry = 'none'",
+        &[now.into()],
+    )
+}
+
+/// One entry of an inbox, with its event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place in the inbox.
+    pub seq: i64,
+    /// The SSE event it becomes.
+    pub kind: String,
+    /// Whether it is to be streamed; what went by webhook is in the history only.
+    pub streamed: bool,
+    /// How it stands.
+    pub state: Delivery,
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// When it was committed.
+    pub created_at: i64,
+    /// The author's name, as long as its row exists.
+    pub author: String,
+    /// What was said, JSON.
+    pub body: String,
+}
+
+fn entry(mut row: Row) -> Result<Entry, StoreError> {
+    let state = row.text(3)?;
+    Ok(Entry {
+        seq: row.int(0)?,
+        kind: row.text(1)?,
+        streamed: row.text(2)? == Transport::Inbox.as_str(),
+        state: Delivery::parse(&state)
+            .ok_or_else(|| StoreError::unexpected(format!("delivery state {state:?}")))?,
+        trace: TraceId(row.uuid(4)?),
+        created_at: row.int(5)?,
+        author: row.text(6)?,
+        body: row.text(7)?,
+    })
+}
+
+/// Entries of an inbox after `after`, in order: at most `limit`, and no more once they hold `max_bytes`.
+pub fn page(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    after: i64,
+    limit: i64,
+    max_bytes: usize,
+) -> Result<Vec<Entry>, StoreError> {
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    tx.each(
+        "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body)
+         FROM deliveries d
+         JOIN events e ON e.id = d.event_id
+         JOIN agents a ON a.id = e.author_id
+         LEFT JOIN large_bodies b ON b.event_id = d.event_id
+         WHERE d.agent_id = $1 AND d.seq > $2 ORDER BY d.seq LIMIT $3",
+        &[(&agent).into(), after.into(), limit.into()],
+        &mut |row| {
+            let entry = entry(row)?;
+            bytes += entry.body.len();
+            entries.push(entry);
+            Ok(bytes < max_bytes)
+        },
+    )?;
+    Ok(entries)
+}
+
+/// What a retention step did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Deliveries that are gone.
+    pub deliveries: u64,
+    /// Events that are gone.
+    pub events: u64,
+}
+
+/// A reconciler: removes deliveries and events from before `cutoff`, a bounded number at a time; undelivered ones
+/// stay. An inbox remembers the oldest entry it still has, so that a reader learns of the gap.
+pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed, StoreError> {
+    let old = tx.query(
+        "SELECT d.agent_id, d.seq, d.event_id FROM deliveries d JOIN inboxes i ON i.agent_id = d.agent_id
+         WHERE d.created_at < $1 AND d.seq >= i.oldest AND d.lease_until IS NULL
+           AND (d.transport <> 'inbox' OR d.seq <= i.handed_through)
+         ORDER BY d.agent_id, d.seq LIMIT $2",
+        &[cutoff.into(), limit.into()],
+    )?;
+    let mut removed = Removed::default();
+    for mut row in old {
+        let (agent, seq, event) = (row.uuid(0)?, row.int(1)?, row.uuid(2)?);
+        removed.deliveries += tx.execute(
+            "DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2",
+            &[(&agent).into(), seq.into()],
+        )?;
+        removed.events += tx.execute("DELETE FROM events WHERE id = $1", &[(&event).into()])?;
+        tx.execute("DELETE FROM large_bodies WHERE event_id = $1", &[(&event).into()])?;
+        tx.execute(
+            "UPDATE inboxes SET oldest = $2 WHERE agent_id = $1 AND oldest < $2",
+            &[(&agent).into(), (seq + 1).into()],
+        )?;
+    }
+    Ok(removed)
+}

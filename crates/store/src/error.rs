@@ -1,0 +1,75 @@
+//! What can go wrong below the domain. All of it but [`StoreError::Unexpected`] is nobody's mistake and may pass.
+
+use std::error::Error;
+
+/// A boxed cause, for the log; never shown to a client.
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why the store could not do its work. Whatever the variant, nothing of the failed work was acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Too much work waits already.
+    #[error("the store's queue is full")]
+    Overloaded,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// No space left.
+    #[error("the disk is full")]
+    Full(#[source] Cause),
+    /// Somebody else holds the database's lock.
+    #[error("the database is locked by another process")]
+    Locked(#[source] Cause),
+    /// The database cannot be reached or its disk fails.
+    #[error("the database is unavailable")]
+    Unavailable(#[source] Cause),
+    /// Transactions got in each other's way again and again.
+    #[error("the transaction kept conflicting with others")]
+    Conflict(#[source] Cause),
+    /// The work panicked; only this work was rolled back.
+    #[error("the work panicked")]
+    Panicked,
+    /// The database was written by a newer program.
+    #[error("the database has schema version {found}, this program knows {known}: use a newer chorus")]
+    Newer {
+        /// In the database.
+        found: i64,
+        /// In this program.
+        known: i64,
+    },
+    /// The database could not be opened.
+    #[error("cannot open the database {what}")]
+    Open {
+        /// Which one.
+        what: String,
+        /// Why.
+        #[source]
+        source: Cause,
+    },
+    /// A statement or a value that should not be: a fault of this program or of the database's content.
+    #[error("the database answered something unexpected")]
+    Unexpected(#[source] Cause),
+}
+
+impl StoreError {
+    pub(crate) fn unexpected(what: impl Into<Cause>) -> Self {
+        Self::Unexpected(what.into())
+    }
+
+    /// Whether the whole transaction is lost with it, not only the statement.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Locked(_) | Self::Unavailable(_))
+    }
+
+    /// The same failure for another job of the same batch.
+    pub(crate) fn for_the_batch(&self) -> Self {
+        let cause = || -> Cause { self.to_string().into() };
+        match self {
+            Self::Full(_) => Self::Full(cause()),
+            Self::Locked(_) => Self::Locked(cause()),
+            Self::Conflict(_) => Self::Conflict(cause()),
+            Self::Closed => Self::Closed,
+            _ => Self::Unavailable(cause()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Requests that may come twice: the first answer is kept and given again.
+//!
+//! One table for all of them. An entry is found by a hash of who asked and under which key, and bound to a hash of
+//! what was asked: the same key with other content is a conflict, never a second act. Work that outlives one
+//! transaction is `in_progress` meanwhile, under a lease that ends with its node.
+
+use crate::{StoreError, Tx, TxExt};
+use sha2::{Digest, Sha256};
+
+/// A request under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Who asked, and under which key.
+    id: [u8; 32],
+    /// What was asked.
+    request: [u8; 32],
+    /// When the key is forgotten; never, if absent.
+    expires_at: Option<i64>,
+}
+
+impl Key {
+    /// `scope` tells one kind of key from another; `parts` say who asked and under which key.
+    pub fn new(scope: &str, parts: &[&[u8]], request: &[u8], expires_at: Option<i64>) -> Self {
+        let mut id = Sha256::new_with_prefix(scope);
+        for part in parts {
+            // Lengths keep ("ab", "c") apart from ("a", "bc").
+            id.update((part.len() as u64).to_be_bytes());
+            id.update(part);
+        }
+        Self { id: id.finalize().into(), request: Sha256::digest(request).into(), expires_at }
+    }
+}
+
+/// An answer as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// JSON.
+    pub body: String,
+}
+
+/// What is known of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: go on.
+    New,
+    /// This was asked before, and this was the answer.
+    Answered(Answer),
+    /// The first one is still being worked on.
+    InProgress,
+    /// The key was used for something else.
+    Conflict,
+}
+
+/// Claims `key` for this request until `lease_until`, or says what is known of it already.
+///
+/// The insert is the lock: of two transactions with the same key the second waits here for the first to end.
+pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Known, StoreError> {
+    let (id, request) = (key.id.as_slice(), key.request.as_slice());
+    let claimed = tx.execute(
+        "INSERT INTO idempotency (id, request, state, lease_until, expires_at) VALUES ($1, $2, 'in_progress', $3, $4)
+         ON CONFLICT (id) DO NOTHING",
+        &[id.into(), request.into(), lease_until.into(), key.expires_at.into()],
+    )? == 1
+        || tx.execute(
+            "UPDATE idempotency SET request = $2, state = 'in_progress', status = NULL, answer = NULL,
+                    lease_until = $3, expires_at = $4
+             WHERE id = $1 AND (expires_at <= $5 OR (state = 'in_progress' AND lease_until <= $5))",
+            &[id.into(), request.into(), lease_until.into(), key.expires_at.into(), now.into()],
+        )? == 1;
+    if claimed {
+        return Ok(Known::New);
+    }
+    let row = tx.first("SELECT request, status, answer FROM idempotency WHERE id = $1", &[id.into()])?;
+    let mut row = row.ok_or_else(|| StoreError::unexpected("an idempotency key vanished"))?;
+    let (found, status, body) = (row.bytes(0)?, row.opt_int(1)?, row.opt_text(2)?);
+    Ok(match status.zip(body) {
+        _ if found != request => Known::Conflict,
+        None => Known::InProgress,
+        Some((status, body)) => Known::Answered(Answer { status: status as u16, body }),
+    })
+}
+
+/// Keeps the answer to a claimed key.
+pub fn answer(tx: &mut dyn Tx, key: &Key, answer: &Answer) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE idempotency SET state = 'done', status = $2, answer = $3, lease_until = NULL WHERE id = $1",
+        &[key.id.as_slice().into(), i64::from(answer.status).into(), answer.body.as_str().into()],
+    )?;
+    Ok(())
+}
+
+/// Forgets a claimed key, so that the same request is a new attempt.
+pub fn forget(tx: &mut dyn Tx, key: &Key) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM idempotency WHERE id = $1", &[key.id.as_slice().into()])?;
+    Ok(())
+}
+
+/// A reconciler: forgets what has expired.
+pub fn remove_expired(tx: &mut dyn Tx, now: i64) -> Result<u64, StoreError> {
+    tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", &[now.into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        let one = Key::new("s", &[b"ab", b"c"], b"", None);
+        let other = Key::new("s", &[b"a", b"bc"], b"", None);
+        assert_ne!(one.id, other.id);
+    }
+}

@@ -1,0 +1,99 @@
+//! Open inboxes: which connection holds an agent's inbox, on which node, and how far it was handed.
+//!
+//! One connection at a time: opening takes over. The watermark `handed_through` is written lazily and only ever
+//! rises; an inbox opened without a cursor begins there. `open_until` is a lease that the node renews while it
+//! lives, so that a dead node's inboxes count as closed after a while.
+
+use crate::{StoreError, Tx, TxExt};
+use chorus_protocol::ids::AgentId;
+use uuid::Uuid;
+
+/// Where a newly opened inbox begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Entries up to here were handed to some connection before.
+    pub handed_through: i64,
+    /// The oldest entry there still is.
+    pub oldest: i64,
+    /// The newest.
+    pub head: i64,
+}
+
+/// Makes `session` on `node` the one connection of this inbox until `until`.
+pub fn open(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    session: Uuid,
+    node: Uuid,
+    until: i64,
+) -> Result<Option<Opened>, StoreError> {
+    let row = tx.first(
+        "UPDATE inboxes SET session = $2, node = $3, open_until = $4 WHERE agent_id = $1
+         RETURNING handed_through, oldest",
+        &[(&agent).into(), (&session).into(), (&node).into(), until.into()],
+    )?;
+    let Some(mut row) = row else { return Ok(None) };
+    let (handed_through, oldest) = (row.int(0)?, row.int(1)?);
+    Ok(Some(Opened { handed_through, oldest, head: tx.head(agent.0)? }))
+}
+
+/// Ends `session`, unless another has taken over already.
+pub fn close(tx: &mut dyn Tx, agent: AgentId, session: Uuid) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE agent_id = $1 AND session = $2",
+        &[(&agent).into(), (&session).into()],
+    )?;
+    Ok(())
+}
+
+/// Ends whichever session there is; its node sees it gone.
+pub fn disconnect(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE agent_id = $1",
+        &[(&agent).into()],
+    )?;
+    Ok(())
+}
+
+/// Everything up to `seq` was handed to a connection.
+pub fn hand_through(tx: &mut dyn Tx, agent: AgentId, seq: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE inboxes SET handed_through = $2 WHERE agent_id = $1 AND handed_through < $2",
+        &[(&agent).into(), seq.into()],
+    )?;
+    Ok(())
+}
+
+/// Everything up to here was handed to a connection.
+pub fn handed_through(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
+    let row = tx.first("SELECT handed_through FROM inboxes WHERE agent_id = $1", &[(&agent).into()])?;
+    row.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// A reconciler: this node lives, so its inboxes stay open.
+pub fn renew(tx: &mut dyn Tx, node: Uuid, until: i64) -> Result<u64, StoreError> {
+    tx.execute("UPDATE inboxes SET open_until = $2 WHERE node = $1", &[(&node).into(), until.into()])
+}
+
+/// One inbox that is open on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    /// Whose.
+    pub agent: AgentId,
+    /// Which connection holds it.
+    pub session: Uuid,
+    /// Its newest entry.
+    pub head: i64,
+}
+
+/// What this node holds open, as the database sees it: what is missing here was taken over or unregistered.
+pub fn on_node(tx: &mut dyn Tx, node: Uuid) -> Result<Vec<Open>, StoreError> {
+    tx.query(
+        "SELECT i.agent_id, i.session, COALESCE(s.head, 0) FROM inboxes i LEFT JOIN streams s ON s.id = i.agent_id
+         WHERE i.node = $1",
+        &[(&node).into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(Open { agent: AgentId(row.uuid(0)?), session: row.uuid(1)?, head: row.int(2)? }))
+    .collect()
+}

@@ -1,0 +1,293 @@
+//! The transactions of the relay: registering, unregistering, sending.
+//!
+//! A send is one transaction when the receiver has an inbox: event, delivery and idempotency record together. To
+//! an endpoint it is two, before and after the POST, with a lease between them, because no transaction may wait
+//! for a stranger's server.
+
+use crate::deliveries::{self, Lease, NewDelivery, Transport};
+use crate::directory::{self, Agent, KeyHash, Record};
+use crate::idempotency::{self, Answer, Key, Known};
+use crate::{StoreError, Tx, conversations, inboxes};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
+use chorus_protocol::relay::{Code, Delivery, Outcome};
+
+/// Why a registration was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// The name belongs to an agent whose key was not shown.
+    #[error("the name is taken")]
+    Taken,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Who registers.
+#[derive(Debug, Clone, Copy)]
+pub enum Registrar {
+    /// Anybody, perhaps the agent itself with its key: a taken name needs that key, which is replaced.
+    Itself(Option<KeyHash>),
+    /// The operator: may update any agent, whose key stays.
+    Operator,
+}
+
+/// A registration to be made.
+#[derive(Debug)]
+pub struct Registration {
+    /// What it says.
+    pub record: Record,
+    /// Who makes it.
+    pub registrar: Registrar,
+    /// The id of the agent, if it is new.
+    pub id: AgentId,
+    /// Its key from now on, if it gets one.
+    pub key: KeyHash,
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// When.
+    pub now: i64,
+}
+
+/// What a registration did.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// The agent now.
+    pub agent: Agent,
+    /// Whether it is new.
+    pub created: bool,
+    /// Whether the key in [`Registration`] is its key now.
+    pub keyed: bool,
+}
+
+/// Registers or updates an agent.
+pub fn register(tx: &mut dyn Tx, new: &Registration) -> Result<Registered, RegisterError> {
+    let Some(agent) = directory::by_name(tx, &new.record.name)? else {
+        let agent = directory::insert(tx, new.id, &new.record, &new.key, new.trace, new.now)?;
+        return Ok(Registered { agent, created: true, keyed: true });
+    };
+    let keyed = match new.registrar {
+        Registrar::Operator => false,
+        Registrar::Itself(Some(key))
+            if directory::by_key(tx, &key)?.is_some_and(|holder| holder.id == agent.id) =>
+        {
+            true
+        }
+        Registrar::Itself(_) => return Err(RegisterError::Taken),
+    };
+    if keyed {
+        // Whoever reads the inbox did so with the old key.
+        inboxes::disconnect(tx, agent.id)?;
+    }
+    let agent = directory::update(tx, agent, &new.record, keyed.then_some(&new.key), new.now)?;
+    Ok(Registered { agent, created: false, keyed })
+}
+
+/// A message to be sent.
+#[derive(Debug)]
+pub struct Send {
+    /// Who sends it.
+    pub sender: AgentId,
+    /// To which name.
+    pub receiver: String,
+    /// The envelope as received.
+    pub envelope: String,
+    /// Its id.
+    pub event: EventId,
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// The keys under which it may come again: an idempotency key, a turn.
+    pub keys: Vec<Key>,
+    /// Turns are between two agents: made into a key once the receiver is known.
+    pub turn: Option<Turn>,
+    /// Held while it is POSTed.
+    pub lease: Lease,
+    /// When.
+    pub now: i64,
+}
+
+/// A numbered turn of an exchange.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The exchange.
+    pub conversation: String,
+    /// The place in it.
+    pub number: i64,
+    /// What it says, in a form that is the same for the same content.
+    pub content: String,
+}
+
+/// What became of a send in its transaction.
+#[derive(Debug)]
+pub enum Sent {
+    /// It is in the inbox; this is the outcome.
+    Stored {
+        /// In whose.
+        receiver: Agent,
+        /// Its place there.
+        seq: i64,
+        /// What to tell the sender.
+        outcome: Outcome,
+    },
+    /// It is to be POSTed, then [`posted`] is due.
+    Post(Posting),
+    /// It was sent before; this was the answer.
+    Again(Answer),
+}
+
+/// A message that this node has to POST.
+#[derive(Debug, Clone)]
+pub struct Posting {
+    /// To whom.
+    pub receiver: AgentId,
+    /// Where.
+    pub endpoint: String,
+    /// Its place in the receiver's history.
+    pub seq: i64,
+    /// What was claimed for it.
+    pub keys: Vec<Key>,
+    /// The right to POST it.
+    pub lease: Lease,
+    /// What it belongs to.
+    pub trace: TraceId,
+}
+
+/// Why a message was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// Nobody has this name.
+    #[error("no such receiver")]
+    ReceiverNotFound,
+    /// The same key or turn with other content.
+    #[error("the key was used for something else")]
+    Conflict,
+    /// The first request with this key is still being worked on.
+    #[error("the first request is still in progress")]
+    InProgress,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The HTTP status of an outcome: what waits for its receiver is accepted, not done.
+pub fn status(outcome: &Outcome) -> u16 {
+    if outcome.delivery == Delivery::Queued { 202 } else { 200 }
+}
+
+fn answer_of(outcome: &Outcome) -> Result<Answer, StoreError> {
+    let body = serde_json::to_string(outcome).map_err(StoreError::unexpected)?;
+    Ok(Answer { status: status(outcome), body })
+}
+
+/// Accepts a message: into the receiver's inbox, or for a POST to its endpoint.
+pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
+    let receiver = directory::by_name(tx, &send.receiver)?.ok_or(SendError::ReceiverNotFound)?;
+    let mut keys = send.keys.clone();
+    keys.extend(send.turn.as_ref().map(|turn| {
+        let place = [
+            send.sender.as_bytes(),
+            receiver.id.as_bytes(),
+            turn.conversation.as_bytes(),
+            &turn.number.to_be_bytes(),
+        ];
+        Key::new("turn", &place, turn.content.as_bytes(), None)
+    }));
+    for key in &keys {
+        match idempotency::claim(tx, key, send.now, send.lease.until)? {
+            Known::New => {}
+            Known::Answered(answer) => return again(tx, &keys, answer),
+            Known::InProgress => return Err(SendError::InProgress),
+            Known::Conflict => return Err(SendError::Conflict),
+        }
+    }
+
+    let open = receiver.open_until > send.now;
+    let endpoint = receiver.endpoint.clone().filter(|_| !open);
+    let (transport, state) = match (&endpoint, open) {
+        (_, true) => (Transport::Inbox, Delivery::DeliveredSse),
+        (Some(_), false) => (Transport::Webhook, Delivery::Sending),
+        (None, false) => (Transport::Inbox, Delivery::Queued),
+    };
+    let lease = endpoint.as_ref().map(|_| send.lease);
+    let seq = store(tx, send, receiver.id, transport, state, lease)?;
+
+    if let Some(endpoint) = endpoint {
+        let (lease, trace) = (send.lease, send.trace);
+        return Ok(Sent::Post(Posting { receiver: receiver.id, endpoint, seq, keys, lease, trace }));
+    }
+    let outcome = Outcome {
+        delivery: state,
+        receiver_response: None,
+        error_code: None,
+        detail: None,
+        trace_id: send.trace,
+    };
+    let answer = answer_of(&outcome)?;
+    for key in &keys {
+        idempotency::answer(tx, key, &answer)?;
+    }
+    Ok(Sent::Stored { receiver, seq, outcome })
+}
+
+/// The first answer once more, also under the keys that are new: a retry may carry one the first try had not.
+fn again(tx: &mut dyn Tx, keys: &[Key], answer: Answer) -> Result<Sent, SendError> {
+    for key in keys {
+        idempotency::answer(tx, key, &answer)?;
+    }
+    Ok(Sent::Again(answer))
+}
+
+/// Event and delivery, each with the next place in its stream.
+fn store(
+    tx: &mut dyn Tx,
+    send: &Send,
+    receiver: AgentId,
+    transport: Transport,
+    state: Delivery,
+    lease: Option<Lease>,
+) -> Result<i64, StoreError> {
+    let conversation = ConversationId::of_pair(send.sender, receiver);
+    // The smaller stream first, so that two senders never wait for each other.
+    let (place, seq) = if conversation.0 < receiver.0 {
+        let place = tx.next_seq(conversation.0)?;
+        (place, tx.next_seq(receiver.0)?)
+    } else {
+        let seq = tx.next_seq(receiver.0)?;
+        (tx.next_seq(conversation.0)?, seq)
+    };
+    let event = conversations::NewEvent {
+        id: send.event,
+        conversation,
+        kind: "envelope",
+        author: send.sender,
+        trace: send.trace,
+        body: &send.envelope,
+    };
+    conversations::append(tx, &event, place, send.now)?;
+    let delivery = NewDelivery {
+        agent: receiver,
+        event: send.event,
+        kind: "message",
+        transport,
+        state,
+        lease,
+        trace: send.trace,
+    };
+    deliveries::append(tx, &delivery, seq, send.now)?;
+    Ok(seq)
+}
+
+/// Records what became of a POST. A failure is final for the hub, and its keys are free, so that the sender can
+/// try again with the same ones.
+pub fn posted(tx: &mut dyn Tx, posting: &Posting, outcome: &Outcome, now: i64) -> Result<(), StoreError> {
+    let failure = outcome.error_code.as_deref().and_then(Code::parse).zip(outcome.detail.as_deref());
+    deliveries::finish(tx, posting.receiver, posting.seq, posting.lease, outcome.delivery, failure, now)?;
+    let answer = answer_of(outcome)?;
+    for key in &posting.keys {
+        if outcome.delivery == Delivery::Failed {
+            idempotency::forget(tx, key)?;
+        } else {
+            idempotency::answer(tx, key, &answer)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,524 @@
+//! The embedded database: one writer thread, a few readers, one checkpointer.
+//!
+//! The writer drains its queue into one transaction per batch, a savepoint for each job, commits, and only then
+//! answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
+//! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
+
+use crate::job::Job;
+use crate::queue::Queue;
+use crate::tx::{Cell, Param, Row, Tx, TxExt};
+use crate::{StoreError, WakerSlot, migrate, wake};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+use std::collections::HashMap;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The most jobs in one transaction.
+const MAX_BATCH: usize = 256;
+/// The most stream heads kept in memory; past it the cache starts anew.
+const MAX_HEADS: usize = 100_000;
+/// How often the write-ahead log is carried into the database.
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
+/// Above this size of the log a checkpoint is forced, at the price of a pause.
+const MAX_WAL: u64 = 256 * 1024 * 1024;
+
+/// When success may be reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// After fsync: what was acknowledged survives a power cut.
+    Full,
+    /// After the write: what was acknowledged survives a crash of the program, not of the machine.
+    Relaxed,
+}
+
+impl Durability {
+    /// Its name in settings and in `/health`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Relaxed => "relaxed",
+        }
+    }
+}
+
+/// How to open a SQLite store.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// The file; none for a store in memory.
+    pub path: Option<PathBuf>,
+    /// When success may be reported.
+    pub durability: Durability,
+    /// How many jobs may wait, for writing and for reading each.
+    pub queue: usize,
+    /// How long to wait for another process's lock.
+    pub busy_timeout: Duration,
+    /// Threads that read.
+    pub readers: usize,
+}
+
+impl SqliteOptions {
+    /// A file with the defaults of the hub.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { path: Some(path.into()), ..Self::in_memory() }
+    }
+
+    /// A store in memory.
+    pub fn in_memory() -> Self {
+        Self {
+            path: None,
+            durability: Durability::Full,
+            queue: 4096,
+            busy_timeout: Duration::from_secs(5),
+            readers: 2,
+        }
+    }
+}
+
+pub(crate) struct Sqlite {
+    writes: Queue<Box<dyn Job>>,
+    reads: Queue<Box<dyn Job>>,
+    threads: Vec<JoinHandle<()>>,
+    /// Dropped to end the checkpointer.
+    checkpointer: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Held for as long as the store is open.
+    _lock: Option<File>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(options: SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
+        let lock = options.path.as_deref().map(lock_file).transpose()?;
+        let mut writer =
+            Writer { connection: Session::open(&options, false)?, heads: Heads::default(), waker };
+        migrate::sqlite(&mut writer.connection.connection)?;
+        writer.forget_the_dead()?;
+
+        let writes = Queue::new(options.queue);
+        let mut threads = vec![];
+        let mut reads = writes.clone();
+        let mut checkpointer = None;
+        if let Some(path) = &options.path {
+            reads = Queue::new(options.queue);
+            for n in 0..options.readers.max(1) {
+                let (session, queue) = (Session::open(&options, true)?, reads.clone());
+                threads.push(spawn(&format!("store-read-{n}"), move || read_loop(session, &queue))?);
+            }
+            let session = Session::open(&options, false)?;
+            let wal = path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().display()));
+            let (stop, stopped) = channel();
+            let thread = spawn("store-checkpoint", move || {
+                while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    checkpoint(&session.connection, &wal);
+                }
+            })?;
+            checkpointer = Some((stop, thread));
+        }
+        threads.push(spawn("store-write", {
+            let (queue, options) = (writes.clone(), options);
+            move || writer.run(&queue, &options)
+        })?);
+        Ok(Self { writes, reads, threads, checkpointer, _lock: lock })
+    }
+
+    pub(crate) fn writes(&self) -> &Queue<Box<dyn Job>> {
+        &self.writes
+    }
+
+    pub(crate) fn reads(&self) -> &Queue<Box<dyn Job>> {
+        &self.reads
+    }
+}
+
+impl Drop for Sqlite {
+    /// Everything queued is finished before the files are closed.
+    fn drop(&mut self) {
+        self.writes.close();
+        self.reads.close();
+        let checkpointer = self.checkpointer.take().map(|(stop, thread)| {
+            drop(stop);
+            thread
+        });
+        for thread in self.threads.drain(..).chain(checkpointer) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+    }
+}
+
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|error| StoreError::Unavailable(error.into()))
+}
+
+fn lock_file(path: &Path) -> Result<File, StoreError> {
+    let open = |source| StoreError::Open { what: path.display().to_string(), source };
+    let lock = path.with_extension("lock");
+    let file = File::create(&lock).map_err(|error| open(error.into()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(open("another chorus process uses it; stop that one first".into()))
+        }
+        Err(TryLockError::Error(error)) => Err(open(error.into())),
+    }
+}
+
+fn checkpoint(connection: &Connection, wal: &Path) {
+    let size = std::fs::metadata(wal).map_or(0, |data| data.len());
+    let pragma =
+        if size > MAX_WAL { "PRAGMA wal_checkpoint(RESTART)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
+    if let Err(error) = connection.query_row(pragma, [], |_| Ok(())) {
+        tracing::warn!(%error, wal_bytes = size, "checkpoint failed; it is tried again");
+    }
+}
+
+fn read_loop(mut session: Session, queue: &Queue<Box<dyn Job>>) {
+    loop {
+        let jobs = queue.take(1);
+        if jobs.is_empty() {
+            return;
+        }
+        for mut job in jobs {
+            // One read transaction: all statements of a job see the same snapshot.
+            let outcome = session.batch("BEGIN").and_then(|()| {
+                let mut heads = Heads::default();
+                let mut tx =
+                    SqliteTx { session: &mut session, heads: &mut heads, actions: vec![], fatal: None };
+                job.run(&mut tx);
+                let fatal = tx.fatal.take();
+                let end = session.batch("COMMIT");
+                fatal.map_or(end, Err)
+            });
+            if outcome.is_err() {
+                session.roll_back();
+            }
+            job.finish(outcome);
+        }
+    }
+}
+
+struct Writer {
+    connection: Session,
+    heads: Heads,
+    waker: WakerSlot,
+}
+
+impl Writer {
+    /// Only one process uses this file, so what a former one left in progress is over.
+    fn forget_the_dead(&mut self) -> Result<(), StoreError> {
+        self.connection.batch(
+            "DELETE FROM idempotency WHERE state = 'in_progress';
+             UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE node IS NOT NULL;",
+        )
+    }
+
+    fn run(mut self, queue: &Queue<Box<dyn Job>>, options: &SqliteOptions) {
+        loop {
+            let mut jobs = queue.take(MAX_BATCH);
+            if jobs.is_empty() {
+                return;
+            }
+            let outcome = self.commit(&mut jobs);
+            if let Err(error) = &outcome {
+                tracing::error!(
+                    error = error as &dyn std::error::Error,
+                    jobs = jobs.len(),
+                    "a batch was not committed"
+                );
+                self.recover(options);
+            }
+            for job in jobs {
+                job.finish(outcome.as_ref().copied().map_err(StoreError::for_the_batch));
+            }
+        }
+    }
+
+    /// Runs a batch in one transaction. An error means that nothing of the batch was kept.
+    fn commit(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        self.connection.batch("BEGIN IMMEDIATE")?;
+        let mut actions = Vec::new();
+        for job in jobs {
+            self.connection.batch("SAVEPOINT job")?;
+            let mut tx = SqliteTx {
+                session: &mut self.connection,
+                heads: &mut self.heads,
+                actions: vec![],
+                fatal: None,
+            };
+            let keep = job.run(&mut tx);
+            let (mut after, fatal) = (tx.actions, tx.fatal);
+            if let Some(error) = fatal {
+                return Err(error);
+            }
+            if keep {
+                actions.append(&mut after);
+                self.heads.keep();
+                self.connection.batch("RELEASE job")?;
+            } else {
+                self.heads.restore();
+                self.connection.batch("ROLLBACK TO job")?;
+                self.connection.batch("RELEASE job")?;
+            }
+        }
+        let moved = self.heads.moved();
+        for (stream, head) in &moved {
+            self.connection.run(
+                "INSERT INTO streams (id, head) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET head = excluded.head",
+                &[stream.into(), (*head).into()],
+            )?;
+        }
+        self.connection.batch("COMMIT")?;
+        for action in actions {
+            action();
+        }
+        for (stream, head) in moved {
+            wake(&self.waker, stream, head);
+        }
+        Ok(())
+    }
+
+    /// After a failed batch: nothing cached is trusted, and a connection that cannot even roll back is replaced.
+    fn recover(&mut self, options: &SqliteOptions) {
+        self.heads = Heads::default();
+        if !self.connection.roll_back() && options.path.is_some() {
+            match Session::open(options, false) {
+                Ok(session) => self.connection = session,
+                Err(error) => tracing::error!(%error, "cannot reopen the database; it is tried again"),
+            }
+        }
+    }
+}
+
+/// The last sequence numbers of streams, as far as the running batch knows them.
+#[derive(Default)]
+struct Heads {
+    known: HashMap<Uuid, i64>,
+    /// Streams the running job moved, with what they were before.
+    job: Vec<(Uuid, Option<i64>)>,
+    /// Streams the batch moved.
+    batch: Vec<Uuid>,
+}
+
+impl Heads {
+    fn set(&mut self, stream: Uuid, head: i64) {
+        let before = self.known.insert(stream, head);
+        self.job.push((stream, before));
+    }
+
+    fn keep(&mut self) {
+        self.batch.extend(self.job.drain(..).map(|(stream, _)| stream));
+    }
+
+    fn restore(&mut self) {
+        for (stream, before) in self.job.drain(..).rev() {
+            match before {
+                Some(head) => self.known.insert(stream, head),
+                None => self.known.remove(&stream),
+            };
+        }
+    }
+
+    /// What the batch moved, each stream once.
+    fn moved(&mut self) -> Vec<(Uuid, i64)> {
+        let mut streams = std::mem::take(&mut self.batch);
+        streams.sort_unstable();
+        streams.dedup();
+        let moved = streams.iter().filter_map(|stream| Some((*stream, *self.known.get(stream)?))).collect();
+        if self.known.len() > MAX_HEADS {
+            self.known.clear();
+        }
+        moved
+    }
+}
+
+/// A connection with its statements rewritten once.
+struct Session {
+    connection: Connection,
+    rewritten: HashMap<&'static str, String>,
+}
+
+impl Session {
+    fn open(options: &SqliteOptions, read_only: bool) -> Result<Self, StoreError> {
+        let what =
+            options.path.as_ref().map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = match &options.path {
+                Some(path) if read_only => Connection::open_with_flags(
+                    path,
+                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+                )?,
+                Some(path) => Connection::open(path)?,
+                None => Connection::open_in_memory()?,
+            };
+            connection.busy_timeout(options.busy_timeout)?;
+            connection.set_prepared_statement_cache_capacity(256);
+            if !read_only {
+                connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+            }
+            let synchronous = match options.durability {
+                Durability::Full => "FULL",
+                Durability::Relaxed => "NORMAL",
+            };
+            connection.pragma_update(None, "synchronous", synchronous)?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            // Checkpoints are the checkpointer's work, so that no commit has to wait for one.
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|error| match classify(error) {
+            locked @ StoreError::Locked(_) => locked,
+            source => StoreError::Open { what, source: source.into() },
+        })?;
+        Ok(Self { connection, rewritten: HashMap::new() })
+    }
+
+    fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
+        if sql.contains(';') {
+            return self.connection.execute_batch(sql).map_err(classify);
+        }
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map_err(classify)?;
+        Ok(())
+    }
+
+    /// Whether the connection is out of any transaction now.
+    fn roll_back(&mut self) -> bool {
+        self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok()
+    }
+
+    fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
+        // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
+        let rewritten = self.rewritten.entry(sql).or_insert_with(|| sql.replace('$', "?"));
+        self.connection.prepare_cached(rewritten).map_err(classify)
+    }
+
+    fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let mut statement = self.prepare(sql)?;
+        bind(&mut statement, params)?;
+        statement.raw_execute().map(|count| count as u64).map_err(classify)
+    }
+}
+
+fn bind(statement: &mut rusqlite::Statement<'_>, params: &[Param<'_>]) -> Result<(), StoreError> {
+    for (n, param) in params.iter().enumerate() {
+        statement.raw_bind_parameter(n + 1, param).map_err(classify)?;
+    }
+    Ok(())
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(value) => ValueRef::Integer(*value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Bytes(value) => ValueRef::Blob(value),
+        }))
+    }
+}
+
+struct SqliteTx<'a> {
+    session: &'a mut Session,
+    heads: &'a mut Heads,
+    actions: Vec<Box<dyn FnOnce() + Send>>,
+    /// An error that cost the whole transaction, whatever the job made of it.
+    fatal: Option<StoreError>,
+}
+
+impl SqliteTx<'_> {
+    fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &result
+            && error.is_fatal()
+        {
+            self.fatal = Some(error.for_the_batch());
+        }
+        result
+    }
+}
+
+impl Tx for SqliteTx<'_> {
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let result = self.session.run(sql, params);
+        self.note(result)
+    }
+
+    fn each(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut each = || -> Result<(), StoreError> {
+            let mut statement = self.session.prepare(sql)?;
+            bind(&mut statement, params)?;
+            let columns = statement.column_count();
+            let mut rows = statement.raw_query();
+            while let Some(row) = rows.next().map_err(classify)? {
+                let cells = (0..columns).map(|n| row.get_ref(n).map_err(classify).and_then(cell));
+                if !take(Row(cells.collect::<Result<_, _>>()?))? {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let result = each();
+        self.note(result)
+    }
+
+    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        let next = self.head(stream)? + 1;
+        self.heads.set(stream, next);
+        Ok(next)
+    }
+
+    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        if let Some(head) = self.heads.known.get(&stream) {
+            return Ok(*head);
+        }
+        let row = self.first("SELECT head FROM streams WHERE id = $1", &[(&stream).into()])?;
+        row.map_or(Ok(0), |mut row| row.int(0))
+    }
+
+    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
+        self.actions.push(action);
+    }
+}
+
+fn cell(value: ValueRef<'_>) -> Result<Cell, StoreError> {
+    Ok(match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(value) => Cell::Int(value),
+        ValueRef::Text(value) => {
+            Cell::Text(String::from_utf8(value.to_vec()).map_err(StoreError::unexpected)?)
+        }
+        ValueRef::Blob(value) => Cell::Bytes(value.to_vec()),
+        ValueRef::Real(value) => return Err(StoreError::unexpected(format!("a real number: {value}"))),
+    })
+}
+
+pub(crate) fn classify(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(error.into()),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(error.into()),
+        Some(
+            ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen
+            | ErrorCode::ReadOnly
+            | ErrorCode::OutOfMemory
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => StoreError::Unavailable(error.into()),
+        _ => StoreError::Unexpected(error.into()),
+    }
+}
