@@ -1,1 +1,69 @@
-fn main() {}
+//! `chorus`: the hub and its command line, in one program.
+//!
+//! This file knows the commands and nothing else: each lives in its own file under `commands`, takes its arguments
+//! and the global ones, and answers with an exit code. What goes wrong is told in one place, `failure`.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub, 4 unreachable.
+
+mod commands;
+mod failure;
+mod global;
+mod message;
+mod output;
+
+use clap::{Parser, Subcommand};
+use commands::{agents, completions, doctor, inbox, register, send, serve};
+use global::Global;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus serve                                  start a hub on this machine
+  chorus register alice                         join it as alice; prints a key
+  chorus send bob 'Hello Bob' --from alice      say something to bob
+  chorus inbox                                  listen
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub, 4 unreachable";
+
+/// A hub where AI agents and people work together, and its command line.
+#[derive(Parser)]
+#[command(name = "chorus", version, propagate_version = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Register(register::Args),
+    Send(send::Args),
+    Inbox(inbox::Args),
+    Agents(agents::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+}
+
+fn main() -> ExitCode {
+    // It fails only when a provider is installed already, which is as good.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let cli = Cli::parse();
+    run(cli).unwrap_or_else(|error| failure::report(&error))
+}
+
+fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::run(&global, args).await,
+            Command::Register(args) => register::run(&global, args).await,
+            Command::Send(args) => send::run(&global, args).await,
+            Command::Inbox(args) => inbox::run(&global, args).await,
+            Command::Agents(args) => agents::run(&global, args).await,
+            Command::Doctor(args) => doctor::run(&global, args).await,
+            Command::Completions(args) => completions::run(args),
+        }
+    })
+}

@@ -1,1 +1,27 @@
+//! The hub: the server that joins the doors, the store and the delivery of what is committed.
+//!
+//! [`run`] takes a listener, a store, a configuration and a signal to stop, so that whoever calls it (the binary, a
+//! test) owns all four. Inside, a request passes the `server`'s accept loop, the `frame` around every request
+//! (who calls, how often, how long, in which format errors go out), a door, one store transaction; then `delivery`
+//! hands on what was committed.
 
+mod app;
+mod caller;
+mod config;
+pub mod delivery;
+mod doors;
+mod error;
+mod frame;
+mod health;
+mod metrics;
+mod rate;
+mod router;
+mod server;
+mod sources;
+mod stall;
+
+pub use caller::{key_hash, operator_key_hash};
+pub use config::{Config, Signup, TimeLimits};
+pub use router::openapi;
+pub use server::{StartError, run};
+pub use sources::Sources;

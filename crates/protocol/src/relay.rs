@@ -14,7 +14,7 @@ pub use answer::{
 };
 pub use code::Code;
 pub use envelope::{Envelope, check_card, check_envelope};
-pub use request::{Register, Send};
+pub use request::{Register, RequestFault, Send};
 
 /// Version of the envelope and of this profile.
 pub const CHORUS_VERSION: &str = "0.4";

@@ -1,0 +1,319 @@
+//! Requests to a hub: one method for each operation of the relay.
+//!
+//! Where things are is asked once, at the first request. Paths are appended to the hub's address, so that neither
+//! the document nor a redirect can carry the key to another server. Only sends are tried again, because only they
+//! have a key that keeps a second try from being a second message.
+
+use crate::answer;
+use crate::{Backoff, ClientError, Inbox, RegisterBody, SendBody};
+use bytes::Bytes;
+use chorus_protocol::address::Address;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::{
+    Code, Delivery, Discovery, Endpoints, Outcome, Page, Registered, Registration, Success,
+};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use url::Url;
+
+/// How long a connection may take to open.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a whole request may take. A hub waits 30 s for a receiver's endpoint before it answers a send.
+const REQUEST_LIMIT: Duration = Duration::from_mins(1);
+
+/// A hub that asks for a longer pause than this is believed, and not waited for.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// How often a send is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry {
+    /// All tries together; the first counts.
+    pub tries: u32,
+    /// Whether `delivery: failed` is tried again too, when its error code says that this may help.
+    pub failed_deliveries: bool,
+    /// The pauses between.
+    pub backoff: Backoff,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let backoff = Backoff { base_ms: 250, max_ms: 10_000 };
+        Self { tries: 4, failed_deliveries: false, backoff }
+    }
+}
+
+/// Whether a registration made something new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A new agent.
+    Created,
+    /// The agent was there; its record and its key are new.
+    Updated,
+}
+
+/// One hub, and who is asking. Clones share connections and what was learnt of the hub.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    /// The hub's address, without a slash at its end.
+    base: String,
+    /// The whole `Authorization` header. It is marked as sensitive, so that `Debug` does not show it.
+    authorization: Option<HeaderValue>,
+    endpoints: Arc<OnceCell<Endpoints>>,
+    retry: Retry,
+}
+
+impl Client {
+    /// A client of the hub at `base_url`. Nothing is sent yet.
+    pub fn connect(base_url: &str, key: Option<String>) -> Result<Self, ClientError> {
+        let base = read_base(base_url)?;
+        let authorization = key.map(|key| bearer(&key)).transpose()?;
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("chorus/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_LIMIT);
+        if base.starts_with("http:") {
+            // Without TLS no roots are needed; a system that has none must not be an error then.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(ClientError::Setup)?;
+        Ok(Self { http, base, authorization, endpoints: Arc::default(), retry: Retry::default() })
+    }
+
+    /// The same client with other ideas of trying again.
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Registers an agent; with the key of that agent, updates it and gives it a new key.
+    pub async fn register(&self, body: &RegisterBody) -> Result<(Registered, Change), ClientError> {
+        let body = body.checked()?;
+        let path = &self.endpoints().await?.self_register;
+        let response = self.call(self.post(path, body)?).await?;
+        let created = response.status() == StatusCode::CREATED;
+        let change = if created { Change::Created } else { Change::Updated };
+        Ok((answer::read(response).await?.data, change))
+    }
+
+    /// Removes an agent. One that is not there is no error.
+    pub async fn unregister(&self, agent: &str) -> Result<(), ClientError> {
+        let url = self.agent_url(agent).await?;
+        let response = self.call(self.request(Method::DELETE, url)).await?;
+        answer::read::<Value>(response).await.map(drop)
+    }
+
+    /// One page of the directory and where the next one begins.
+    pub async fn agents(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<(Vec<Registration>, Option<String>), ClientError> {
+        let path = &self.endpoints().await?.discover;
+        let Success { data, metadata, .. } = self.get(page(self.url(path)?, after, limit)).await?;
+        Ok((data, metadata.next))
+    }
+
+    /// One agent.
+    pub async fn agent(&self, agent: &str) -> Result<Registration, ClientError> {
+        let url = self.agent_url(agent).await?;
+        Ok(self.get(url).await?.data)
+    }
+
+    /// Sends a message. Transient failures are tried again as [`Retry`] says, always with the same idempotency key
+    /// (`idempotency_key`, or a fresh one), so that the receiver gets it once. `delivery: failed` is no error.
+    pub async fn send(&self, body: &SendBody, idempotency_key: Option<&str>) -> Result<Outcome, ClientError> {
+        let body = body.checked()?;
+        let key = match idempotency_key {
+            Some(key) => header("idempotency_key", key)?,
+            None => header("idempotency_key", &random_key()?)?,
+        };
+        let mut failures = 0;
+        loop {
+            let result = self.send_once(body.clone(), key.clone()).await;
+            let pause = match &result {
+                Ok(outcome) => (self.retry.failed_deliveries && may_pass(outcome)).then_some(Duration::ZERO),
+                Err(error) => error.transient(),
+            };
+            let Some(asked) = pause.filter(|asked| *asked <= LONGEST_PAUSE) else { return result };
+            if failures + 1 >= self.retry.tries {
+                return result;
+            }
+            let backoff = self.retry.backoff.delay_ms(failures, random());
+            tokio::time::sleep(asked.max(Duration::from_millis(backoff))).await;
+            failures += 1;
+        }
+    }
+
+    /// One page of the inbox's history.
+    pub async fn messages(&self, after: Option<&str>, limit: u32) -> Result<Page, ClientError> {
+        let path = &self.endpoints().await?.messages;
+        Ok(self.get(page(self.url(path)?, after, limit)).await?.data)
+    }
+
+    /// What the hub says of its own state.
+    pub async fn health(&self) -> Result<Value, ClientError> {
+        let path = &self.endpoints().await?.health;
+        Ok(self.get(self.url(path)?).await?.data)
+    }
+
+    /// Follows the inbox: from after the id `after`, or from what no connection was handed before.
+    pub fn inbox(&self, after: Option<&str>) -> Result<Inbox, ClientError> {
+        after.map(|id| header("after", id)).transpose()?;
+        Ok(Inbox::new(self.clone(), after.map(str::to_owned)))
+    }
+
+    /// Opens the inbox's stream. It has no limit in time; the caller watches for silence.
+    pub(crate) async fn open_inbox(&self, last_event_id: Option<&str>) -> Result<Response, ClientError> {
+        let path = &self.endpoints().await?.inbox;
+        let mut request = self.request(Method::GET, self.url(path)?).header("accept", "text/event-stream");
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", header("after", id)?);
+        }
+        let opening = tokio::time::timeout(REQUEST_LIMIT, request.send()).await;
+        let response = opening.map_err(|_| ClientError::Lost("the hub did not open the stream in 60 s"))?;
+        let response = response.map_err(|source| self.unreachable(source))?;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            _ => Err(answer::refusal(response).await),
+        }
+    }
+
+    pub(crate) fn unreachable(&self, source: reqwest::Error) -> ClientError {
+        ClientError::Unreachable { url: self.base.clone(), source }
+    }
+
+    async fn send_once(&self, body: Bytes, key: HeaderValue) -> Result<Outcome, ClientError> {
+        let path = &self.endpoints().await?.send;
+        let request = self.post(path, body)?.header(IDEMPOTENCY_KEY, key);
+        Ok(answer::read(self.call(request).await?).await?.data)
+    }
+
+    /// Where things are, asked once. Only a hub that has no such document is taken to use the usual paths.
+    async fn endpoints(&self) -> Result<&Endpoints, ClientError> {
+        let ask = || async {
+            // The key is not needed to ask, so it is not shown.
+            let url = self.url("/.well-known/chorus.json")?;
+            let response = self.call(self.http.get(url)).await?;
+            match response.status() {
+                StatusCode::OK => Ok(answer::read_bare::<Discovery>(response).await?.endpoints),
+                StatusCode::NOT_FOUND => Ok(Endpoints::default()),
+                _ => Err(answer::refusal(response).await),
+            }
+        };
+        self.endpoints.get_or_try_init(ask).await
+    }
+
+    async fn agent_url(&self, agent: &str) -> Result<Url, ClientError> {
+        // Every character of an address stands for itself in a path.
+        let agent =
+            Address::parse(agent).map_err(|fault| ClientError::Invalid(Faults::one("agent_id", fault)))?;
+        self.url(&format!("{}/{agent}", self.endpoints().await?.discover))
+    }
+
+    fn url(&self, path: &str) -> Result<Url, ClientError> {
+        let url = path.starts_with('/').then(|| Url::parse(&format!("{}{path}", self.base)));
+        url.and_then(Result::ok).ok_or_else(|| {
+            ClientError::Protocol(format!(
+                "the discovery document of {} holds \"{path}\", which is not a path",
+                self.base
+            ))
+        })
+    }
+
+    fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        let request = self.http.request(method, url);
+        match &self.authorization {
+            Some(authorization) => request.header(AUTHORIZATION, authorization),
+            None => request,
+        }
+    }
+
+    fn post(&self, path: &str, body: Bytes) -> Result<RequestBuilder, ClientError> {
+        let request = self.request(Method::POST, self.url(path)?);
+        Ok(request.header(CONTENT_TYPE, "application/json").body(body))
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(&self, url: Url) -> Result<Success<T>, ClientError> {
+        answer::read(self.call(self.request(Method::GET, url)).await?).await
+    }
+
+    async fn call(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        request.timeout(REQUEST_LIMIT).send().await.map_err(|source| self.unreachable(source))
+    }
+}
+
+/// A number nobody can foresee, for jitter. A system without randomness still gets a pause.
+pub(crate) fn random() -> u64 {
+    getrandom::u64().unwrap_or_default()
+}
+
+fn random_key() -> Result<String, ClientError> {
+    let half = || getrandom::u64().map_err(ClientError::Random);
+    Ok(format!("{:016x}{:016x}", half()?, half()?))
+}
+
+/// Whether a failed delivery may succeed when it is tried again.
+fn may_pass(outcome: &Outcome) -> bool {
+    let code = outcome.error_code.as_deref().and_then(Code::parse);
+    outcome.delivery == Delivery::Failed && code.is_some_and(Code::retryable)
+}
+
+fn page(mut url: Url, after: Option<&str>, limit: u32) -> Url {
+    let mut query = url.query_pairs_mut();
+    query.append_pair("limit", &limit.to_string());
+    if let Some(after) = after {
+        query.append_pair("after", after);
+    }
+    drop(query);
+    url
+}
+
+/// A header's value; `name` is what a person knows it by.
+pub(crate) fn header(name: &str, text: &str) -> Result<HeaderValue, ClientError> {
+    let fault = || ClientError::Invalid(Faults::one(name, "must be 1 to 255 printable ASCII characters"));
+    let good = (1..=255).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if good { HeaderValue::from_str(text).map_err(|_| fault()) } else { Err(fault()) }
+}
+
+fn bearer(key: &str) -> Result<HeaderValue, ClientError> {
+    // The fault names the key without showing it.
+    header("key", key)?;
+    let mut value = header("key", &format!("Bearer {key}"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn read_base(text: &str) -> Result<String, ClientError> {
+    let fault = |what: &str| ClientError::Invalid(Faults::one("url", what));
+    let form = || fault("must be the hub's address, such as http://127.0.0.1:8787");
+    let url = Url::parse(text).map_err(|_| form())?;
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return Err(form());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(fault("must not hold a user name or password"));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_hubs() {
+        assert_eq!(read_base("http://127.0.0.1:8787/").unwrap(), "http://127.0.0.1:8787");
+        assert_eq!(read_base("https://example.com/hub/").unwrap(), "https://example.com/hub");
+        for text in ["", "localhost:8787", "127.0.0.1", "file:///etc", "http://x/?a", "http://u:p@x/"] {
+            assert!(read_base(text).is_err(), "{text}");
+        }
+    }
+}

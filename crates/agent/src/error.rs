@@ -1,0 +1,132 @@
+//! What can go wrong between a client and its hub, in sentences that help a person.
+//!
+//! A sentence never repeats its source; whoever prints it walks the chain. No variant ever holds a key.
+
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::Code;
+use std::time::Duration;
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The input is wrong; nothing was sent.
+    #[error("{0}")]
+    Invalid(Faults),
+    /// The hub said no.
+    #[error("the hub refused: {message} ({code})")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The transport's code, or `HTTP_` and the status where the answer named none.
+        code: String,
+        /// The hub's own sentence.
+        message: String,
+        /// How long the hub asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No answer came.
+    #[error("cannot reach the hub at {url}")]
+    Unreachable {
+        /// The hub's address.
+        url: String,
+        /// What the network said.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// A stream that was open is gone; the text completes "lost the connection: …".
+    #[error("lost the connection: {0}")]
+    Lost(&'static str),
+    /// An answer came, but not one this protocol knows.
+    #[error("{0}")]
+    Protocol(String),
+    /// The HTTP client could not be set up.
+    #[error("cannot set up the HTTP client")]
+    Setup(#[source] reqwest::Error),
+    /// The system gives no randomness, so no idempotency key can be made.
+    #[error("the system gives no random numbers")]
+    Random(#[source] getrandom::Error),
+}
+
+/// The classes of failure a program's exit code tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitClass {
+    /// Something else went wrong.
+    Failed,
+    /// The input was wrong.
+    Usage,
+    /// The hub said no.
+    Refused,
+    /// The hub did not answer.
+    Unreachable,
+}
+
+impl ClientError {
+    /// The class of this failure.
+    pub fn exit_class(&self) -> ExitClass {
+        match self {
+            Self::Invalid(_) => ExitClass::Usage,
+            Self::Refused { .. } => ExitClass::Refused,
+            Self::Unreachable { .. } | Self::Lost(_) => ExitClass::Unreachable,
+            Self::Protocol(_) | Self::Setup(_) | Self::Random(_) => ExitClass::Failed,
+        }
+    }
+
+    /// The transport's code, if the hub refused with one that this version knows.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Refused { code, .. } => Code::parse(code),
+            _ => None,
+        }
+    }
+
+    /// How long to wait at least before the same request may succeed; `None` when it never will.
+    pub fn transient(&self) -> Option<Duration> {
+        match self {
+            Self::Unreachable { source, .. } if source.is_builder() => None,
+            Self::Unreachable { .. } | Self::Lost(_) => Some(Duration::ZERO),
+            Self::Refused { status, retry_after, .. } => {
+                // The statuses speak for proxies, which know nothing of the transport's codes.
+                let again =
+                    matches!(status, 408 | 429 | 502..=504) || self.code().is_some_and(Code::retryable);
+                again.then(|| retry_after.unwrap_or_default())
+            }
+            Self::Invalid(_) | Self::Protocol(_) | Self::Setup(_) | Self::Random(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, code: &str) -> ClientError {
+        let retry_after = Some(Duration::from_secs(2));
+        ClientError::Refused { status, code: code.into(), message: "no".into(), retry_after }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_transient() {
+        for (status, code, again) in [
+            (400, "ERR_VALIDATION", false),
+            (401, "ERR_UNAUTHORIZED", false),
+            (404, "ERR_AGENT_NOT_FOUND", false),
+            (409, "ERR_IDEMPOTENCY_CONFLICT", false),
+            (409, "ERR_IDEMPOTENCY_IN_PROGRESS", true),
+            (429, "ERR_RATE_LIMITED", true),
+            (500, "HTTP_500", false),
+            (502, "HTTP_502", true),
+            (503, "ERR_OVERLOADED", true),
+        ] {
+            let expected = again.then_some(Duration::from_secs(2));
+            assert_eq!(refused(status, code).transient(), expected, "{code}");
+        }
+        assert_eq!(ClientError::Protocol("?".into()).transient(), None);
+        assert_eq!(ClientError::Invalid(Faults::new()).transient(), None);
+    }
+
+    #[test]
+    fn classes() {
+        assert_eq!(refused(404, "ERR_NOT_FOUND").exit_class(), ExitClass::Refused);
+        assert_eq!(ClientError::Lost("gone").exit_class(), ExitClass::Unreachable);
+    }
+}

@@ -1,0 +1,253 @@
+//! Listening: the inbox's event stream, followed across lost connections.
+//!
+//! The id of the last event handed out is kept and sent when reconnecting, so that nothing is missed; what comes
+//! twice all the same (an id, or a turn of a conversation) is dropped. Only what can pass is waited out: a refusal
+//! ends the inbox, and so does a takeover, because two connections that fight for one inbox would never stop.
+//!
+//! [`Inbox::next`] may be dropped at any await, in a `select!` for instance, without losing an event.
+
+use crate::client::{header, random};
+use crate::seen::Seen;
+use crate::{Backoff, Client, ClientError};
+use chorus_protocol::relay::{Connected, Gap, InboxMessage};
+use chorus_protocol::sse::{Event, Item, Parser};
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
+const IDLE_LIMIT: Duration = Duration::from_secs(45);
+
+/// How many ids and turns are remembered, each.
+const REMEMBERED: usize = 10_000;
+
+/// A hub may ask for a first pause between these, in milliseconds.
+const PAUSES_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
+
+/// What happens on an inbox.
+#[derive(Debug)]
+pub enum InboxItem {
+    /// The stream is open.
+    Connected {
+        /// Whose inbox it is, if the hub says so.
+        agent_id: Option<String>,
+    },
+    /// An envelope.
+    Message {
+        /// Its place in the inbox.
+        id: Option<String>,
+        /// The envelope and where it came from.
+        message: InboxMessage,
+    },
+    /// An event of a kind this client does not know.
+    Other {
+        /// Its kind.
+        event: String,
+        /// Its place in the inbox.
+        id: Option<String>,
+        /// Its data.
+        data: String,
+    },
+    /// An event that is not what its kind promises; it is skipped.
+    Malformed {
+        /// Its place in the inbox.
+        id: Option<String>,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// History that was asked for is gone.
+    Gap(Gap),
+    /// Another connection took this inbox over. The last item.
+    Takeover,
+    /// The connection is lost, and a new one is tried after a pause.
+    Reconnecting {
+        /// The pause, in milliseconds.
+        in_ms: u64,
+        /// What was wrong.
+        why: ClientError,
+    },
+}
+
+enum State {
+    /// Not connected; not to be tried before this moment.
+    Waiting(Instant),
+    Open(Box<Response>, Parser),
+    Ended,
+}
+
+/// An agent's inbox.
+pub struct Inbox {
+    client: Client,
+    state: State,
+    /// Resume after this event.
+    last_id: Option<String>,
+    /// Read, but not handed out yet.
+    pending: VecDeque<Item>,
+    ids: Seen,
+    turns: Seen,
+    backoff: Backoff,
+    /// Lost connections since the last event.
+    failures: u32,
+    idle_limit: Duration,
+}
+
+impl Inbox {
+    pub(crate) fn new(client: Client, last_id: Option<String>) -> Self {
+        Self {
+            client,
+            state: State::Waiting(Instant::now()),
+            last_id,
+            pending: VecDeque::new(),
+            ids: Seen::new(REMEMBERED),
+            turns: Seen::new(REMEMBERED),
+            backoff: Backoff { base_ms: 1000, max_ms: 60_000 },
+            failures: 0,
+            idle_limit: IDLE_LIMIT,
+        }
+    }
+
+    /// The same inbox with another idea of how long silence means a dead connection.
+    pub fn with_idle_limit(mut self, limit: Duration) -> Self {
+        self.idle_limit = limit;
+        self
+    }
+
+    /// The id to resume after: that of the last event handed out.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// The next thing that happens. An error is final; `None` comes after it and after a takeover.
+    pub async fn next(&mut self) -> Option<Result<InboxItem, ClientError>> {
+        loop {
+            while let Some(item) = self.pending.pop_front() {
+                if let Some(item) = self.take(item) {
+                    return Some(Ok(item));
+                }
+            }
+            let step = match &mut self.state {
+                State::Ended => return None,
+                State::Waiting(until) => {
+                    sleep_until(*until).await;
+                    self.open().await
+                }
+                State::Open(response, parser) => {
+                    let piece = timeout(self.idle_limit, response.chunk()).await;
+                    read(piece.ok(), &self.client, parser).map(|items| self.pending.extend(items))
+                }
+            };
+            if let Err(why) = step {
+                return Some(self.lost(why));
+            }
+        }
+    }
+
+    async fn open(&mut self) -> Result<(), ClientError> {
+        let response = self.client.open_inbox(self.last_id.as_deref()).await?;
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("nothing");
+        if !kind.starts_with("text/event-stream") {
+            let (url, kind) = (response.url(), kind.escape_debug());
+            let what = format!("{url} answered {kind} instead of an event stream; is this a Chorus hub?");
+            return Err(ClientError::Protocol(what));
+        }
+        self.state = State::Open(Box::new(response), Parser::new());
+        Ok(())
+    }
+
+    /// Decides whether to go on after a failure, and when.
+    fn lost(&mut self, why: ClientError) -> Result<InboxItem, ClientError> {
+        let Some(asked) = why.transient() else {
+            self.state = State::Ended;
+            return Err(why);
+        };
+        let backoff = self.backoff.delay_ms(self.failures, random());
+        let asked = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
+        let in_ms = backoff.max(asked.min(self.backoff.max_ms));
+        self.failures = self.failures.saturating_add(1);
+        self.state = State::Waiting(Instant::now() + Duration::from_millis(in_ms));
+        Ok(InboxItem::Reconnecting { in_ms, why })
+    }
+
+    /// Turns a piece of the stream into something to hand out, if there is something.
+    fn take(&mut self, item: Item) -> Option<InboxItem> {
+        let event = match item {
+            Item::Comment(_) => return None,
+            Item::Retry(ms) => {
+                self.backoff.base_ms = ms.clamp(*PAUSES_MS.start(), *PAUSES_MS.end());
+                return None;
+            }
+            Item::Event(event) => event,
+        };
+        self.failures = 0;
+        match event.event.as_str() {
+            "connected" => Some(self.connected(&event.data)),
+            "takeover" => {
+                self.state = State::Ended;
+                self.pending.clear();
+                Some(InboxItem::Takeover)
+            }
+            _ => self.numbered(event),
+        }
+    }
+
+    fn connected(&mut self, data: &str) -> InboxItem {
+        let connected = serde_json::from_str::<Connected>(data).ok();
+        if self.last_id.is_none() {
+            // From here on a lost connection must not depend on what the hub believes it has handed over.
+            self.last_id = connected.as_ref().map(|connected| connected.after.to_string());
+        }
+        InboxItem::Connected { agent_id: connected.map(|connected| connected.agent_id) }
+    }
+
+    /// An event with a place in the inbox.
+    fn numbered(&mut self, Event { event, data, id }: Event) -> Option<InboxItem> {
+        // An id that no header can carry cannot be resumed from.
+        let id = id.filter(|id| header("id", id).is_ok());
+        if let Some(id) = &id {
+            if !self.ids.is_new(id) {
+                return None;
+            }
+            self.last_id = Some(id.clone());
+        }
+        match event.as_str() {
+            "message" => match serde_json::from_str::<InboxMessage>(&data) {
+                Ok(message) => self.is_new_turn(&message).then_some(InboxItem::Message { id, message }),
+                Err(error) => Some(InboxItem::Malformed { id, what: format!("not a message: {error}") }),
+            },
+            "gap" => Some(match serde_json::from_str(&data) {
+                Ok(gap) => InboxItem::Gap(gap),
+                Err(error) => InboxItem::Malformed { id, what: format!("not a gap: {error}") },
+            }),
+            _ => Some(InboxItem::Other { event, id, data }),
+        }
+    }
+
+    fn is_new_turn(&mut self, message: &InboxMessage) -> bool {
+        #[derive(Deserialize)]
+        struct Turn {
+            conversation_id: String,
+            turn_number: i64,
+        }
+        // An envelope without both is not a numbered turn, and never a duplicate.
+        let Ok(turn) = serde_json::from_str::<Turn>(message.envelope.get()) else { return true };
+        // The number stands first and addresses hold no space: two different turns never read the same.
+        let name = format!("{} {} {}", turn.turn_number, message.sender_id, turn.conversation_id);
+        self.turns.is_new(&name)
+    }
+}
+
+/// What a piece of the stream holds; `None` is a piece that did not come in time.
+fn read(
+    piece: Option<reqwest::Result<Option<bytes::Bytes>>>,
+    client: &Client,
+    parser: &mut Parser,
+) -> Result<Vec<Item>, ClientError> {
+    let piece = piece.ok_or(ClientError::Lost("the hub has gone silent"))?;
+    let piece = piece.map_err(|source| client.unreachable(source))?;
+    let piece = piece.ok_or(ClientError::Lost("the hub closed the stream"))?;
+    parser.push(&piece).map_err(|error| ClientError::Protocol(error.to_string()))
+}

@@ -1,0 +1,103 @@
+//! What a client says to the relay: registrations and messages, checked before they leave.
+//!
+//! The checks are the hub's own, from `chorus-protocol`; what passes here may still be refused there (a name that
+//! is taken, an endpoint the hub must not call).
+
+use crate::ClientError;
+use bytes::Bytes;
+use chorus_protocol::address::Address;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::{CHORUS_VERSION, Register, check_envelope};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A registration of oneself.
+#[derive(Debug, Clone, Serialize)]
+pub struct RegisterBody {
+    /// The address asked for: `name@host`, or the short form `name`.
+    pub agent_id: String,
+    /// Where the hub may POST envelopes; without one they wait in the inbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// What the agent says of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_card: Option<Value>,
+}
+
+impl RegisterBody {
+    /// The bytes to send, or everything that is wrong with them.
+    pub(crate) fn checked(&self) -> Result<Bytes, ClientError> {
+        let body = json!(self);
+        Register::read(&body, false).map_err(ClientError::Invalid)?;
+        Ok(body.to_string().into())
+    }
+}
+
+/// A message to one agent.
+#[derive(Debug, Clone, Serialize)]
+pub struct SendBody {
+    /// For whom.
+    receiver_id: String,
+    /// What is said; members this version does not know are relayed untouched.
+    envelope: Value,
+}
+
+impl SendBody {
+    /// `text` from `sender` to `receiver`, written by somebody of `culture`.
+    pub fn new(sender: &str, receiver: &str, culture: &str, text: &str) -> Self {
+        let envelope = json!({
+            "chorus_version": CHORUS_VERSION,
+            "sender_id": sender,
+            "original_text": text,
+            "sender_culture": culture,
+        });
+        Self { receiver_id: receiver.to_owned(), envelope }
+    }
+
+    /// The same with one more member of the envelope, such as `cultural_context`.
+    pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.envelope[member] = value.into();
+        self
+    }
+
+    /// The bytes to send, or everything that is wrong with them.
+    pub(crate) fn checked(&self) -> Result<Bytes, ClientError> {
+        let mut faults = Faults::new();
+        if let Err(fault) = Address::parse(&self.receiver_id) {
+            faults.add("receiver_id", fault);
+        }
+        check_envelope(&self.envelope, "envelope", &mut faults);
+        if !faults.is_empty() {
+            return Err(ClientError::Invalid(faults));
+        }
+        Ok(json!(self).to_string().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_told_before_anything_is_sent() {
+        let body = SendBody::new("al ice", "", "en", "hi").with("turn_number", 0);
+        let fault = body.checked().unwrap_err().to_string();
+        for part in
+            ["receiver_id: must not be empty", "envelope.sender_id: must be", "envelope.turn_number: must"]
+        {
+            assert!(fault.contains(part), "{fault}");
+        }
+        let body = RegisterBody { agent_id: "a".into(), endpoint: Some("ftp://x".into()), agent_card: None };
+        assert!(body.checked().unwrap_err().to_string().starts_with("endpoint: must be"));
+    }
+
+    #[test]
+    fn a_message_as_the_document_shows_it() {
+        let body =
+            SendBody::new("alice", "bob", "en", "hi").with("conversation_id", "c").with("turn_number", 1);
+        let sent: Value = serde_json::from_slice(&body.checked().unwrap()).unwrap();
+        let envelope = json!({"chorus_version": "0.4", "sender_id": "alice", "original_text": "hi",
+            "sender_culture": "en", "conversation_id": "c", "turn_number": 1});
+        assert_eq!(sent, json!({"receiver_id": "bob", "envelope": envelope}));
+    }
+}

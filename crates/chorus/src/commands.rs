@@ -1,0 +1,9 @@
+//! One file for each command.
+
+pub(crate) mod agents;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod inbox;
+pub(crate) mod register;
+pub(crate) mod send;
+pub(crate) mod serve;

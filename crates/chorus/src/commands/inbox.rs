@@ -1,0 +1,168 @@
+//! `chorus inbox`: listen, or read what came before.
+//!
+//! Listening survives lost connections; a hub that was never reached is a failure, though, because most likely the
+//! address is wrong. Messages are data and go to standard output, everything about the connection to standard error.
+
+use crate::failure::{self, Explained, FAILED};
+use crate::global::Global;
+use crate::{message, output};
+use chorus_agent::{Client, ClientError, ExitClass, Inbox, InboxItem};
+use owo_colors::OwoColorize;
+use serde_json::{Value, json};
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus inbox                                      listen until Ctrl-C
+  chorus inbox --count 1 --timeout 60               wait a minute for one message
+  chorus inbox --after 41                           begin after the message 41
+  chorus inbox --history --limit 20                 read the first twenty messages
+  chorus inbox --json | jq -r '.envelope.original_text // empty'";
+
+/// How many messages one request of the history asks for.
+const PAGE: u32 = 100;
+
+/// Listen to the messages for an agent, and print them as they come.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Begin after the message with this id [default: what no listener was given before]
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
+    /// Read what came before, from the oldest on, and end
+    #[arg(long, conflicts_with_all = ["count", "timeout"])]
+    history: bool,
+    /// With --history: at most this many messages
+    #[arg(long, value_name = "N", requires = "history")]
+    limit: Option<u64>,
+    /// End after this many messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this many seconds; a failure if --count messages did not come
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    timeout: Option<u64>,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let client = global.agent_client()?;
+    if args.history {
+        return history(global, &args, &client).await;
+    }
+    let mut inbox = client.inbox(args.after.as_deref())?;
+    let code = follow(global, &args, &mut inbox).await?;
+    if let Some(id) = inbox.last_id() {
+        output::talk(format_args!("\nto go on from here: chorus inbox --after {}", output::one_line(id)));
+    }
+    Ok(code)
+}
+
+async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Result<ExitCode> {
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    let end = args.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut reached = false;
+    let mut count = 0;
+    while args.count != Some(count) {
+        let item = tokio::select! {
+            item = inbox.next() => item,
+            listening = &mut interrupt => {
+                listening?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            () = expiry(end) => {
+                let Some(wanted) = args.count else { return Ok(ExitCode::SUCCESS) };
+                output::talk(format_args!("time is up: {count} of {wanted} came"));
+                return Ok(ExitCode::from(FAILED));
+            }
+        };
+        let Some(item) = item.transpose()? else { break };
+        match item {
+            InboxItem::Connected { agent_id } => {
+                reached = true;
+                let whose = agent_id.map_or_else(|| "the inbox".into(), |id| output::one_line(&id));
+                output::talk(format_args!("listening to {whose}; Ctrl-C ends").dimmed());
+            }
+            InboxItem::Message { id, message } => {
+                count += 1;
+                let id = id.as_deref();
+                if global.json {
+                    output::json(&message::Numbered { id, message: &message })?;
+                } else {
+                    output::data(message::show(
+                        id,
+                        &message.created_at,
+                        &message.sender_id,
+                        &message.envelope,
+                    ))?;
+                }
+            }
+            InboxItem::Other { event, id, data } => other(global, &event, id.as_deref(), &data)?,
+            InboxItem::Gap(gap) => other(global, "gap", None, &json!(gap).to_string())?,
+            InboxItem::Malformed { id, what } => {
+                let (id, what) = (output::one_line(id.as_deref().unwrap_or("?")), output::one_line(&what));
+                output::talk(format_args!("{}: event {id} is skipped: {what}", "warning".yellow()));
+            }
+            InboxItem::Reconnecting { why, .. } if !reached && why.exit_class() == ExitClass::Unreachable => {
+                return Err(why.into());
+            }
+            InboxItem::Reconnecting { in_ms, why } => {
+                let why = failure::sentence(&why);
+                output::talk(format_args!("{why}; trying again in {:.1} s", in_ms as f64 / 1000.0).dimmed());
+            }
+            InboxItem::Takeover => {
+                let what = "another listener opened this inbox and took it over";
+                let hint = "an inbox has one listener: give each program an agent of its own";
+                return Err(Explained::failed(what, hint).into());
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn expiry(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// An event that is not a message: for programs as it is, for people in short.
+fn other(global: &Global, event: &str, id: Option<&str>, data: &str) -> anyhow::Result<()> {
+    if !global.json {
+        let id = id.map(|id| format!("#{id} ")).unwrap_or_default();
+        output::data(output::one_line(&format!("{id}{event} {data}")))?;
+        return Ok(());
+    }
+    // What is not JSON is passed on as a text.
+    let data = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
+    output::json(&json!({"id": id, "event": event, "data": data}))
+}
+
+async fn history(global: &Global, args: &Args, client: &Client) -> anyhow::Result<ExitCode> {
+    let mut after = args.after.clone();
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        let limit = u32::try_from(left).unwrap_or(PAGE).min(PAGE);
+        let page = client.messages(after.as_deref(), limit).await?;
+        for stored in page.messages.iter().take(limit as usize) {
+            if global.json {
+                output::json(stored)?;
+            } else {
+                let (id, time) = (Some(stored.id.as_str()), &stored.created_at);
+                output::data(message::show(id, time, &stored.sender_id, &stored.envelope))?;
+            }
+        }
+        left = left.saturating_sub(page.messages.len() as u64);
+        // A cursor that stands still would be an endless list.
+        if page.next.is_some() && (page.next == after || page.messages.is_empty()) {
+            return Err(ClientError::Protocol("the hub's history does not come to an end".into()).into());
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

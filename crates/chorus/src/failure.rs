@@ -1,0 +1,134 @@
+//! How a failure is told: one sentence, its root cause, a hint where one helps, and the exit code.
+//!
+//! Everything printed here may come from a server, so it is made harmless first.
+
+use crate::output;
+use chorus_agent::{ClientError, ExitClass};
+use chorus_protocol::relay::Code;
+use owo_colors::OwoColorize;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// The exit code of work that was done and did not succeed.
+pub(crate) const FAILED: u8 = 1;
+const WRONG_USAGE: u8 = 2;
+const REFUSED: u8 = 3;
+const UNREACHABLE: u8 = 4;
+
+/// A failure of ours: what is wrong, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    code: u8,
+    what: String,
+    hint: &'static str,
+}
+
+impl Explained {
+    /// The command was called wrongly, in a way clap cannot see.
+    pub(crate) fn usage(what: impl Into<String>, hint: &'static str) -> Self {
+        Self { code: WRONG_USAGE, what: what.into(), hint }
+    }
+
+    /// It was called rightly and failed.
+    pub(crate) fn failed(what: impl Into<String>, hint: &'static str) -> Self {
+        Self { code: FAILED, what: what.into(), hint }
+    }
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Explained {}
+
+/// Tells a failure on standard error and gives its exit code.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    // Whoever read our output has seen enough: `chorus inbox | head -1` is not a failure.
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    output::talk(format_args!("{}{} {}", "error".red().bold(), ":".bold(), sentence(error.as_ref())));
+    if let Some(hint) = hint(error) {
+        output::talk(format_args!("\n{}{} {hint}", "hint".cyan().bold(), ":".bold()));
+    }
+    ExitCode::from(code(error))
+}
+
+/// An error and its root cause on one line. What lies between helps only who wrote the library.
+pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut root = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    let (top, root) = (error.to_string(), root.to_string());
+    output::one_line(&if top == root { top } else { format!("{top}: {root}") })
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    if let Some(explained) = error.downcast_ref::<Explained>() {
+        return explained.code;
+    }
+    match error.downcast_ref().map(ClientError::exit_class) {
+        Some(ExitClass::Usage) => WRONG_USAGE,
+        Some(ExitClass::Refused) => REFUSED,
+        Some(ExitClass::Unreachable) => UNREACHABLE,
+        Some(ExitClass::Failed) | None => FAILED,
+    }
+}
+
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(explained) = error.downcast_ref::<Explained>() {
+        return Some(explained.hint);
+    }
+    let error = error.downcast_ref::<ClientError>()?;
+    match (error.code(), error.exit_class()) {
+        (Some(Code::Unauthorized), _) => Some(
+            "is CHORUS_KEY the newest key of this agent? Each `chorus register NAME` makes the old one useless",
+        ),
+        (Some(Code::AgentIdTaken), _) => {
+            Some("choose another name, or show the agent's own key with --key or CHORUS_KEY to update it")
+        }
+        (Some(Code::SenderMismatch), _) => Some(
+            "an agent speaks only for itself: --from or CHORUS_AGENT must name the agent whose key this is",
+        ),
+        (Some(Code::AgentNotFound | Code::SenderNotRegistered), _) => {
+            Some("`chorus agents` lists who is there")
+        }
+        (_, ExitClass::Unreachable) => {
+            Some("start a hub here with `chorus serve`, or name another with --url or CHORUS_URL")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: &str) -> anyhow::Error {
+        let (code, message) = (code.to_owned(), "no\u{1b}[2J".to_owned());
+        ClientError::Refused { status: 400, code, message, retry_after: None }.into()
+    }
+
+    #[test]
+    fn codes_and_hints() {
+        assert_eq!(code(&refused("ERR_VALIDATION")), 3);
+        assert_eq!(code(&ClientError::Lost("gone").into()), 4);
+        assert_eq!(code(&Explained::usage("x", "y").into()), 2);
+        assert_eq!(code(&anyhow::anyhow!("x")), 1);
+        assert_eq!(hint(&refused("ERR_VALIDATION")), None);
+        assert!(hint(&refused("ERR_AGENT_ID_TAKEN")).unwrap().contains("--key"));
+        assert_eq!(hint(&Explained::usage("x", "y").into()), Some("y"));
+    }
+
+    #[test]
+    fn the_root_cause_is_told_and_made_harmless() {
+        let error =
+            anyhow::Error::from(io::Error::other("disk\u{7}")).context("middle").context("cannot write");
+        assert_eq!(sentence(error.as_ref()), "cannot write: disk\\u{7}");
+        assert_eq!(sentence(refused("X").as_ref()), "the hub refused: no\\u{1b}[2J (X)");
+    }
+}

@@ -1,0 +1,83 @@
+//! What is printed: data on standard output, talk on standard error.
+//!
+//! Colours are written always and taken out again by `anstream` where nobody sees them (no terminal, `NO_COLOR`).
+//! Text that others wrote goes through [`many_lines`] or [`one_line`] first: a message must not drive the terminal.
+
+use serde::Serialize;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
+
+/// Prints a line of data.
+pub(crate) fn data(line: impl fmt::Display) -> io::Result<()> {
+    writeln!(anstream::stdout().lock(), "{line}")
+}
+
+/// Prints a value as one line of JSON.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    Ok(data(json_line(value)?)?)
+}
+
+/// Says something to the person in front of the terminal. If nobody listens, nothing is lost.
+pub(crate) fn talk(line: impl fmt::Display) {
+    writeln!(anstream::stderr().lock(), "{line}").ok();
+}
+
+/// Text of several lines with its control characters shown instead of obeyed; line ends and tabs stay.
+pub(crate) fn many_lines(text: &str) -> String {
+    escape(&text.replace("\r\n", "\n"), |c| c == '\n' || c == '\t')
+}
+
+/// The same on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    escape(text, |_| false)
+}
+
+fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        // `is_control` is exactly C0, DEL and C1.
+        if c.is_control() && !keep(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// JSON on one line without control characters.
+///
+/// An envelope is printed as it was written, which may hold line ends between its members and, inside texts, DEL and
+/// C1 as they are. The former become spaces and the latter escapes; both mean the same JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
+    let json = serde_json::to_string(value)?;
+    let mut line = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' | '\r' | '\t' => line.push(' '),
+            // Writing into a string cannot fail.
+            c if c.is_control() => write!(line, "\\u{:04x}", u32::from(c)).unwrap_or_default(),
+            c => line.push(c),
+        }
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+
+    #[test]
+    fn a_message_cannot_drive_the_terminal() {
+        assert_eq!(many_lines("a\u{1b}[2Jb\u{9b}1mc\u{7f}\rd"), "a\\u{1b}[2Jb\\u{9b}1mc\\u{7f}\\rd");
+        assert_eq!(many_lines("two\r\nlines\tand a tab, 下午 é 🎵"), "two\nlines\tand a tab, 下午 é 🎵");
+        assert_eq!(one_line("two\nlines\t"), "two\\nlines\\t");
+    }
+
+    #[test]
+    fn json_stays_one_line_and_means_the_same() {
+        let raw: Box<RawValue> =
+            serde_json::from_str("{\n\t\"n\": 1.50,\r\n \"t\": \"\u{9b}\u{7f}\\n下\"}").unwrap();
+        let line = json_line(&raw).unwrap();
+        assert_eq!(line, "{  \"n\": 1.50,   \"t\": \"\\u009b\\u007f\\n下\"}");
+        let same: serde_json::Value = serde_json::from_str(raw.get()).unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), same);
+    }
+}

@@ -1,0 +1,119 @@
+//! The program from outside, as far as it needs no hub.
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Output, Stdio};
+
+    /// Runs the program in an environment that names no hub, key or agent.
+    fn chorus(args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
+        for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_AGENT"] {
+            command.env_remove(name);
+        }
+        command.args(args).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn text(bytes: &[u8]) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    /// Checks the exit code, that nothing was printed as data, and what was said.
+    #[track_caller]
+    fn fails(args: &[&str], code: i32, said: &[&str]) {
+        let output = chorus(args);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+        for part in said {
+            assert!(stderr.contains(part), "{args:?}: {stderr}");
+        }
+    }
+
+    /// An address where nothing listens.
+    fn nobody() -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    }
+
+    #[test]
+    fn wrong_usage_exits_2() {
+        fails(&[], 2, &["Usage:"]);
+        fails(&["dance"], 2, &["unrecognized subcommand"]);
+        fails(&["send", "bob"], 2, &["TEXT"]);
+        fails(
+            &["send", "bob", "hi"],
+            2,
+            &["error: this needs the key of an agent\n\nhint: `chorus register"],
+        );
+        fails(
+            &["send", "bob", "hi", "--key", "ca_x"],
+            2,
+            &["the sender is not known", "--from", "CHORUS_AGENT"],
+        );
+        fails(&["send", "bob", "hi", "--turn", "1"], 2, &["--conversation"]);
+        fails(&["inbox"], 2, &["hint: `chorus register"]);
+        fails(&["inbox", "--key", "k", "--limit", "3"], 2, &["--history"]);
+        fails(&["agents", "--url", "nonsense"], 2, &["url: must be the hub's address"]);
+        fails(&["completions", "dos"], 2, &["bash"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_before_anything_is_sent() {
+        let bad = "must be a BCP 47 language tag";
+        fails(&["register", "alice", "--culture", "en_US"], 2, &["agent_card.user_culture: ", bad]);
+        fails(&["register", "alice", "--language", "?"], 2, &["supported_languages[0]: ", bad]);
+        fails(&["register", "a b"], 2, &["agent_id: must be an address"]);
+        let send = ["send", "bob", "hi", "--key", "k", "--from", "alice", "--context", "short"];
+        fails(&send, 2, &["cultural_context: must be 10 to 500 characters"]);
+        fails(
+            &["register", "alice", "--card", "/nowhere.json"],
+            1,
+            &["cannot read the agent card /nowhere.json"],
+        );
+    }
+
+    #[test]
+    fn unreachable_exits_4() {
+        let url = nobody();
+        let said =
+            ["error: cannot reach the hub at http://127.0.0.1:", "refused", "\n\nhint: start a hub here"];
+        for args in [
+            &["agents"][..],
+            &["register", "alice"],
+            &["inbox", "--key", "k"],
+            &["inbox", "--history", "--key", "k"],
+            &["send", "bob", "hi", "--key", "k", "--from", "alice", "--retry", "1"],
+        ] {
+            fails(&[args, &["--url", &url]].concat(), 4, &said);
+        }
+    }
+
+    #[test]
+    fn completions_are_printed() {
+        for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+            let output = chorus(&["completions", shell]);
+            assert!(output.status.success());
+            assert!(text(&output.stdout).contains("register"), "{shell}");
+        }
+    }
+
+    #[test]
+    fn every_help_teaches() {
+        for command in ["register", "send", "inbox", "agents", "completions"] {
+            let output = chorus(&[command, "--help"]);
+            assert!(output.status.success());
+            let help = text(&output.stdout);
+            assert!(help.contains("Examples:\n") && help.contains("chorus "), "{help}");
+            assert!(!help.contains('\u{1b}'), "colours without a terminal: {help}");
+        }
+        assert!(text(&chorus(&["--help"]).stdout).contains("Examples:"));
+    }
+
+    #[test]
+    fn the_help_never_shows_the_key() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
+        let output = command.args(["send", "--help"]).env("CHORUS_KEY", "ca_secret").output().unwrap();
+        assert!(text(&output.stdout).contains("CHORUS_KEY"));
+        assert!(!text(&output.stdout).contains("ca_secret"));
+    }
+}

@@ -1,0 +1,96 @@
+//! What every request shares.
+
+use crate::caller::Callers;
+use crate::config::Config;
+use crate::delivery::live::Live;
+use crate::delivery::outbound::Outbound;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::rate::Limiter;
+use crate::sources::Sources;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use chorus_protocol::relay::{Metadata, Success};
+use chorus_protocol::time::rfc3339;
+use chorus_store::Store;
+use chorus_store::directory::KeyHash;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The hub, as handlers see it.
+pub(crate) type AppState = Arc<App>;
+
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) sources: Sources,
+    pub(crate) store: Store,
+    /// Shared with the store, which wakes it.
+    pub(crate) live: Arc<Live>,
+    pub(crate) callers: Callers,
+    pub(crate) outbound: Outbound,
+    pub(crate) keyed_rate: Option<Limiter<KeyHash>>,
+    pub(crate) anonymous_rate: Option<Limiter<IpAddr>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
+    /// Work that must end even if whoever asked for it has gone.
+    pub(crate) tasks: TaskTracker,
+    /// Cancelled when the hub stops; streams end on it.
+    pub(crate) stopping: CancellationToken,
+}
+
+impl App {
+    pub(crate) fn new(
+        store: Store,
+        config: Config,
+        sources: Sources,
+        stopping: CancellationToken,
+    ) -> Result<Self, reqwest::Error> {
+        let live = Arc::new(Live::default());
+        store.on_commit(Box::new({
+            let live = Arc::clone(&live);
+            move |stream, head| live.wake(stream, head)
+        }));
+        Ok(Self {
+            outbound: Outbound::new(config.outbound.clone(), config.webhook_timeout)?,
+            keyed_rate: config.rate_limit.map(Limiter::per_minute),
+            anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            metrics: Metrics::new(),
+            health: Health::new(sources.now()),
+            callers: Callers::default(),
+            tasks: TaskTracker::new(),
+            config,
+            sources,
+            store,
+            live,
+            stopping,
+        })
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        self.sources.now()
+    }
+
+    /// The address of an agent of this hub.
+    pub(crate) fn address(&self, name: &str) -> String {
+        format!("{name}@{}", self.config.host_name)
+    }
+
+    /// A success in the relay's common format.
+    pub(crate) fn success<T: Serialize>(&self, status: StatusCode, data: T) -> Response {
+        self.success_page(status, data, None)
+    }
+
+    /// The same for a page of a list.
+    pub(crate) fn success_page<T: Serialize>(
+        &self,
+        status: StatusCode,
+        data: T,
+        next: Option<String>,
+    ) -> Response {
+        let metadata = Metadata { timestamp: rfc3339(self.now()), next };
+        (status, axum::Json(Success { success: true, data, metadata })).into_response()
+    }
+}

@@ -1,0 +1,101 @@
+//! What the hub can be told. Where the values come from (flags, environment, a file) is the binary's business.
+
+use crate::delivery::outbound::Policy;
+use chorus_store::Durability;
+use chorus_store::directory::KeyHash;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Who may register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signup {
+    /// Anybody.
+    Open,
+    /// Whoever was invited.
+    Invite,
+    /// Nobody; the operator registers agents.
+    Closed,
+}
+
+/// The settings of a hub.
+#[derive(Clone)]
+pub struct Config {
+    /// Which node this is, new at each start.
+    pub node: Uuid,
+    /// The host of addresses: `name@host_name`.
+    pub host_name: String,
+    /// Where people and agents reach this hub.
+    pub public_url: String,
+    /// The hash of the operator's key.
+    pub operator_key: KeyHash,
+    /// Which addresses outbound requests may reach.
+    pub outbound: Policy,
+    /// Requests a minute of one key; none for no limit.
+    pub rate_limit: Option<u32>,
+    /// Requests a minute of one address without a key; none for no limit.
+    pub rate_limit_anonymous: Option<u32>,
+    /// How long a webhook may take.
+    pub webhook_timeout: Duration,
+    /// How long a sign of life counts.
+    pub presence: Duration,
+    /// How long finished history is kept; none for ever.
+    pub retention: Option<Duration>,
+    /// When success is reported; the store was opened with the same.
+    pub durability: Durability,
+    /// Who may register.
+    pub signup: Signup,
+    /// The most connections at a time.
+    pub max_connections: usize,
+    /// How long things may take.
+    pub times: TimeLimits,
+}
+
+/// How long things may take.
+#[derive(Debug, Clone)]
+pub struct TimeLimits {
+    /// From the start of a request to the end of its headers, and how long a connection may idle before.
+    pub head: Duration,
+    /// From the end of the headers to the end of the body.
+    pub body: Duration,
+    /// A peer that takes no byte for so long is cut.
+    pub stall: Duration,
+    /// Between two comments on a quiet stream.
+    pub ping: Duration,
+    /// How long open requests may take to end when the hub stops.
+    pub drain: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(30),
+            body: Duration::from_secs(30),
+            stall: Duration::from_secs(10),
+            ping: Duration::from_secs(15),
+            drain: Duration::from_secs(20),
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, for a hub of this name whose operator holds this key.
+    pub fn new(node: Uuid, host_name: impl Into<String>, operator_key: KeyHash) -> Self {
+        let host_name = host_name.into();
+        Self {
+            node,
+            public_url: format!("http://{host_name}"),
+            host_name,
+            operator_key,
+            outbound: Policy::default(),
+            rate_limit: Some(6000),
+            rate_limit_anonymous: Some(1200),
+            webhook_timeout: Duration::from_secs(30),
+            presence: Duration::from_secs(90),
+            retention: None,
+            durability: Durability::Full,
+            signup: Signup::Open,
+            max_connections: 10_000,
+            times: TimeLimits::default(),
+        }
+    }
+}

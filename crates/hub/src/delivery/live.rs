@@ -1,0 +1,176 @@
+//! The open inboxes of this node: one connection per agent, a cursor each, no queues.
+//!
+//! A commit raises an inbox's head and wakes its reader; the reader fetches what lies between its cursor and the
+//! head, from [`Frames`] or from the store. A new connection takes over from the old one, which learns why it ends.
+
+use super::frames::Frames;
+use chorus_protocol::ids::AgentId;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Why an inbox ends although its connection is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Another connection opened this inbox.
+    TakenOver,
+    /// The agent's key was replaced, or the agent unregistered.
+    Revoked,
+}
+
+/// One open inbox.
+pub(crate) struct Inbox {
+    pub(crate) agent: AgentId,
+    pub(crate) session: Uuid,
+    /// The newest entry, as far as this node knows.
+    head: AtomicI64,
+    /// Everything up to here was given to the connection.
+    handed: AtomicI64,
+    /// How much of `handed` the store knows; raised by whoever wrote it there.
+    recorded: AtomicI64,
+    end: OnceLock<End>,
+    changed: Notify,
+}
+
+impl Inbox {
+    fn new(agent: AgentId, session: Uuid) -> Self {
+        Self {
+            agent,
+            session,
+            head: AtomicI64::new(0),
+            handed: AtomicI64::new(0),
+            recorded: AtomicI64::new(0),
+            end: OnceLock::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn head(&self) -> i64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn raise(&self, head: i64) {
+        if self.head.fetch_max(head, Ordering::AcqRel) < head {
+            self.changed.notify_one();
+        }
+    }
+
+    pub(crate) fn handed(&self) -> i64 {
+        self.handed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn hand(&self, seq: i64) {
+        self.handed.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    /// The watermark, if the store does not know it yet.
+    pub(crate) fn unrecorded(&self) -> Option<i64> {
+        let handed = self.handed();
+        (handed > self.recorded.load(Ordering::Acquire)).then_some(handed)
+    }
+
+    pub(crate) fn record(&self, seq: i64) {
+        self.recorded.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub(crate) fn ended(&self) -> Option<End> {
+        self.end.get().copied()
+    }
+
+    fn finish(&self, end: End) {
+        // The first reason stands.
+        if self.end.set(end).is_ok() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns when the head may have moved or the inbox ended; a change in between is not lost.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+/// All open inboxes of this node.
+#[derive(Default)]
+pub(crate) struct Live {
+    inboxes: Mutex<HashMap<AgentId, Arc<Inbox>>>,
+    pub(crate) frames: Frames,
+}
+
+impl Live {
+    /// Makes a new inbox the agent's one connection; the former one ends, and is returned for what it was handed.
+    pub(crate) fn open(&self, agent: AgentId, session: Uuid) -> (Arc<Inbox>, Option<Arc<Inbox>>) {
+        let inbox = Arc::new(Inbox::new(agent, session));
+        let former = self.inboxes().insert(agent, Arc::clone(&inbox));
+        if let Some(former) = &former {
+            former.finish(End::TakenOver);
+        }
+        (inbox, former)
+    }
+
+    /// Forgets an inbox, unless another has taken over.
+    pub(crate) fn close(&self, inbox: &Inbox) {
+        let mut inboxes = self.inboxes();
+        if inboxes.get(&inbox.agent).is_some_and(|current| current.session == inbox.session) {
+            inboxes.remove(&inbox.agent);
+        }
+    }
+
+    /// Ends an agent's inbox.
+    pub(crate) fn end(&self, agent: AgentId, end: End) {
+        if let Some(inbox) = self.inboxes().get(&agent) {
+            inbox.finish(end);
+        }
+    }
+
+    pub(crate) fn is_open(&self, agent: AgentId) -> bool {
+        self.inboxes().contains_key(&agent)
+    }
+
+    /// A stream moved: if it is an inbox that is open here, its reader has something to do.
+    pub(crate) fn wake(&self, stream: Uuid, head: i64) {
+        if let Some(inbox) = self.inboxes().get(&AgentId(stream)) {
+            inbox.raise(head);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Inbox>> {
+        self.inboxes().values().map(Arc::clone).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inboxes().len()
+    }
+
+    fn inboxes(&self) -> MutexGuard<'_, HashMap<AgentId, Arc<Inbox>>> {
+        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn takeover_and_wake() {
+        let (live, agent) = (Live::default(), AgentId(Uuid::from_u128(1)));
+        let (first, none) = live.open(agent, Uuid::from_u128(10));
+        assert!(none.is_none());
+        first.hand(7);
+        let (second, former) = live.open(agent, Uuid::from_u128(11));
+        assert_eq!(former.unwrap().handed(), 7);
+        assert_eq!(first.ended(), Some(End::TakenOver));
+
+        live.close(&first);
+        assert!(live.is_open(agent), "the old connection must not close the new one");
+
+        live.wake(agent.0, 3);
+        live.wake(agent.0, 2);
+        second.changed().await;
+        assert_eq!(second.head(), 3);
+        live.close(&second);
+        assert!(!live.is_open(agent));
+    }
+}

@@ -1,0 +1,127 @@
+//! Background work as reconcilers: steps that bring the database to where it should be, whatever happened before.
+//!
+//! Each step is an idempotent function of the database's state and the time; it takes no other input. So the path
+//! after a crash, on another node and on a quiet day is the same path. A step that fails is tried again at its next
+//! turn.
+
+use super::live::{End, Inbox};
+use crate::app::{App, AppState};
+use chorus_protocol::ids::AgentId;
+use chorus_store::{Kind, StoreError, Tx, deliveries, idempotency, inboxes};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often watermarks are written, and other nodes' commits looked for.
+const TICK: Duration = Duration::from_millis(500);
+/// Every so many ticks the slower steps run.
+const SLOW_TICKS: u64 = 20;
+/// How much one retention step removes.
+const RETENTION_STEP: i64 = 500;
+/// So many polls in a row must miss an inbox before its absence means anything: it may be opening.
+const SETTLED: u64 = 4;
+
+/// Runs the steps until the hub stops, and the last ones once more then.
+pub(crate) async fn run(app: AppState) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut suspects = HashMap::new();
+    for tick in 0_u64.. {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = app.stopping.cancelled() => break,
+        }
+        app.metrics.inboxes.set(app.live.len() as i64);
+        app.metrics.queued.set(app.store.queued() as i64);
+        report("record what was handed", record_handed(&app, app.live.all()).await);
+        if app.store.kind() == Kind::Postgres {
+            report("look at other nodes' commits", poll(&app, &mut suspects).await);
+        }
+        if tick % SLOW_TICKS == 0 {
+            report("renew open inboxes", renew(&app).await);
+            report("clean up", clean_up(&app).await);
+        }
+    }
+    report("record what was handed", record_handed(&app, app.live.all()).await);
+}
+
+fn report<T>(step: &str, result: Result<T, StoreError>) {
+    if let Err(error) = result {
+        tracing::warn!(error = &error as &dyn std::error::Error, "could not {step}; it is tried again");
+    }
+}
+
+/// Writes the watermarks that rose since the last time, all in one transaction.
+pub(crate) async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
+    let handed: Vec<(AgentId, i64)> =
+        inboxes.iter().filter_map(|inbox| Some((inbox.agent, inbox.unrecorded()?))).collect();
+    if handed.is_empty() {
+        return Ok(());
+    }
+    let marks = handed.clone();
+    let write = move |tx: &mut dyn Tx| {
+        marks.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq))
+    };
+    app.store.write::<_, StoreError, _>(write).await?;
+    let handed: HashMap<_, _> = handed.into_iter().collect();
+    for inbox in inboxes {
+        if let Some(seq) = handed.get(&inbox.agent) {
+            inbox.record(*seq);
+        }
+    }
+    Ok(())
+}
+
+/// Covers lost wake-ups, and finds inboxes that another node took over or that were revoked there.
+async fn poll(app: &App, suspects: &mut HashMap<AgentId, u64>) -> Result<(), StoreError> {
+    let node = app.config.node;
+    let open = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| inboxes::on_node(tx, node)).await?;
+    let open: HashMap<_, _> = open.into_iter().map(|open| (open.agent, open)).collect();
+    let here = app.live.all();
+    suspects.retain(|agent, _| here.iter().any(|inbox| inbox.agent == *agent));
+    for inbox in here {
+        match open.get(&inbox.agent) {
+            Some(row) if row.session == inbox.session => {
+                suspects.remove(&inbox.agent);
+                inbox.raise(row.head);
+            }
+            // A connection that is just opening is not in the database yet: only a lasting absence counts.
+            _ => {
+                let missed = suspects.entry(inbox.agent).or_default();
+                *missed += 1;
+                if *missed >= SETTLED {
+                    app.live.end(inbox.agent, End::TakenOver);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// This node lives.
+async fn renew(app: &App) -> Result<u64, StoreError> {
+    let (node, until) = (app.config.node, app.now() + app.config.presence.as_millis() as i64);
+    if app.live.len() == 0 {
+        return Ok(0);
+    }
+    app.store.write(move |tx: &mut dyn Tx| inboxes::renew(tx, node, until)).await
+}
+
+/// What is over is brought to its end.
+async fn clean_up(app: &App) -> Result<(), StoreError> {
+    let now = app.now();
+    let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
+    let step = move |tx: &mut dyn Tx| {
+        deliveries::fail_abandoned(tx, now)?;
+        idempotency::remove_expired(tx, now)?;
+        cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
+            deliveries::remove_before(tx, cutoff, RETENTION_STEP)
+        })
+    };
+    while app.store.write::<_, StoreError, _>(step).await?.deliveries == RETENTION_STEP as u64 {
+        if app.stopping.is_cancelled() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Reading what a client sends: bounded in size and time, with an error for each.
+
+use crate::app::App;
+use crate::error::ApiError;
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use chorus_protocol::json;
+use chorus_protocol::relay::Code;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What is read of a body that is too large, so that its sender gets to see the answer.
+const DRAIN: usize = 4 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// The whole body, if it is at most `limit` bytes.
+pub(crate) async fn read(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Bytes, ApiError> {
+    let too_large = || ApiError::new(Code::TooLarge, format_args!("the body must be at most {limit} bytes"));
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limit) {
+        // Its outcome does not matter: the answer is the same.
+        drop(tokio::time::timeout(DRAIN_TIME, Limited::new(body, DRAIN).collect()).await);
+        return Err(too_large());
+    }
+    match tokio::time::timeout(app.config.times.body, Limited::new(body, limit).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(ApiError::validation("the body broke off")),
+        Err(_) => Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time")),
+    }
+}
+
+/// The whole body as JSON.
+pub(crate) async fn read_json(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Value, ApiError> {
+    let bytes = read(app, headers, body, limit).await?;
+    json::parse(&bytes).map_err(ApiError::validation)
+}

@@ -1,0 +1,139 @@
+//! Pages for people: server-rendered, every asset embedded, a strict Content-Security-Policy, no internet needed.
+
+use crate::app::AppState;
+use crate::error::ApiError;
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, LazyLock};
+use utoipa::openapi::OpenApi;
+
+const STYLE: &str = include_str!("../../assets/chorus.css");
+/// Scripts, styles and images from ourselves only, none inline, no framing.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The style sheet's name changes with its content, so that it can be cached for ever.
+static STYLE_NAME: LazyLock<String> = LazyLock::new(|| {
+    let hash = HEXLOWER.encode(&Sha256::digest(STYLE)[..6]);
+    format!("chorus-{hash}.css")
+});
+
+/// What the pages need of the router itself.
+#[derive(Clone)]
+pub(crate) struct Pages {
+    document: Bytes,
+    operations: Arc<Vec<Operation>>,
+}
+
+/// One line of the API page.
+struct Operation {
+    method: String,
+    path: String,
+    summary: String,
+    description: String,
+    needs_key: bool,
+    answers: Vec<(String, String)>,
+}
+
+impl Pages {
+    pub(crate) fn new(document: OpenApi) -> Self {
+        let document = serde_json::to_value(&document).unwrap_or_default();
+        let operations = Arc::new(operations(&document));
+        Self { document: document.to_string().into(), operations }
+    }
+}
+
+fn operations(document: &Value) -> Vec<Operation> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let paths = document["paths"].as_object().into_iter().flatten();
+    paths
+        .flat_map(|(path, item)| item.as_object().into_iter().flatten().map(move |found| (path, found)))
+        .map(|(path, (method, operation))| Operation {
+            method: method.to_uppercase(),
+            path: path.clone(),
+            summary: text(&operation["summary"]),
+            description: text(&operation["description"]),
+            needs_key: operation["security"]
+                .as_array()
+                .is_some_and(|ways| ways.iter().all(|way| way.get("key").is_some())),
+            answers: operation["responses"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(status, answer)| (status.clone(), text(&answer["description"])))
+                .collect(),
+        })
+        .collect()
+}
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct Home {
+    style: &'static str,
+    host: String,
+    url: String,
+    agents: i64,
+    open: usize,
+}
+
+#[derive(Template)]
+#[template(path = "api.html")]
+struct Api {
+    style: &'static str,
+    host: String,
+    operations: Arc<Vec<Operation>>,
+}
+
+fn page(template: &impl Template) -> Result<Response, ApiError> {
+    let html = template.render().map_err(ApiError::internal)?;
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    Ok((headers, Html(html)).into_response())
+}
+
+/// The first page: what this is, and what to do next.
+pub(crate) async fn home(State(app): State<AppState>) -> Result<Response, ApiError> {
+    let agents = app.store.read::<_, chorus_store::StoreError, _>(chorus_store::directory::count).await?;
+    page(&Home {
+        style: &STYLE_NAME,
+        host: app.config.host_name.clone(),
+        url: app.config.public_url.clone(),
+        agents,
+        open: app.live.len(),
+    })
+}
+
+/// The API, for reading.
+pub(crate) async fn api(
+    State(app): State<AppState>,
+    Extension(pages): Extension<Pages>,
+) -> Result<Response, ApiError> {
+    page(&Api { style: &STYLE_NAME, host: app.config.host_name.clone(), operations: pages.operations })
+}
+
+/// The API, for programs.
+pub(crate) async fn openapi(Extension(pages): Extension<Pages>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], pages.document).into_response()
+}
+
+/// What pages refer to.
+pub(crate) async fn asset(Path(name): Path<String>) -> Response {
+    if name != *STYLE_NAME {
+        return ApiError::of_status(StatusCode::NOT_FOUND).into_response();
+    }
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+    ];
+    (headers, STYLE).into_response()
+}

@@ -1,0 +1,77 @@
+//! The relay's door: Chorus Transport 0.4, exactly where its document puts things.
+
+pub(crate) mod directory;
+pub(crate) mod inbox;
+pub(crate) mod send;
+
+use crate::app::App;
+use crate::error::ApiError;
+use axum::http::Uri;
+use chorus_protocol::address::Address;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::AgentId;
+use chorus_store::directory::{self as agents, Agent};
+use chorus_store::{StoreError, Tx};
+
+/// An agent as paths name it: its address, its name, or its id.
+#[derive(Debug, Clone)]
+pub(crate) enum AgentRef {
+    Id(AgentId),
+    Name(String),
+    /// Well-formed, but of another hub.
+    Elsewhere,
+}
+
+impl AgentRef {
+    pub(crate) fn parse(app: &App, text: &str) -> Result<Self, ApiError> {
+        if let Some(id) = AgentId::parse(text) {
+            return Ok(Self::Id(id));
+        }
+        let address = Address::parse(text).map_err(|fault| Faults::one("agent_id", fault))?;
+        Ok(address
+            .local_name(&app.config.host_name)
+            .map_or(Self::Elsewhere, |name| Self::Name(name.to_owned())))
+    }
+
+    pub(crate) fn find(&self, tx: &mut dyn Tx) -> Result<Option<Agent>, StoreError> {
+        match self {
+            Self::Id(id) => agents::by_id(tx, *id),
+            Self::Name(name) => agents::by_name(tx, name),
+            Self::Elsewhere => Ok(None),
+        }
+    }
+}
+
+/// A page of a list as its query asks for it: `?after=&limit=`.
+#[derive(Debug)]
+pub(crate) struct PageQuery {
+    pub(crate) after: Option<String>,
+    pub(crate) limit: i64,
+}
+
+impl PageQuery {
+    const DEFAULT: i64 = 50;
+    const MOST: i64 = 200;
+
+    pub(crate) fn parse(uri: &Uri) -> Result<Self, ApiError> {
+        let (mut page, mut faults) = (Self { after: None, limit: Self::DEFAULT }, Faults::new());
+        for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+            match &*name {
+                "after" if value.contains('\0') => faults.add("after", "must not contain U+0000"),
+                "after" => page.after = Some(value.into_owned()).filter(|after| !after.is_empty()),
+                "limit" => match value.parse() {
+                    Ok(limit) if (1..=Self::MOST).contains(&limit) => page.limit = limit,
+                    _ => faults.add("limit", format_args!("must be an integer from 1 to {}", Self::MOST)),
+                },
+                _ => {}
+            }
+        }
+        if faults.is_empty() { Ok(page) } else { Err(faults.into()) }
+    }
+}
+
+/// A place in an inbox as a client names it: an SSE id.
+pub(crate) fn parse_place(name: &str, text: &str) -> Result<i64, ApiError> {
+    let place = text.parse().ok().filter(|place| *place >= 0);
+    place.ok_or_else(|| Faults::one(name, "must be the id of a message in this inbox").into())
+}

@@ -1,0 +1,262 @@
+//! Registering, unregistering and finding agents.
+
+use super::{AgentRef, PageQuery};
+use crate::app::{App, AppState};
+use crate::caller::{Caller, bearer, key_hash};
+use crate::config::Signup;
+use crate::delivery::live::End;
+use crate::doors::body;
+use crate::error::ApiError;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
+use chorus_protocol::time::rfc3339;
+use chorus_store::directory::{self as agents, Agent, Record};
+use chorus_store::relay::{self, RegisterError, Registrar};
+use chorus_store::{StoreError, Tx};
+use serde::Serialize;
+use serde_json::Value;
+
+fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
+    Registration {
+        id: agent.id,
+        agent_id: app.address(&agent.name),
+        endpoint: agent.endpoint.filter(|_| show_endpoint),
+        agent_card: agent.card.and_then(|card| serde_json::from_str(&card).ok()),
+        online: agent.open_until > app.now(),
+        registered_at: rfc3339(agent.registered_at),
+        updated_at: rfc3339(agent.updated_at),
+    }
+}
+
+/// Register yourself, or update your record with your key
+///
+/// A new address answers 201 with its key, which is shown this once. Your own address with your key as bearer
+/// answers 200: the record is replaced and so is the key; the old one stops working at once.
+#[utoipa::path(post, path = "/register", tag = "relay",
+    request_body(content_type = "application/json", content = RegisterBody),
+    responses(
+        (status = 201, description = "Registered", body = Success<Registered>),
+        (status = 200, description = "Updated; the key was replaced", body = Success<Registered>),
+        (status = 400, description = "`ERR_VALIDATION`, `ERR_ENDPOINT_BLOCKED`", body = Failure),
+        (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open", body = Failure),
+        (status = 404, description = "An OAuth client tried to register here", body = Failure),
+        (status = 409, description = "`ERR_AGENT_ID_TAKEN`", body = Failure),
+    ))]
+pub(crate) async fn register(
+    State(app): State<AppState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
+    if body.get("redirect_uris").is_some() {
+        // MCP clients try this path for OAuth's dynamic client registration.
+        return Err(ApiError::new(
+            Code::NotFound,
+            "this is not an OAuth endpoint: POST /register registers an agent with the Chorus relay",
+        ));
+    }
+    let request = Register::read(&body, false)?;
+    // A malformed header is no key.
+    let key = bearer(&headers).ok().flatten().map(key_hash);
+    if app.config.signup != Signup::Open && key.is_none() {
+        return Err(ApiError::new(
+            Code::Forbidden,
+            "sign-up is not open on this hub; ask its operator for an agent",
+        ));
+    }
+    save(&app, request, Registrar::Itself(key)).await
+}
+
+/// Register an agent as the operator
+#[utoipa::path(post, path = "/agents", tag = "relay", security(("key" = [])),
+    request_body(content_type = "application/json", content = RegisterBody),
+    responses(
+        (status = 201, description = "Registered", body = Success<Registered>),
+        (status = 200, description = "Updated; the key stays", body = Success<Registered>),
+        (status = 400, description = "`ERR_VALIDATION`, `ERR_ENDPOINT_BLOCKED`", body = Failure),
+        (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
+        (status = 403, description = "`ERR_FORBIDDEN`", body = Failure),
+    ))]
+pub(crate) async fn register_by_operator(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    match caller {
+        Caller::Operator => {}
+        Caller::Agent(_) => {
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "only the operator registers others; register yourself at POST /register",
+            ));
+        }
+        Caller::Nobody => return Err(ApiError::unauthorized("this needs the operator's key")),
+    }
+    let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
+    let request = Register::read(&body, true)?;
+    save(&app, request, Registrar::Operator).await
+}
+
+async fn save(app: &AppState, request: Register, registrar: Registrar) -> Result<Response, ApiError> {
+    let host = &app.config.host_name;
+    let name = request.agent.local_name(host).ok_or_else(|| {
+        Faults::one(
+            "agent_id",
+            format_args!("the host must be {host} or chorus: this hub speaks for no other"),
+        )
+    })?;
+    if let Some(endpoint) = &request.endpoint {
+        let checked = app.outbound.policy().check_url(endpoint).await;
+        checked
+            .map_err(|blocked| ApiError::new(Code::EndpointBlocked, format_args!("endpoint: {blocked}")))?;
+    }
+    let record = Record {
+        name: name.to_owned(),
+        endpoint: request.endpoint.map(Into::into),
+        card: request.card.map(|card| card.to_string()),
+    };
+    let secret = app.sources.secret("ca_");
+    let new = relay::Registration {
+        record,
+        registrar,
+        id: AgentId(app.sources.uuid_v4()),
+        key: key_hash(&secret),
+        trace: TraceId(app.sources.uuid_v7()),
+        now: app.now(),
+    };
+    let registered = app.store.write(move |tx: &mut dyn Tx| relay::register(tx, &new)).await;
+    let registered = registered.map_err(|error| match error {
+        RegisterError::Taken => ApiError::new(
+            Code::AgentIdTaken,
+            "this agent_id belongs to somebody else; if it is yours, send its key as Authorization: Bearer",
+        ),
+        RegisterError::Store(error) => error.into(),
+    })?;
+    if !registered.created && registered.keyed {
+        app.callers.forget(registered.agent.id);
+        app.live.end(registered.agent.id, End::Revoked);
+    }
+    let status = if registered.created { StatusCode::CREATED } else { StatusCode::OK };
+    let data = Registered {
+        agent_id: app.address(&registered.agent.name),
+        api_key: registered.keyed.then_some(secret),
+        registration: registration(app, registered.agent, true),
+    };
+    Ok(app.success(status, data))
+}
+
+/// List the agents of this hub
+///
+/// In the order of their names. `endpoint` is shown to callers with a key.
+#[utoipa::path(get, path = "/agents", tag = "relay", security((), ("key" = [])),
+    params(("after" = Option<String>, Query, description = "`metadata.next` of the page before"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+    responses((status = 200, description = "A page", body = Success<Vec<Registration>>),
+              (status = 400, description = "`ERR_VALIDATION`", body = Failure),
+              (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure)))]
+pub(crate) async fn list(
+    State(app): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let query = PageQuery::parse(&uri)?;
+    let (after, limit) = (query.after.unwrap_or_default(), query.limit);
+    // One more than asked for tells whether there is a next page.
+    let find = move |tx: &mut dyn Tx| agents::list(tx, &after, limit + 1);
+    let mut found = app.store.read::<_, StoreError, _>(find).await?;
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| more).map(|agent| agent.name.clone());
+    let page: Vec<_> = found.into_iter().map(|agent| registration(&app, agent, caller.is_known())).collect();
+    Ok(app.success_page(StatusCode::OK, page, next))
+}
+
+/// Find one agent by its address, its name or its id
+#[utoipa::path(get, path = "/agents/{id}", tag = "relay", security((), ("key" = [])),
+    params(("id" = String, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    responses((status = 200, description = "The agent", body = Success<Registration>),
+              (status = 400, description = "`ERR_VALIDATION`", body = Failure),
+              (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
+              (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure)))]
+pub(crate) async fn one(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let agent = AgentRef::parse(&app, &id)?;
+    let found = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| agent.find(tx)).await?;
+    let found = found
+        .ok_or_else(|| ApiError::new(Code::AgentNotFound, "no agent of this address is registered here"))?;
+    Ok(app.success(StatusCode::OK, registration(&app, found, caller.is_known())))
+}
+
+/// Unregister an agent
+///
+/// An agent may unregister itself, the operator anybody. Nothing happens if it is absent already.
+#[utoipa::path(delete, path = "/agents/{id}", tag = "relay", security(("key" = [])),
+    params(("id" = String, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    responses((status = 200, description = "It is not registered (any more)", body = Success<Unregistered>),
+              (status = 400, description = "`ERR_VALIDATION`", body = Failure),
+              (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
+              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure)))]
+pub(crate) async fn unregister(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    if !caller.is_known() {
+        return Err(ApiError::unauthorized("this needs the agent's key or the operator's"));
+    }
+    let agent = AgentRef::parse(&app, &id)?;
+    let now = app.now();
+    let delete = move |tx: &mut dyn Tx| {
+        let Some(found) = agent.find(tx)? else { return Ok(None) };
+        let allowed = match &caller {
+            Caller::Operator => true,
+            Caller::Agent(identity) => identity.id == found.id,
+            Caller::Nobody => false,
+        };
+        if !allowed {
+            return Err(ApiError::new(Code::Forbidden, "an agent can unregister only itself"));
+        }
+        agents::delete(tx, found.id, now)?;
+        Ok(Some(found))
+    };
+    let deleted = app.store.write(delete).await?;
+    if let Some(agent) = &deleted {
+        app.callers.forget(agent.id);
+        app.live.end(agent.id, End::Revoked);
+    }
+    let agent_id = deleted.as_ref().map_or(id, |agent| app.address(&agent.name));
+    Ok(app.success(StatusCode::OK, Unregistered { agent_id, removed: deleted.is_some() }))
+}
+
+/// The answer to unregistering.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Unregistered {
+    /// Who.
+    agent_id: String,
+    /// Whether there was something to remove.
+    removed: bool,
+}
+
+/// The body of a registration, for the OpenAPI document; [`Register`] is what checks it.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the body for the OpenAPI document")]
+pub(crate) struct RegisterBody {
+    /// `name@host` or `name`; the host is this hub's own or `chorus`.
+    #[schema(max_length = 128, example = "my-agent@chorus")]
+    agent_id: String,
+    /// Where the agent receives envelopes. Required for `POST /agents`.
+    #[schema(example = "https://alice.example/receive")]
+    endpoint: Option<String>,
+    /// What the agent says of itself: `card_version` "0.3", `user_culture`, `supported_languages`.
+    #[schema(value_type = Object)]
+    agent_card: Option<Value>,
+}

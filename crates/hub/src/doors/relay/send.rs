@@ -1,0 +1,271 @@
+//! Sending: accept, commit, and wait for a webhook if there is one.
+
+use crate::app::{App, AppState};
+use crate::caller::{Caller, Identity};
+use crate::doors::body;
+use crate::error::ApiError;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use chorus_protocol::ids::{EventId, TraceId};
+use chorus_protocol::relay::{
+    Code, Delivery, Failure, InboxMessage, MAX_BODY, Metadata, Outcome, Send, Success,
+};
+use chorus_protocol::sse;
+use chorus_protocol::time::rfc3339;
+use chorus_store::deliveries::Lease;
+use chorus_store::directory as agents;
+use chorus_store::idempotency::{Answer, Key};
+use chorus_store::relay::{self, Posting, SendError, Sent, Turn};
+use chorus_store::{StoreError, Tx};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// How long an `Idempotency-Key` is remembered.
+const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
+/// How much longer than the POST itself its lease lasts.
+const LEASE_MARGIN_MS: i64 = 15_000;
+
+/// Send an envelope to an agent
+///
+/// Success means committed to disk. `delivered_sse`: the receiver's inbox was open. `queued` (202): it waits for the
+/// inbox. `delivered`: the receiver's endpoint took it. `failed`: it did not; the hub does not try again by itself.
+/// The same `Idempotency-Key`, or the same `conversation_id` and `turn_number`, is delivered once.
+#[utoipa::path(post, path = "/messages", tag = "relay", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same for every retry of the same send")),
+    request_body(content_type = "application/json", content = SendBody),
+    responses(
+        (status = 200, description = "Delivered, or failed to be", body = Success<Outcome>),
+        (status = 202, description = "Queued for the receiver's inbox", body = Success<Outcome>),
+        (status = 400, description = "`ERR_VALIDATION`, `ERR_SENDER_NOT_REGISTERED`", body = Failure),
+        (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
+        (status = 403, description = "`ERR_SENDER_MISMATCH`", body = Failure),
+        (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
+        (status = 409, description = "`ERR_IDEMPOTENCY_CONFLICT`, `ERR_IDEMPOTENCY_IN_PROGRESS`", body = Failure),
+        (status = 413, description = "`ERR_TOO_LARGE`", body = Failure),
+    ))]
+pub(crate) async fn send(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    if !caller.is_known() {
+        return Err(ApiError::unauthorized("sending needs the sender's key or the operator's"));
+    }
+    let body = body::read(&app, &headers, body, MAX_BODY).await?;
+    let request = Send::read(&body).map_err(ApiError::validation)?;
+    let key = idempotency_key(&headers)?;
+    let sender = sender(&app, caller, &request).await?;
+    let receiver = request.receiver.local_name(&app.config.host_name).ok_or_else(not_found)?.to_owned();
+
+    let now = app.now();
+    let lease = Lease {
+        owner: app.config.node,
+        until: now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS,
+    };
+    let trace = TraceId(app.sources.uuid_v7());
+    let keys = key.map(|key| {
+        Key::new("idempotency-key", &[sender.id.as_bytes(), key.as_bytes()], &body, Some(now + KEY_LIFE_MS))
+    });
+    let (envelope, normal) = (request.raw, request.normal);
+    let turn =
+        request.envelope.turn.map(|(conversation, number)| Turn { conversation, number, content: normal });
+    let command = relay::Send {
+        sender: sender.id,
+        receiver,
+        envelope: envelope.get().to_owned(),
+        event: EventId(app.sources.uuid_v7()),
+        trace,
+        keys: keys.into_iter().collect(),
+        turn,
+        lease,
+        now,
+    };
+    let envelope: Arc<RawValue> = envelope.into();
+    let hub = Arc::clone(&app);
+    let accepted = app.store.write({
+        let envelope = Arc::clone(&envelope);
+        move |tx: &mut dyn Tx| {
+            let sent = relay::send(tx, &command)?;
+            if let Sent::Stored { receiver, seq, .. } = &sent
+                && hub.live.is_open(receiver.id)
+            {
+                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, *seq)?;
+                let (hub, stream, seq) = (Arc::clone(&hub), receiver.id.0, *seq);
+                tx.after_commit(Box::new(move || hub.live.frames.put(stream, seq, frame)));
+            }
+            Ok(sent)
+        }
+    });
+    match accepted.await.map_err(refusal)? {
+        Sent::Stored { outcome, .. } => Ok(answer(&app, outcome)),
+        Sent::Again(first) => again(&app, &first),
+        Sent::Post(posting) => {
+            // The receiver may take it although the sender has gone: the outcome is recorded either way.
+            let work = app.tasks.spawn(post(Arc::clone(&app), posting, envelope));
+            let outcome = work.await.map_err(|error| ApiError::internal(error.to_string()))?;
+            Ok(answer(&app, outcome))
+        }
+    }
+}
+
+/// The SSE frame of a message, encoded once, for a reader that is waiting.
+fn frame(
+    app: &App,
+    sender: &Identity,
+    receiver: &str,
+    command: &relay::Send,
+    envelope: &RawValue,
+    seq: i64,
+) -> Result<Bytes, SendError> {
+    let message = InboxMessage {
+        trace_id: command.trace,
+        sender_id: app.address(&sender.name),
+        receiver_id: app.address(receiver),
+        created_at: rfc3339(command.now),
+        envelope: envelope.to_owned(),
+    };
+    let data = serde_json::to_string(&message).map_err(|error| StoreError::Unexpected(error.into()))?;
+    Ok(sse::encode("message", Some(seq), &data).into())
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
+    key.map(Some)
+        .ok_or_else(|| ApiError::validation("Idempotency-Key: must be 1 to 255 visible ASCII characters"))
+}
+
+/// Who sends: the sender of the envelope, if the caller may speak for it.
+async fn sender(app: &App, caller: Caller, request: &Send) -> Result<Identity, ApiError> {
+    let name = request.envelope.sender.local_name(&app.config.host_name).map(str::to_owned);
+    if let (Caller::Agent(identity), Some(name)) = (&caller, &name)
+        && identity.name.eq_ignore_ascii_case(name)
+    {
+        return Ok(identity.clone());
+    }
+    let found = match name {
+        Some(name) => {
+            app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| agents::by_name(tx, &name)).await?
+        }
+        None => None,
+    };
+    let found = found.ok_or_else(|| {
+        ApiError::new(
+            Code::SenderNotRegistered,
+            "envelope.sender_id: this sender is not registered with this hub",
+        )
+    })?;
+    match caller {
+        Caller::Operator => Ok(Identity { id: found.id, name: found.name }),
+        _ => Err(ApiError::new(
+            Code::SenderMismatch,
+            "envelope.sender_id: an agent can send only as itself; this key belongs to another agent",
+        )),
+    }
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::AgentNotFound, "receiver_id: no agent of this address is registered here")
+}
+
+fn refusal(error: SendError) -> ApiError {
+    match error {
+        SendError::ReceiverNotFound => not_found(),
+        SendError::Conflict => ApiError::new(
+            Code::IdempotencyConflict,
+            "the same Idempotency-Key or turn was sent before with other content; use a new one for new content",
+        ),
+        SendError::InProgress => ApiError::new(
+            Code::IdempotencyInProgress,
+            "the first request with this key or turn is still being delivered; ask again for its outcome",
+        )
+        .retry_after_ms(1000),
+        SendError::Store(error) => error.into(),
+    }
+}
+
+fn answer(app: &App, outcome: Outcome) -> Response {
+    app.metrics.delivery(outcome.delivery.as_str());
+    let status = StatusCode::from_u16(relay::status(&outcome)).unwrap_or(StatusCode::OK);
+    app.success(status, outcome)
+}
+
+/// The first answer to a request that came again.
+fn again(app: &App, first: &Answer) -> Result<Response, ApiError> {
+    let data: Box<RawValue> = serde_json::from_str(&first.body).map_err(ApiError::internal)?;
+    let status = StatusCode::from_u16(first.status).map_err(ApiError::internal)?;
+    let metadata = Metadata { timestamp: rfc3339(app.now()), next: None };
+    let mut response = (status, axum::Json(Success { success: true, data, metadata })).into_response();
+    response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// POSTs an envelope to its receiver's endpoint and records what came of it.
+async fn post(app: AppState, posting: Posting, envelope: Arc<RawValue>) -> Outcome {
+    let body = format!("{{\"envelope\":{}}}", envelope.get());
+    let posted = app.outbound.post(&posting.endpoint, body.into()).await;
+    let mut outcome = Outcome {
+        delivery: Delivery::Delivered,
+        receiver_response: None,
+        error_code: None,
+        detail: None,
+        trace_id: posting.trace,
+    };
+    match posted {
+        Ok(response) => outcome.receiver_response = Some(response),
+        Err(error) => {
+            outcome.delivery = Delivery::Failed;
+            outcome.error_code = Some(error.code().as_str().into());
+            outcome.detail = Some(error.to_string());
+        }
+    }
+    let (record, now) = (outcome.clone(), app.now());
+    let recorded = app.store.write(move |tx: &mut dyn Tx| relay::posted(tx, &posting, &record, now)).await;
+    if let Err(error) = recorded {
+        // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".
+        tracing::error!(error = &error as &dyn std::error::Error, trace_id = %outcome.trace_id, "an outcome was not recorded");
+    }
+    outcome
+}
+
+/// The body of a send, for the OpenAPI document; [`Send`] is what checks it.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the body for the OpenAPI document")]
+pub(crate) struct SendBody {
+    /// For whom: `name@host` or `name`.
+    #[schema(max_length = 128, example = "bob@chorus")]
+    receiver_id: String,
+    /// What is said.
+    envelope: EnvelopeBody,
+}
+
+/// An envelope, for the OpenAPI document. Further members are carried along untouched.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the body for the OpenAPI document")]
+pub(crate) struct EnvelopeBody {
+    /// Always "0.4".
+    #[schema(example = "0.4")]
+    chorus_version: String,
+    /// Who says it.
+    #[schema(max_length = 128, example = "alice@chorus")]
+    sender_id: String,
+    /// What is said, in the sender's language.
+    #[schema(min_length = 1, max_length = 10_000, example = "下午一起喝杯咖啡?")]
+    original_text: String,
+    /// The sender's culture, a BCP 47 tag.
+    #[schema(example = "zh-CN")]
+    sender_culture: String,
+    /// What a reader of another culture should know to understand it.
+    #[schema(min_length = 10, max_length = 500)]
+    cultural_context: Option<String>,
+    /// The exchange it belongs to.
+    #[schema(min_length = 1, max_length = 64)]
+    conversation_id: Option<String>,
+    /// Its place there.
+    #[schema(minimum = 1)]
+    turn_number: Option<i64>,
+}

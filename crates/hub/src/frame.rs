@@ -1,0 +1,144 @@
+//! What surrounds every request: an id, a caller, a rate, an end in time, one format for errors, one line in the log.
+
+use crate::app::{App, AppState};
+use crate::caller::{Caller, bearer, key_hash};
+use crate::error::{ApiError, render};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use chorus_protocol::relay::Code;
+use futures_util::FutureExt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// What a request may take beyond the time a webhook may take.
+const BEYOND_WEBHOOK: Duration = Duration::from_mins(1);
+
+/// The address at the other end, put into each request by the accept loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The frame around every request.
+pub(crate) async fn around(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let id = request_id(&app, &request);
+    let method = request.method().clone();
+    // The pattern, never the path: paths may hold secrets.
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+
+    let mut kind = Caller::Nobody.kind();
+    let response = match admit(&app, request.headers(), &route, peer).await {
+        Ok(caller) => {
+            kind = caller.kind();
+            request.extensions_mut().insert(caller);
+            answer(&app, request, next).await
+        }
+        Err(error) => error.into_response(),
+    };
+    let mut response = finish(&app, response, &id, &method);
+
+    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
+    app.metrics.request(method.as_str(), &route, status, elapsed.as_secs_f64());
+    tracing::info!(
+        method = %method, route, status, duration_ms = elapsed.as_secs_f64() * 1000.0,
+        caller = kind, peer = %peer, request_id = id, "request"
+    );
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// The id a client gave, if it is harmless, or a new one.
+fn request_id(app: &App, request: &Request) -> String {
+    let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let harmless = |id: &&str| {
+        (1..=64).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    given.filter(harmless).map_or_else(|| app.sources.uuid_v7().simple().to_string(), str::to_owned)
+}
+
+/// Finds out who calls and whether it may call now. A key that is not known yet costs its address, so that guessing
+/// keys is as limited as calling without one.
+async fn admit(app: &App, headers: &HeaderMap, route: &str, peer: IpAddr) -> Result<Caller, ApiError> {
+    let now = app.now();
+    let anonymous = || match &app.anonymous_rate {
+        // Monitors must see a hub that is busy with others.
+        Some(limiter) if !matches!(route, "/health" | "/metrics") => limited(app, limiter.take(peer, now)),
+        _ => Ok(()),
+    };
+    // Registering needs no key, so a stale one is no reason to refuse it: the door looks for itself.
+    let key = match bearer(headers) {
+        Ok(key) => key.map(key_hash),
+        Err(_) if route == "/register" => None,
+        Err(error) => {
+            anonymous()?;
+            return Err(error);
+        }
+    };
+    let Some(key) = key else {
+        anonymous()?;
+        return Ok(Caller::Nobody);
+    };
+    let known = app.callers.recall(app, &key, now);
+    let caller = if let Some(caller) = known {
+        caller
+    } else {
+        anonymous()?;
+        match app.callers.look_up(app, key, now).await {
+            Err(error) if error.code == Code::Unauthorized && route == "/register" => {
+                return Ok(Caller::Nobody);
+            }
+            found => found?,
+        }
+    };
+    if let Some(limiter) = &app.keyed_rate {
+        limited(app, limiter.take(key, now))?;
+    }
+    Ok(caller)
+}
+
+fn limited(app: &App, taken: Result<(), i64>) -> Result<(), ApiError> {
+    taken.map_err(|wait_ms| {
+        app.metrics.rate_limited.inc();
+        ApiError::new(Code::RateLimited, "too many requests; wait as long as Retry-After says")
+            .retry_after_ms(wait_ms)
+    })
+}
+
+/// Runs the door, within a time, and survives its panic.
+async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let limit = app.config.webhook_timeout + app.config.times.body + BEYOND_WEBHOOK;
+    let work = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(limit, work).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => ApiError::internal("a handler panicked").into_response(),
+        Err(_) => ApiError::new(Code::Overloaded, "the request took too long; it may still be done")
+            .retry_after_ms(1000)
+            .into_response(),
+    }
+}
+
+/// Errors into their door's format; headers that hold for every answer.
+fn finish(app: &App, mut response: Response, id: &str, method: &Method) -> Response {
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        let error = response.extensions_mut().remove().unwrap_or_else(|| ApiError::of_status(status));
+        if let Some(cause) = &error.cause {
+            tracing::error!(error = &**cause as &dyn std::error::Error, request_id = id, code = %error.code, "failed");
+        }
+        response = render(&error, response, app.now());
+        if method == Method::HEAD {
+            *response.body_mut() = axum::body::Body::empty();
+        }
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

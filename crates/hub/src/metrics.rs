@@ -1,0 +1,70 @@
+//! What the hub counts, for Prometheus. One registry per hub, so that several can live in one process.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+type Labels = Vec<(&'static str, String)>;
+
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Labels, Counter>,
+    seconds: Family<Labels, Histogram, fn() -> Histogram>,
+    deliveries: Family<Labels, Counter>,
+    pub(crate) connections: Gauge,
+    pub(crate) inboxes: Gauge,
+    pub(crate) queued: Gauge,
+    pub(crate) rate_limited: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("chorus"),
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| {
+                Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0])
+            }),
+            deliveries: Family::default(),
+            connections: Gauge::default(),
+            inboxes: Gauge::default(),
+            queued: Gauge::default(),
+            rate_limited: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("requests", "Requests answered", metrics.requests.clone());
+        registry.register_with_unit(
+            "request_duration",
+            "Time from a request's headers to its answer's",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register("deliveries", "Relay sends, by outcome", metrics.deliveries.clone());
+        registry.register("connections", "Open connections", metrics.connections.clone());
+        registry.register("inboxes_open", "Open inboxes on this node", metrics.inboxes.clone());
+        registry.register("store_queue", "Writes that wait for the store", metrics.queued.clone());
+        registry.register("rate_limited", "Requests refused for their number", metrics.rate_limited.clone());
+        metrics
+    }
+
+    /// `route` is the path's pattern, never the path: paths may hold secrets and are without number.
+    pub(crate) fn request(&self, method: &str, route: &str, status: u16, seconds: f64) {
+        let labels =
+            vec![("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+        self.seconds.get_or_create(&vec![("route", route.to_owned())]).observe(seconds);
+    }
+
+    pub(crate) fn delivery(&self, outcome: &'static str) {
+        self.deliveries.get_or_create(&vec![("outcome", outcome.to_owned())]).inc();
+    }
+
+    pub(crate) fn render(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,98 @@
+//! Rate limits, as a pure engine: the generic cell rate algorithm, time as an argument.
+//!
+//! Each caller has one number, the time at which its allowance is whole again. A request moves that time onward by
+//! one interval and is refused when it would lie further ahead than the burst allows. Limits hold per node.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+/// Past this many callers, those with a whole allowance are forgotten; it is what a new one would have.
+const MAX_CALLERS: usize = 50_000;
+/// A caller may use up this much of its allowance at once, in milliseconds' worth.
+const BURST_MS: i64 = 10_000;
+
+/// The allowance of callers of one kind.
+pub(crate) struct Limiter<K> {
+    /// Microseconds each request costs.
+    interval_us: i64,
+    /// Microseconds since 1970 at which each caller's allowance is whole again.
+    whole_at: Mutex<HashMap<K, i64>>,
+}
+
+impl<K: Eq + Hash> Limiter<K> {
+    pub(crate) fn per_minute(requests: u32) -> Self {
+        Self { interval_us: 60_000_000 / i64::from(requests.max(1)), whole_at: Mutex::default() }
+    }
+
+    /// Takes one request at `now`, or says after how many milliseconds to try again.
+    pub(crate) fn take(&self, caller: K, now_ms: i64) -> Result<(), i64> {
+        let now = now_ms * 1000;
+        // Even a tiny limit lets one request through at a time.
+        let burst = (BURST_MS * 1000).max(self.interval_us);
+        let mut callers = self.whole_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if callers.len() >= MAX_CALLERS && !callers.contains_key(&caller) {
+            callers.retain(|_, whole_at| *whole_at > now);
+            if callers.len() >= MAX_CALLERS {
+                // More active callers than we can count: better to refuse a new one than to count none.
+                return Err(1000);
+            }
+        }
+        let whole_at = callers.entry(caller).or_insert(now);
+        let next = (*whole_at).max(now) + self.interval_us;
+        if next - now > burst {
+            return Err(((next - now - burst) / 1000).max(1));
+        }
+        *whole_at = next;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let limiter = Limiter::per_minute(60);
+        let granted = (0..100).filter(|_| limiter.take("a", 1_000_000).is_ok()).count();
+        assert_eq!(granted, 10);
+        assert_eq!(limiter.take("a", 1_000_000), Err(1000));
+        assert_eq!(limiter.take("b", 1_000_000), Ok(()));
+        assert_eq!(limiter.take("a", 1_001_000), Ok(()));
+        assert!(limiter.take("a", 1_001_000).is_err());
+    }
+
+    #[test]
+    fn a_tiny_limit_still_lets_one_through() {
+        let limiter = Limiter::per_minute(1);
+        assert_eq!(limiter.take("a", 0), Ok(()));
+        assert_eq!(limiter.take("a", 0), Err(60_000));
+        assert_eq!(limiter.take("a", 60_000), Ok(()));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let limiter = Limiter::per_minute(6000);
+        for n in 0..MAX_CALLERS {
+            limiter.take(n, 0).unwrap();
+        }
+        assert!(limiter.take(usize::MAX, 0).is_err());
+        assert!(limiter.take(usize::MAX, 60_000).is_ok());
+        assert!(limiter.whole_at.lock().unwrap().len() < MAX_CALLERS);
+    }
+
+    proptest::proptest! {
+        /// Whatever the pattern, no window of a minute grants more than the rate and one burst.
+        #[test]
+        fn never_more_than_rate_and_burst(gaps in proptest::collection::vec(0i64..200, 1..600)) {
+            let limiter = Limiter::per_minute(600);
+            let (mut now, mut granted) = (0, 0);
+            for gap in gaps {
+                now += gap;
+                granted += i64::from(limiter.take((), now).is_ok());
+            }
+            proptest::prop_assert!(granted <= 100 + now / 100 + 1);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Every route of the hub, in one place.
+
+use crate::app::AppState;
+use crate::doors::{hub, pages, relay};
+use crate::error::ApiError;
+use crate::frame;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+fn documented() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info()).components(Some(security())).build())
+        .routes(routes!(relay::directory::register))
+        .routes(routes!(relay::directory::list, relay::directory::register_by_operator))
+        .routes(routes!(relay::directory::one, relay::directory::unregister))
+        .routes(routes!(relay::send::send))
+        .routes(routes!(relay::inbox::open))
+        .routes(routes!(relay::inbox::history))
+        .routes(routes!(hub::discovery))
+        .routes(routes!(hub::health))
+        .routes(routes!(hub::metrics))
+}
+
+/// All routes, the frame around them, and an answer for paths that are none.
+pub(crate) fn router(app: AppState) -> Router {
+    let (routes, document) = documented().split_for_parts();
+    let pages = pages::Pages::new(document);
+    routes
+        .route("/", get(pages::home))
+        .route("/api", get(pages::api))
+        .route("/api/openapi.json", get(pages::openapi))
+        .route("/assets/{name}", get(pages::asset))
+        .fallback(async || ApiError::of_status(StatusCode::NOT_FOUND))
+        .layer(axum::Extension(pages))
+        .layer(from_fn_with_state(app.clone(), frame::around))
+        .with_state(app)
+}
+
+/// The OpenAPI document of the hub.
+pub fn openapi() -> OpenApi {
+    documented().into_openapi()
+}
+
+fn info() -> Info {
+    InfoBuilder::new()
+        .title("Chorus")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("A hub where AI agents and people work together."))
+        .build()
+}
+
+fn security() -> Components {
+    let mut components = Components::new();
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("An agent's key `ca_…` or the operator's `co_…`"));
+    components.add_security_scheme("key", SecurityScheme::Http(scheme.build()));
+    components
+}

@@ -1,0 +1,161 @@
+//! The accept loop: every connection limited in number, time and buffers, and a stop that loses nothing.
+//!
+//! Our own, because a plain serve loop has no time limit for headers and waits for open streams for ever when it is
+//! told to stop. Here streams end first, then open requests, then whatever is left is cut.
+
+use crate::app::App;
+use crate::config::Config;
+use crate::delivery::reconcile;
+use crate::error::{ApiError, render};
+use crate::frame::Peer;
+use crate::router;
+use crate::sources::Sources;
+use crate::stall::StallGuard;
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::response::IntoResponse;
+use chorus_protocol::relay::Code;
+use chorus_store::Store;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+/// hyper's smallest: what an idle connection costs is mostly this.
+const READ_BUFFER: usize = 8 * 1024;
+const MAX_HEADERS: usize = 64;
+
+/// Why a hub did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The client for outbound requests could not be made.
+    #[error("cannot prepare outbound requests; are CA certificates installed (Debian: ca-certificates)?")]
+    Outbound(#[source] reqwest::Error),
+}
+
+/// Serves until `shutdown` resolves, then drains: streams end, open requests finish, committed work is recorded.
+pub async fn run(
+    listener: TcpListener,
+    store: Store,
+    config: Config,
+    sources: Sources,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), StartError> {
+    let stopping = CancellationToken::new();
+    let app = App::new(store, config, sources, stopping.clone()).map_err(StartError::Outbound)?;
+    let app = Arc::new(app);
+    let router = router::router(Arc::clone(&app));
+    let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
+    let connections = TaskTracker::new();
+    let slots = Arc::new(Semaphore::new(app.config.max_connections));
+
+    tokio::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &slots) => accepted,
+            () = &mut shutdown => break,
+        };
+        let Some((stream, slot)) = accepted else { continue };
+        let (app, router) = (Arc::clone(&app), router.clone());
+        connections.spawn(async move {
+            app.metrics.connections.inc();
+            serve(stream, &app, router).await;
+            app.metrics.connections.dec();
+            drop(slot);
+        });
+    }
+
+    drop(listener);
+    stopping.cancel();
+    connections.close();
+    let drain = app.config.times.drain;
+    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections were cut");
+    }
+    app.tasks.close();
+    if tokio::time::timeout(drain, app.tasks.wait()).await.is_err() {
+        tracing::warn!(open = app.tasks.len(), "work was left unfinished");
+    }
+    if reconcilers.await.is_err() {
+        tracing::error!("the reconcilers panicked");
+    }
+    Ok(())
+}
+
+type Slot = tokio::sync::OwnedSemaphorePermit;
+
+/// The next connection, once there is room for one. Until then the kernel keeps them waiting.
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, Slot)> {
+    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, slot)),
+        Err(error) => {
+            // Out of file descriptors, most likely: it passes when connections end.
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, app: &App, router: Router) {
+    let Ok(peer) = stream.peer_addr() else { return };
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY");
+    }
+    let times = &app.config.times;
+    let io = TokioIo::new(StallGuard::new(stream, times.stall));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer.ip()));
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(times.head)
+        .max_buf_size(READ_BUFFER.max(64 * 1024))
+        .max_headers(MAX_HEADERS)
+        .serve_connection(io, service);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = app.stopping.cancelled() => {
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
+        }
+    };
+    let Err(error) = ended else { return };
+    tracing::debug!(%error, %peer, "a connection ended badly");
+    if error.is_timeout() {
+        let parts = connection.into_parts();
+        // Half a request came in; one that never began is an idle connection, which just ends.
+        if !parts.read_buf.is_empty() {
+            refuse(parts.io.into_inner(), app).await;
+        }
+    }
+}
+
+/// Tells a client that did not finish its headers why it is cut off.
+async fn refuse(mut stream: StallGuard<TcpStream>, app: &App) {
+    let error = ApiError::new(Code::RequestTimeout, "the request's headers did not arrive in time");
+    let response = render(&error, error.clone().into_response(), app.now());
+    let Ok(body) = response.into_body().collect().await else { return };
+    let body = body.to_bytes();
+    let head = format!(
+        "HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let answer = [head.as_bytes(), &body].concat();
+    // The connection is given up either way.
+    drop(stream.write_all(&answer).await);
+    drop(stream.shutdown().await);
+}

@@ -1,0 +1,194 @@
+//! A TCP proxy that can be broken and mended while connections run through it.
+//!
+//! Its port stays its own as long as it lives, cut or not. It copies bytes and does not look at them.
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Proxy {
+    addr: SocketAddr,
+    target: SocketAddr,
+    frozen: watch::Sender<bool>,
+    /// Owns the listener and all connections, so that its end is theirs. None while cut.
+    task: Mutex<Option<JoinHandle<()>>>,
+    /// Bound but never listening: it keeps the port ours while nobody listens, and the system refuses callers.
+    _reserved: TcpSocket,
+}
+
+impl Proxy {
+    /// Starts one in front of `target`.
+    #[expect(clippy::unused_async, reason = "it spawns, so it must be called inside a runtime")]
+    pub async fn start(target: SocketAddr) -> Self {
+        let reserved = bind((Ipv4Addr::LOCALHOST, 0).into());
+        let addr = reserved.local_addr().expect("a bound socket has an address");
+        let proxy = Self {
+            addr,
+            target,
+            frozen: watch::Sender::new(false),
+            task: Mutex::default(),
+            _reserved: reserved,
+        };
+        proxy.restore();
+        proxy
+    }
+
+    /// Where to connect instead of the target.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Refuses new connections and drops those there are; all of it has happened when this returns.
+    pub async fn cut(&self) {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            task.abort();
+            task.await.ok();
+        }
+    }
+
+    /// Keeps connections open, and accepts new ones, but moves no bytes, not even an end of stream.
+    pub fn freeze(&self) {
+        self.frozen.send_replace(true);
+    }
+
+    /// Undoes [`Self::cut`] and [`Self::freeze`]; bytes held back by the latter go on.
+    pub fn restore(&self) {
+        self.frozen.send_replace(false);
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.is_none() {
+            let listener = bind(self.addr).listen(128).expect("the port is ours");
+            *task = Some(tokio::spawn(serve(listener, self.target, self.frozen.subscribe())));
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+fn bind(addr: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("the option exists");
+    socket.bind(addr).expect("the port is free or ours");
+    socket
+}
+
+async fn serve(listener: TcpListener, target: SocketAddr, frozen: watch::Receiver<bool>) {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (client, _) = accepted.expect("accepting works while the proxy lives");
+                connections.push(carry(client, target, frozen.clone()));
+            }
+            // How a connection ended is for its two ends to see.
+            Some(_) = connections.next() => {}
+        }
+    }
+}
+
+async fn carry(mut client: TcpStream, target: SocketAddr, frozen: watch::Receiver<bool>) -> io::Result<()> {
+    let mut server = TcpStream::connect(target).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    tokio::try_join!(
+        copy(from_client, to_server, frozen.clone()),
+        copy(from_server, to_client, frozen.clone())
+    )?;
+    Ok(())
+}
+
+async fn copy(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    mut frozen: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        // What was read in a frozen time waits here. A missing sender means that the proxy is gone.
+        frozen.wait_for(|frozen| !frozen).await.map_err(io::Error::other)?;
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..length]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    /// A server that sends back what it gets.
+    async fn echo() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut reader, mut writer) = stream.split();
+                    tokio::io::copy(&mut reader, &mut writer).await
+                });
+            }
+        });
+        addr
+    }
+
+    async fn send(stream: &mut TcpStream, byte: u8) -> io::Result<u8> {
+        stream.write_u8(byte).await?;
+        stream.read_u8().await
+    }
+
+    #[tokio::test]
+    async fn cut_and_restored() {
+        let proxy = Proxy::start(echo().await).await;
+        let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
+        assert_eq!(send(&mut stream, 1).await.unwrap(), 1);
+        proxy.cut().await;
+        send(&mut stream, 2).await.unwrap_err();
+        let refused = TcpStream::connect(proxy.addr()).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        proxy.restore();
+        let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
+        assert_eq!(send(&mut stream, 3).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn frozen_bytes_arrive_later() {
+        let proxy = Proxy::start(echo().await).await;
+        let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
+        assert_eq!(send(&mut stream, 1).await.unwrap(), 1);
+        proxy.freeze();
+        timeout(Duration::from_millis(100), send(&mut stream, 2)).await.unwrap_err();
+        proxy.restore();
+        assert_eq!(stream.read_u8().await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn one_closed_half_leaves_the_other_open() {
+        let proxy = Proxy::start(echo().await).await;
+        let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
+        stream.write_all(b"last words").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "last words");
+    }
+}
