@@ -14,7 +14,8 @@ use std::process::ExitCode;
 pub(crate) const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 const REFUSED: u8 = 3;
-const UNREACHABLE: u8 = 4;
+/// The exit code of a hub that does not answer.
+pub(crate) const UNREACHABLE: u8 = 4;
 
 /// A failure of ours: what is wrong, and what to do about it.
 #[derive(Debug)]

@@ -29,9 +29,14 @@ impl Global {
         Client::connect(url, self.key.clone().filter(|key| !key.is_empty()))
     }
 
+    /// Whether a key was given.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| !key.is_empty())
+    }
+
     /// A client for what only an agent may do.
     pub(crate) fn agent_client(&self) -> anyhow::Result<Client> {
-        if self.key.as_ref().is_none_or(String::is_empty) {
+        if !self.has_key() {
             return Err(Explained::usage("this needs the key of an agent", NO_KEY).into());
         }
         Ok(self.client()?)

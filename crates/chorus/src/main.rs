@@ -10,6 +10,7 @@ mod failure;
 mod global;
 mod message;
 mod output;
+mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{agents, completions, doctor, inbox, register, send, serve};

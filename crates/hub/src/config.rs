@@ -1,6 +1,7 @@
 //! What the hub can be told. Where the values come from (flags, environment, a file) is the binary's business.
 
 use crate::delivery::outbound::Policy;
+use crate::secrets::MasterKey;
 use chorus_store::Durability;
 use chorus_store::directory::KeyHash;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Config {
     pub public_url: String,
     /// The hash of the operator's key.
     pub operator_key: KeyHash,
+    /// What the hub's secrets are derived from.
+    pub master_key: MasterKey,
     /// Which addresses outbound requests may reach.
     pub outbound: Policy,
     /// Requests a minute of one key; none for no limit.
@@ -79,13 +82,19 @@ impl Default for TimeLimits {
 
 impl Config {
     /// The defaults, for a hub of this name whose operator holds this key.
-    pub fn new(node: Uuid, host_name: impl Into<String>, operator_key: KeyHash) -> Self {
+    pub fn new(
+        node: Uuid,
+        host_name: impl Into<String>,
+        operator_key: KeyHash,
+        master_key: MasterKey,
+    ) -> Self {
         let host_name = host_name.into();
         Self {
             node,
             public_url: format!("http://{host_name}"),
             host_name,
             operator_key,
+            master_key,
             outbound: Policy::default(),
             rate_limit: Some(6000),
             rate_limit_anonymous: Some(1200),

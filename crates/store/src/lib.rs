@@ -28,7 +28,7 @@ mod tx;
 
 pub use error::StoreError;
 pub use postgres::PostgresOptions;
-pub use sqlite::{Durability, SqliteOptions};
+pub use sqlite::{Diagnosis, Durability, SqliteOptions, diagnose};
 pub use tx::{Cell, Param, Row, Tx, TxExt};
 
 use job::Job;

@@ -17,7 +17,8 @@ const MIGRATIONS: &[Migration] = &[Migration {
     postgres: include_str!("../migrations/postgres/0001_relay.sql"),
 }];
 
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+/// The number of the newest.
+pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 /// What is still to be done on a database of version `found`.
 fn pending(found: i64) -> Result<impl Iterator<Item = (i64, &'static Migration)>, StoreError> {

@@ -108,7 +108,7 @@ impl Sqlite {
                 threads.push(spawn(&format!("store-read-{n}"), move || read_loop(session, &queue))?);
             }
             let session = Session::open(&options, false)?;
-            let wal = path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().display()));
+            let wal = wal_of(path);
             let (stop, stopped) = channel();
             let thread = spawn("store-checkpoint", move || {
                 while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -168,6 +168,11 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
         }
         Err(TryLockError::Error(error)) => Err(open(error.into())),
     }
+}
+
+/// SQLite's write-ahead log beside a database file.
+fn wal_of(path: &Path) -> PathBuf {
+    path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().display()))
 }
 
 fn checkpoint(connection: &Connection, wal: &Path) {
@@ -521,4 +526,35 @@ pub(crate) fn classify(error: rusqlite::Error) -> StoreError {
         ) => StoreError::Unavailable(error.into()),
         _ => StoreError::Unexpected(error.into()),
     }
+}
+
+/// What a look at a database file found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The schema it has.
+    pub schema_version: i64,
+    /// The schema this program knows.
+    pub known_version: i64,
+    /// What SQLite finds wrong with the file; empty when it is sound.
+    pub damage: Vec<String>,
+    /// Bytes of the file, and of the log beside it.
+    pub bytes: u64,
+}
+
+/// Looks at a database file without changing it, also while a hub uses it.
+pub fn diagnose(path: &Path) -> Result<Diagnosis, StoreError> {
+    let options = SqliteOptions::file(path);
+    let session = Session::open(&options, true)?;
+    let mut statement = session.connection.prepare("PRAGMA quick_check(10)").map_err(classify)?;
+    let found = statement.query_map([], |row| row.get::<_, String>(0)).map_err(classify)?;
+    let damage: Vec<String> = found.collect::<Result<_, _>>().map_err(classify)?;
+    let schema_version =
+        session.connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(classify)?;
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |data| data.len());
+    Ok(Diagnosis {
+        schema_version,
+        known_version: migrate::KNOWN,
+        damage: damage.into_iter().filter(|line| line != "ok").collect(),
+        bytes: size(path) + size(&wal_of(path)),
+    })
 }

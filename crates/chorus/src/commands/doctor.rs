@@ -1,13 +1,221 @@
-//! `chorus doctor`: not built yet; this file only holds its place.
+//! `chorus doctor`: looks at everything that can be wrong between here and a working hub, and says what to do.
+//!
+//! It changes nothing. Each check stands alone, so that one failure does not hide another.
 
+use crate::failure;
 use crate::global::Global;
+use crate::output;
+use chorus_agent::{Client, ClientError, ExitClass};
+use chorus_hub::Sources;
+use chorus_protocol::relay::Code;
+use chorus_protocol::time::parse_rfc3339;
+use owo_colors::OwoColorize;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Look for what keeps a hub from working.
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+const EXAMPLES: &str = "\
+Examples:
+  chorus doctor                          the hub at CHORUS_URL, the key in CHORUS_KEY, ./chorus-data
+  chorus doctor --data /var/lib/chorus   the data folder of a hub elsewhere on this machine
+  chorus doctor --json | jq '.[] | select(.ok | not)'
 
-#[expect(clippy::unused_async, reason = "a placeholder with the signature of the real one")]
-pub(crate) async fn run(_global: &Global, _args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+Exit codes: 0 all is well, 1 something is not, 4 the hub does not answer";
+
+/// The largest difference of clocks that harms nobody, in milliseconds.
+const MAX_SKEW_MS: i64 = 5000;
+
+/// Find out what is wrong, and what to do about it
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A data folder on this machine; looked at if it is there
+    #[arg(long, env = "CHORUS_DATA", default_value = "./chorus-data", value_name = "FOLDER")]
+    data: PathBuf,
+}
+
+/// What one check found.
+#[derive(Serialize)]
+struct Finding {
+    check: &'static str,
+    ok: bool,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'static str>,
+}
+
+impl Finding {
+    fn good(check: &'static str, detail: impl fmt::Display) -> Self {
+        Self { check, ok: true, detail: detail.to_string(), hint: None }
+    }
+
+    fn bad(check: &'static str, detail: impl fmt::Display, hint: &'static str) -> Self {
+        Self { check, ok: false, detail: detail.to_string(), hint: Some(hint) }
+    }
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let client = global.client()?;
+    let (mut findings, reachable) = look_at_hub(&client, global.has_key()).await;
+    findings.extend(look_at_folder(&args.data));
+    if global.json {
+        output::json(&findings)?;
+    } else {
+        for finding in &findings {
+            show(finding)?;
+        }
+    }
+    let code = match findings.iter().all(|finding| finding.ok) {
+        true => 0,
+        false if reachable => failure::FAILED,
+        false => failure::UNREACHABLE,
+    };
+    Ok(ExitCode::from(code))
+}
+
+fn show(finding: &Finding) -> anyhow::Result<()> {
+    let Finding { check, ok, detail, hint } = finding;
+    let detail = output::one_line(detail);
+    let mark = if *ok { "ok  ".green().to_string() } else { "BAD ".red().bold().to_string() };
+    output::data(format_args!("{mark} {check:<9} {detail}"))?;
+    if let Some(hint) = hint {
+        output::data(format_args!("               {} {hint}", "do:".bold()))?;
+    }
+    Ok(())
+}
+
+/// The hub, and whether it answers at all.
+async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
+    let health = match client.health().await {
+        Ok(health) => health,
+        Err(error) => {
+            let reachable = error.exit_class() != ExitClass::Unreachable;
+            let hint = if reachable {
+                "read the hub's log; if the disk is full, make room: the hub goes on by itself"
+            } else {
+                "start a hub with `chorus serve`, or name another with --url or CHORUS_URL"
+            };
+            return (vec![Finding::bad("hub", failure::sentence(&error), hint)], reachable);
+        }
+    };
+    let mut findings = vec![
+        Finding::good(
+            "hub",
+            format_args!(
+                "answers; version {}, addresses name@{}",
+                text(&health["version"]),
+                text(&health["host"])
+            ),
+        ),
+        store(&health["store"]),
+    ];
+    findings.extend(parse_rfc3339(text(&health["time"])).map(clock));
+    if has_key {
+        findings.push(key(client).await);
+    }
+    (findings, true)
+}
+
+fn store(store: &Value) -> Finding {
+    let latency = store["write_latency_ms"].as_u64().unwrap_or(0);
+    let detail = format!(
+        "{} wrote in {latency} ms, durability {}, {} writes wait",
+        text(&store["kind"]),
+        text(&store["durability"]),
+        store["queued"]
+    );
+    if latency > 1000 {
+        return Finding::bad(
+            "store",
+            detail,
+            "the disk or the database server is slow or overloaded; see /metrics",
+        );
+    }
+    Finding::good("store", detail)
+}
+
+fn clock(theirs: i64) -> Finding {
+    let skew = theirs - Sources::system().now();
+    let detail = format!("the hub's clock differs from this one by {skew} ms");
+    if skew.abs() > MAX_SKEW_MS {
+        return Finding::bad("clock", detail, "let both machines take their time from the network (NTP)");
+    }
+    Finding::good("clock", detail)
+}
+
+async fn key(client: &Client) -> Finding {
+    match client.messages(None, 1).await {
+        Ok(_) => Finding::good("key", "an agent's, and valid"),
+        Err(error) if error.code() == Some(Code::Forbidden) => {
+            Finding::good("key", "the operator's, and valid")
+        }
+        Err(error @ ClientError::Refused { .. }) => Finding::bad(
+            "key",
+            failure::sentence(&error),
+            "is it the newest key of its agent, and of this very hub?",
+        ),
+        Err(error) => {
+            Finding::bad("key", failure::sentence(&error), "the hub answers sometimes: run this again")
+        }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+/// The data folder, if there is one here.
+fn look_at_folder(folder: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let master = folder.join("master.key");
+    if let Ok(data) = fs::metadata(&master) {
+        let mode = data.permissions().mode() & 0o777;
+        let detail = format!("{} has mode {mode:o}", master.display());
+        let hint = "others can read it: chmod 600 it, and think about who may have seen it";
+        let open = mode & 0o077 != 0;
+        findings.push(if open {
+            Finding::bad("secrets", detail, hint)
+        } else {
+            Finding::good("secrets", detail)
+        });
+    }
+    let database = folder.join("chorus.db");
+    if database.exists() {
+        findings.push(look_at_database(&database));
+    }
+    findings
+}
+
+fn look_at_database(path: &Path) -> Finding {
+    let shown = path.display();
+    let diagnosis = match chorus_store::diagnose(path) {
+        Ok(diagnosis) => diagnosis,
+        Err(error) => {
+            return Finding::bad(
+                "database",
+                format_args!("{shown}: {}", failure::sentence(&error)),
+                "may you read the file? Is it a database of chorus? If it is damaged, restore a backup",
+            );
+        }
+    };
+    if diagnosis.schema_version > diagnosis.known_version {
+        let detail = format!(
+            "{shown} has schema {}, this program knows {}",
+            diagnosis.schema_version, diagnosis.known_version
+        );
+        return Finding::bad("database", detail, "use a newer chorus");
+    }
+    if diagnosis.damage.is_empty() {
+        let kib = diagnosis.bytes / 1024;
+        return Finding::good(
+            "database",
+            format_args!("{shown} is sound, schema {}, {kib} KiB", diagnosis.schema_version),
+        );
+    }
+    let detail = format!("{shown} is damaged: {}", diagnosis.damage.join("; "));
+    Finding::bad("database", detail, "stop the hub, keep the file, and restore a backup")
 }

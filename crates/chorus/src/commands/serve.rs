@@ -1,13 +1,239 @@
-//! `chorus serve`: not built yet; this file only holds its place.
+//! `chorus serve`: settings into a configuration, a store, a listener, and the hub between two signals.
+//!
+//! Standard output gets exactly one line, when the hub is ready; everything else goes to standard error.
 
+use crate::failure::Explained;
 use crate::global::Global;
+use crate::output;
+use crate::settings::{self, Layer, LogFormat, Settings};
+use anyhow::Context;
+use chorus_hub::{Config, MasterKey, Sources, key_hash, operator_key_hash};
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
+use uuid::Uuid;
 
-/// Run the hub.
+const EXAMPLES: &str = "\
+Examples:
+  chorus serve                                                  a hub for this machine, on SQLite
+  chorus serve --listen 0.0.0.0:8787 --public-url https://hub.example
+  CHORUS_MASTER_KEY=… chorus serve --database postgres://chorus@db/chorus
+  CHORUS_ALLOW_PRIVATE_ENDPOINTS=10.0.0.0/8 chorus serve        webhooks inside the company network
+";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n{}", settings::help())
+}
+
+/// Run the hub
+///
+/// It is ready when it prints `chorus listening on http://HOST:PORT`. SIGTERM or Ctrl-C lets open requests finish
+/// and ends it; a second one ends it at once.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = after_help())]
+pub(crate) struct Args {
+    /// Where to listen; port 0 takes a free one [env: CHORUS_LISTEN] [default: 127.0.0.1:8787]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The folder of the database and of the hub's keys [env: CHORUS_DATA] [default: ./chorus-data]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+    /// postgres://… instead of SQLite [env: CHORUS_DATABASE_URL]
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// Where people and agents reach this hub [env: CHORUS_PUBLIC_URL]
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// A settings file, TOML
+    #[arg(long, value_name = "FILE", env = "CHORUS_CONFIG")]
+    config: Option<PathBuf>,
+}
 
-#[expect(clippy::unused_async, reason = "a placeholder with the signature of the real one")]
-pub(crate) async fn run(_global: &Global, _args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+impl Args {
+    fn load(self) -> anyhow::Result<Settings> {
+        let flags = [
+            ("CHORUS_LISTEN", self.listen),
+            ("CHORUS_DATA", self.data),
+            ("CHORUS_DATABASE_URL", self.database),
+            ("CHORUS_PUBLIC_URL", self.public_url),
+        ];
+        let flags: Layer =
+            flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        let mut layers = vec![flags, settings::environment()];
+        if let Some(path) = self.config {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            layers.push(
+                settings::file(&text)
+                    .with_context(|| format!("{} is not a settings file", path.display()))?,
+            );
+        }
+        Settings::load(&layers).map_err(|faults| {
+            Explained::failed(faults.to_string(), "`chorus serve --help` lists every setting").into()
+        })
+    }
+}
+
+pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let settings = args.load()?;
+    start_log(&settings);
+    let sources = Sources::system();
+    let listener = TcpListener::bind(&settings.listen).await.map_err(|error| {
+        let what = format!("cannot listen on {}: {error}", settings.listen);
+        Explained::failed(what, "choose another address with --listen, or port 0 for any free one")
+    })?;
+    let address = listener.local_addr()?;
+    prepare_folder(&settings.data)?;
+    let master = master_key(&settings, &sources)?;
+
+    let node = sources.uuid_v4();
+    let store = open_store(&settings, node)?;
+    let operator = operator_key(&settings, &store, &sources).await?;
+    let url = settings
+        .public_url
+        .as_ref()
+        .map_or_else(|| format!("http://{address}"), |url| url.as_str().trim_end_matches('/').to_owned());
+    let config = config(&settings, node, operator, master, url);
+
+    // From here on a signal drains; before, it simply ends the program, which has nothing to lose yet.
+    let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    output::data(format_args!("chorus listening on http://{address}"))?;
+    chorus_hub::run(listener, store, config, sources, stop(terminate, interrupt)).await?;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start_log(settings: &Settings) {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(LevelFilter::from(settings.log));
+    match settings.log_format {
+        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+/// Resolves at the first signal; the second ends the program at once.
+async fn stop(mut terminate: Signal, mut interrupt: Signal) {
+    let mut next = async move || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    next().await;
+    tracing::info!("stopping: open requests may finish; a second signal ends at once");
+    tokio::spawn(async move {
+        next().await;
+        std::process::exit(1);
+    });
+}
+
+/// The data folder, for nobody else's eyes.
+fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("cannot make the data folder {}", folder.display()))
+}
+
+/// The key from which the hub's secrets are derived: given, or kept in the data folder, or made there.
+fn master_key(settings: &Settings, sources: &Sources) -> anyhow::Result<MasterKey> {
+    if let Some(key) = settings.master_key {
+        return Ok(MasterKey::new(key));
+    }
+    if settings.database_url.is_some() {
+        return Err(Explained::failed(
+            "with PostgreSQL the master key must be given, the same on all nodes",
+            "make one with `openssl rand -hex 32` and set CHORUS_MASTER_KEY",
+        )
+        .into());
+    }
+    let path = settings.data.join("master.key");
+    let told = || format!("cannot use the master key in {}", path.display());
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let mode = fs::metadata(&path).with_context(told)?.permissions().mode();
+            if mode & 0o077 != 0 {
+                return Err(Explained::failed(
+                    format!("{} can be read by others", path.display()),
+                    "it must be yours alone: chmod 600 it, and think about who may have seen it",
+                )
+                .into());
+            }
+            let key = settings::master_key(&text).context("it is not 64 hex digits").with_context(told)?;
+            Ok(MasterKey::new(key))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let text = format!("{}{}", sources.secret(""), sources.secret(""));
+            let mut file = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .with_context(told)?;
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(told)?;
+            let key = settings::master_key(&text).with_context(told)?;
+            Ok(MasterKey::new(key))
+        }
+        Err(error) => Err(error).with_context(told),
+    }
+}
+
+fn open_store(settings: &Settings, node: Uuid) -> Result<Store, StoreError> {
+    if let Some(url) = &settings.database_url {
+        return Store::postgres(PostgresOptions::new(url, node));
+    }
+    let options = SqliteOptions {
+        durability: settings.durability,
+        ..SqliteOptions::file(settings.data.join("chorus.db"))
+    };
+    Store::sqlite(options)
+}
+
+/// The hash of the operator's key: as given, or as kept, or of a new one, which is printed this once.
+async fn operator_key(settings: &Settings, store: &Store, sources: &Sources) -> anyhow::Result<[u8; 32]> {
+    if let Some(key) = settings.operator_key {
+        return Ok(key);
+    }
+    let key = sources.secret("co_");
+    let hash = operator_key_hash(&key);
+    let keep = move |tx: &mut dyn Tx| chorus_store::settings::set_once(tx, "operator_key_sha256", &hash);
+    let (kept, new) = store.write::<_, StoreError, _>(keep).await?;
+    if new {
+        output::talk(format_args!("operator key (shown this once, keep it): {key}"));
+        return Ok(key_hash(&key));
+    }
+    settings::master_key(&kept).context("the operator key in the database is damaged")
+}
+
+fn config(
+    settings: &Settings,
+    node: Uuid,
+    operator_key: [u8; 32],
+    master_key: MasterKey,
+    public_url: String,
+) -> Config {
+    let public_host = settings.public_url.as_ref().and_then(|url| url.host_str()).map(str::to_owned);
+    let host_name = settings.host_name.clone().or(public_host).unwrap_or_else(|| "localhost".into());
+    Config {
+        public_url,
+        outbound: settings.outbound.clone(),
+        rate_limit: settings.rate_limit,
+        rate_limit_anonymous: settings.rate_limit_anonymous,
+        webhook_timeout: settings.webhook_timeout,
+        presence: settings.presence,
+        retention: settings.retention,
+        durability: settings.durability,
+        signup: settings.signup,
+        max_connections: settings.max_connections,
+        ..Config::new(node, host_name, operator_key, master_key)
+    }
 }

@@ -5,6 +5,7 @@
 //! really dialled, because the client resolves names through the guard and nowhere else. Redirects are not followed,
 //! proxies not used, answers read up to a limit.
 
+use crate::secrets::WebhookSecret;
 use bytes::Bytes;
 use chorus_protocol::relay::Code;
 use ipnet::IpNet;
@@ -156,6 +157,22 @@ impl PostError {
     }
 }
 
+/// A message with the headers of Standard Webhooks, so that a receiver can check where it came from.
+pub(crate) struct Signed {
+    id: String,
+    timestamp_s: i64,
+    signature: String,
+    body: Bytes,
+}
+
+impl Signed {
+    pub(crate) fn new(secret: &WebhookSecret, id: String, now_ms: i64, body: Bytes) -> Self {
+        let timestamp_s = now_ms / 1000;
+        let signature = secret.sign(&id, timestamp_s, &body);
+        Self { id, timestamp_s, signature, body }
+    }
+}
+
 /// The one client for requests to agents' endpoints.
 pub(crate) struct Outbound {
     client: reqwest::Client,
@@ -182,8 +199,8 @@ impl Outbound {
         &self.policy
     }
 
-    /// POSTs JSON and returns what the receiver answered: JSON, or its text.
-    pub(crate) async fn post(&self, endpoint: &str, body: Bytes) -> Result<Value, PostError> {
+    /// POSTs signed JSON and returns what the receiver answered: JSON, or its text.
+    pub(crate) async fn post(&self, endpoint: &str, message: Signed) -> Result<Value, PostError> {
         let url = Url::parse(endpoint).map_err(|error| PostError::Unreachable(error.to_string()))?;
         // A literal address never reaches the resolver.
         match url.host() {
@@ -191,13 +208,20 @@ impl Outbound {
             Some(Host::Ipv6(address)) => self.policy.check(address.into())?,
             _ => {}
         }
-        tokio::time::timeout(self.timeout, self.exchange(url, body))
+        tokio::time::timeout(self.timeout, self.exchange(url, message))
             .await
             .unwrap_or(Err(PostError::Timeout(self.timeout)))
     }
 
-    async fn exchange(&self, url: Url, body: Bytes) -> Result<Value, PostError> {
-        let request = self.client.post(url).header("content-type", "application/json").body(body);
+    async fn exchange(&self, url: Url, message: Signed) -> Result<Value, PostError> {
+        let request = self
+            .client
+            .post(url)
+            .header("content-type", "application/json")
+            .header("webhook-id", message.id)
+            .header("webhook-timestamp", message.timestamp_s)
+            .header("webhook-signature", message.signature)
+            .body(message.body);
         let mut response = request.send().await.map_err(|error| self.failure(error))?;
         let status = response.status();
         if !status.is_success() {

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, Success};
+use chorus_protocol::time::rfc3339;
 use serde::Serialize;
 
 /// Is the hub well?
@@ -29,6 +30,7 @@ pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiE
         },
         retention_days: app.config.retention.map(|keep| keep.as_secs() / 86_400),
         open_inboxes: app.live.len() as u64,
+        time: rfc3339(app.now()),
         uptime_s: ((app.now() - app.health.started_at).max(0) / 1000) as u64,
     };
     Ok(app.success(StatusCode::OK, report))
@@ -51,6 +53,8 @@ pub(crate) struct HealthReport {
     retention_days: Option<u64>,
     /// On this node.
     open_inboxes: u64,
+    /// The hub's clock.
+    time: String,
     /// Since this node started.
     uptime_s: u64,
 }

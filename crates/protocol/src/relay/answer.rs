@@ -74,8 +74,8 @@ pub struct Registration {
     pub updated_at: String,
 }
 
-/// The answer to a registration.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The answer to a registration. It holds secrets, so it has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Registered {
     /// The address, as the hub spells it.
@@ -83,6 +83,9 @@ pub struct Registered {
     /// The agent's key, shown this once; absent when an operator updates an agent that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
+    /// With which requests to the endpoint are signed (Standard Webhooks); absent without an endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_secret: Option<String>,
     /// The record.
     pub registration: Registration,
 }

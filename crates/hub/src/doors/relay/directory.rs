@@ -146,6 +146,11 @@ async fn save(app: &AppState, request: Register, registrar: Registrar) -> Result
     let data = Registered {
         agent_id: app.address(&registered.agent.name),
         api_key: registered.keyed.then_some(secret),
+        webhook_secret: registered
+            .agent
+            .endpoint
+            .as_ref()
+            .map(|_| app.config.master_key.webhook_secret(registered.agent.id.as_bytes()).printed()),
         registration: registration(app, registered.agent, true),
     };
     Ok(app.success(status, data))

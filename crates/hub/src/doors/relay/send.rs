@@ -2,6 +2,7 @@
 
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity};
+use crate::delivery::outbound::Signed;
 use crate::doors::body;
 use crate::error::ApiError;
 use axum::body::Body;
@@ -207,7 +208,9 @@ fn again(app: &App, first: &Answer) -> Result<Response, ApiError> {
 /// POSTs an envelope to its receiver's endpoint and records what came of it.
 async fn post(app: AppState, posting: Posting, envelope: Arc<RawValue>) -> Outcome {
     let body = format!("{{\"envelope\":{}}}", envelope.get());
-    let posted = app.outbound.post(&posting.endpoint, body.into()).await;
+    let secret = app.config.master_key.webhook_secret(posting.receiver.as_bytes());
+    let message = Signed::new(&secret, format!("msg_{}", posting.trace), app.now(), body.into());
+    let posted = app.outbound.post(&posting.endpoint, message).await;
     let mut outcome = Outcome {
         delivery: Delivery::Delivered,
         receiver_response: None,

@@ -1,0 +1,332 @@
+//! The settings of a hub: one table, four layers (flag, environment, file, default), every fault told at once.
+//!
+//! A setting `CHORUS_RATE_LIMIT` in the environment is `rate_limit` in the file. The table below is also what
+//! `chorus serve --help` and the README show.
+
+use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::{Signup, key_hash};
+use chorus_protocol::faults::Faults;
+use chorus_store::Durability;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Url;
+
+/// One setting: its variable, its default in words, its meaning.
+pub(crate) struct Setting {
+    pub(crate) variable: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+macro_rules! settings {
+    ($($variable:ident, $default:literal, $meaning:literal;)*) => {
+        /// All settings there are.
+        pub(crate) const SETTINGS: &[Setting] = &[
+            $(Setting { variable: stringify!($variable), default: $default, meaning: $meaning },)*
+        ];
+    };
+}
+
+settings! {
+    CHORUS_LISTEN, "127.0.0.1:8787", "where to listen; port 0 takes a free one";
+    CHORUS_DATA, "./chorus-data", "the folder of the database and of the hub's keys";
+    CHORUS_DATABASE_URL, "SQLite in the data folder", "`postgres://…` selects PostgreSQL";
+    CHORUS_PUBLIC_URL, "the address it listens on", "where people and agents reach this hub";
+    CHORUS_HOST_NAME, "host of the public URL, else `localhost`", "the host of addresses; `chorus` is always an alias for it";
+    CHORUS_OPERATOR_KEY, "made at first start, printed once", "the operator's key";
+    CHORUS_MASTER_KEY, "a file in the data folder", "64 hex digits, from which the hub's secrets are derived; needed with PostgreSQL, the same on all nodes";
+    CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "networks (CIDR, with commas between) that outbound requests may reach although private";
+    CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` for no limits at all";
+    CHORUS_RATE_LIMIT_ANONYMOUS, "1200", "requests a minute of one address without a key";
+    CHORUS_WEBHOOK_TIMEOUT_MS, "30000", "how long a webhook may take";
+    CHORUS_PRESENCE_MS, "90000", "how long a sign of life counts as online";
+    CHORUS_RETENTION_DAYS, "for ever", "how long finished history is kept";
+    CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
+    CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
+    CHORUS_MAX_CONNECTIONS, "10000", "the most connections at a time";
+    CHORUS_LOG, "info", "`error`, `warn`, `info` or `debug`, to standard error";
+    CHORUS_LOG_FORMAT, "text", "`text` or `json`";
+}
+
+/// How the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The settings, read and checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) listen: String,
+    pub(crate) data: PathBuf,
+    pub(crate) database_url: Option<String>,
+    pub(crate) public_url: Option<Url>,
+    pub(crate) host_name: Option<String>,
+    pub(crate) operator_key: Option<[u8; 32]>,
+    pub(crate) master_key: Option<[u8; 32]>,
+    pub(crate) outbound: Policy,
+    pub(crate) rate_limit: Option<u32>,
+    pub(crate) rate_limit_anonymous: Option<u32>,
+    pub(crate) webhook_timeout: Duration,
+    pub(crate) presence: Duration,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) durability: Durability,
+    pub(crate) signup: Signup,
+    pub(crate) max_connections: usize,
+    pub(crate) log: tracing::Level,
+    pub(crate) log_format: LogFormat,
+}
+
+/// The values of one layer, by variable.
+pub(crate) type Layer = BTreeMap<String, String>;
+
+/// The layer of the environment. A variable that is set to nothing is as good as none.
+pub(crate) fn environment() -> Layer {
+    std::env::vars().filter(|(name, value)| name.starts_with("CHORUS_") && !value.is_empty()).collect()
+}
+
+/// The layer of a settings file.
+pub(crate) fn file(text: &str) -> Result<Layer, Faults> {
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| Faults::one("file", error.message()))?;
+    let (mut layer, mut faults) = (Layer::new(), Faults::new());
+    for (name, value) in table {
+        let variable = format!("CHORUS_{}", name.to_uppercase());
+        if !SETTINGS.iter().any(|setting| setting.variable == variable) {
+            faults.add(&name, "there is no such setting; `chorus serve --help` lists them");
+        } else if let Some(value) = plain(&value) {
+            layer.insert(variable, value);
+        } else {
+            faults.add(&name, "must be a text, a number or a list of texts");
+        }
+    }
+    if faults.is_empty() { Ok(layer) } else { Err(faults) }
+}
+
+fn plain(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Array(items) => {
+            items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+        }
+        _ => None,
+    }
+}
+
+/// Reads values out of the layers and notes what is wrong with them.
+struct Reader<'a> {
+    layers: &'a [Layer],
+    faults: Faults,
+}
+
+impl Reader<'_> {
+    fn text(&self, variable: &str) -> Option<String> {
+        self.layers.iter().find_map(|layer| layer.get(variable)).cloned()
+    }
+
+    /// A value, or its default when it is absent; when it is wrong, the default and a fault.
+    fn value<T>(
+        &mut self,
+        variable: &str,
+        default: T,
+        form: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> T {
+        let Some(text) = self.text(variable) else { return default };
+        parse(text.trim()).unwrap_or_else(|| {
+            self.faults.add(variable, format_args!("must be {form}"));
+            default
+        })
+    }
+
+    fn limit(&mut self, variable: &str, default: u32) -> Option<u32> {
+        self.value(variable, Some(default), "a number of requests a minute, or off", |text| match text {
+            "off" => Some(None),
+            number => number.parse().ok().filter(|limit| *limit > 0).map(Some),
+        })
+    }
+
+    fn millis(&mut self, variable: &str, default: u64) -> Duration {
+        self.value(variable, Duration::from_millis(default), "a number of milliseconds from 1", |text| {
+            text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
+        })
+    }
+}
+
+impl Settings {
+    /// Reads the settings from layers, the first of which wins.
+    pub(crate) fn load(layers: &[Layer]) -> Result<Self, Faults> {
+        let mut reader = Reader { layers, faults: Faults::new() };
+        let read = &mut reader;
+        let rate_limit = read.limit("CHORUS_RATE_LIMIT", 6000);
+        let settings = Self {
+            listen: read.text("CHORUS_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".into()),
+            data: read.text("CHORUS_DATA").map_or_else(|| "./chorus-data".into(), PathBuf::from),
+            database_url: read.value("CHORUS_DATABASE_URL", None, "a postgres:// URL", |text| {
+                ["postgres://", "postgresql://"]
+                    .iter()
+                    .any(|scheme| text.starts_with(scheme))
+                    .then(|| Some(text.into()))
+            }),
+            public_url: read.value("CHORUS_PUBLIC_URL", None, "an http or https URL", |text| {
+                let url = Url::parse(text).ok()?;
+                (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(Some(url))
+            }),
+            host_name: read.value("CHORUS_HOST_NAME", None, "a host name such as hub.example", |text| {
+                let address = chorus_protocol::address::Address::parse(&format!("a@{text}"));
+                address.is_ok().then(|| Some(text.into()))
+            }),
+            operator_key: read.value("CHORUS_OPERATOR_KEY", None, "co_ and at least 16 characters", |text| {
+                text.strip_prefix("co_").filter(|rest| rest.len() >= 16).map(|_| Some(key_hash(text)))
+            }),
+            master_key: read
+                .value("CHORUS_MASTER_KEY", None, "64 hex digits", |text| master_key(text).map(Some)),
+            outbound: read.value(
+                "CHORUS_ALLOW_PRIVATE_ENDPOINTS",
+                Policy::default(),
+                "networks such as 127.0.0.0/8,10.0.0.0/8",
+                |text| {
+                    let networks = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                    Some(Policy {
+                        allow: networks.map(|network| network.parse().ok()).collect::<Option<_>>()?,
+                    })
+                },
+            ),
+            rate_limit,
+            // `off` covers both.
+            rate_limit_anonymous: read
+                .limit("CHORUS_RATE_LIMIT_ANONYMOUS", 1200)
+                .filter(|_| rate_limit.is_some()),
+            webhook_timeout: read.millis("CHORUS_WEBHOOK_TIMEOUT_MS", 30_000),
+            presence: read.millis("CHORUS_PRESENCE_MS", 90_000),
+            retention: read.value("CHORUS_RETENTION_DAYS", None, "a number of days from 1", |text| {
+                let days = text.parse::<u32>().ok().filter(|days| *days > 0)?;
+                Some(Some(Duration::from_hours(u64::from(days) * 24)))
+            }),
+            durability: read.value(
+                "CHORUS_DURABILITY",
+                Durability::Full,
+                "full or relaxed",
+                |text| match text {
+                    "full" => Some(Durability::Full),
+                    "relaxed" => Some(Durability::Relaxed),
+                    _ => None,
+                },
+            ),
+            signup: read.value("CHORUS_SIGNUP", Signup::Open, "open, invite or closed", |text| match text {
+                "open" => Some(Signup::Open),
+                "invite" => Some(Signup::Invite),
+                "closed" => Some(Signup::Closed),
+                _ => None,
+            }),
+            max_connections: read.value(
+                "CHORUS_MAX_CONNECTIONS",
+                10_000,
+                "a number from 1 to 1000000",
+                |text| text.parse().ok().filter(|number| (1..=1_000_000).contains(number)),
+            ),
+            log: read.value("CHORUS_LOG", tracing::Level::INFO, "error, warn, info or debug", |text| {
+                match text {
+                    "error" => Some(tracing::Level::ERROR),
+                    "warn" => Some(tracing::Level::WARN),
+                    "info" => Some(tracing::Level::INFO),
+                    "debug" => Some(tracing::Level::DEBUG),
+                    _ => None,
+                }
+            }),
+            log_format: read.value("CHORUS_LOG_FORMAT", LogFormat::Text, "text or json", |text| match text {
+                "text" => Some(LogFormat::Text),
+                "json" => Some(LogFormat::Json),
+                _ => None,
+            }),
+        };
+        if reader.faults.is_empty() { Ok(settings) } else { Err(reader.faults) }
+    }
+}
+
+/// Reads a master key: 64 hex digits.
+pub(crate) fn master_key(text: &str) -> Option<[u8; 32]> {
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?;
+    bytes.try_into().ok()
+}
+
+/// The settings as `chorus serve --help` shows them.
+pub(crate) fn help() -> String {
+    let rows = SETTINGS.iter().map(|Setting { variable, default, meaning }| {
+        format!("  {variable}\n      {meaning}\n      [default: {default}]\n")
+    });
+    format!(
+        "Settings, in the environment or (in lower case, without CHORUS_) in the file:\n{}",
+        rows.collect::<String>()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(pairs: &[(&str, &str)]) -> Layer {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_first_layer_wins() {
+        let file = file("rate_limit = 10\nlisten = \"0.0.0.0:1\"\nallow_private_endpoints = [\"127.0.0.0/8\", \"::1/128\"]").unwrap();
+        let environment = layer(&[("CHORUS_RATE_LIMIT", "20")]);
+        let settings = Settings::load(&[environment, file]).unwrap();
+        assert_eq!(settings.rate_limit, Some(20));
+        assert_eq!(settings.listen, "0.0.0.0:1");
+        assert_eq!(settings.outbound.allow.len(), 2);
+        assert_eq!(settings.retention, None);
+    }
+
+    #[test]
+    fn every_fault_at_once() {
+        let wrong = layer(&[
+            ("CHORUS_RATE_LIMIT", "many"),
+            ("CHORUS_SIGNUP", "maybe"),
+            ("CHORUS_OPERATOR_KEY", "co_short"),
+        ]);
+        assert_eq!(
+            Settings::load(&[wrong]).unwrap_err().to_string(),
+            "CHORUS_RATE_LIMIT: must be a number of requests a minute, or off; \
+             CHORUS_OPERATOR_KEY: must be co_ and at least 16 characters; CHORUS_SIGNUP: must be open, invite or closed"
+        );
+    }
+
+    #[test]
+    fn off_covers_both_limits() {
+        let settings = Settings::load(&[layer(&[("CHORUS_RATE_LIMIT", "off")])]).unwrap();
+        assert_eq!((settings.rate_limit, settings.rate_limit_anonymous), (None, None));
+    }
+
+    #[test]
+    fn a_file_with_an_unknown_name_is_refused() {
+        assert!(
+            file("rate_limits = 1")
+                .unwrap_err()
+                .to_string()
+                .starts_with("rate_limits: there is no such setting")
+        );
+        assert!(file("rate_limit = 1.5").is_err());
+        assert!(file("= 1").unwrap_err().to_string().starts_with("file: "));
+    }
+
+    /// The README's table is the one above.
+    #[test]
+    fn the_readme_lists_every_setting() {
+        let readme = include_str!("../../../README.md");
+        for Setting { variable, default, meaning } in SETTINGS {
+            let default = if default.contains(' ') || default.contains('`') {
+                (*default).to_owned()
+            } else {
+                format!("`{default}`")
+            };
+            let row = format!("| `{variable}` | {default} | {meaning} |");
+            assert!(readme.contains(&row), "README.md lacks the row\n{row}");
+        }
+    }
+}
