@@ -101,6 +101,16 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     Ok(Some(key))
 }
 
+/// What is remembered of a key.
+pub(crate) enum Recalled {
+    /// This is what it means.
+    Fresh(Caller),
+    /// It was valid, but so long ago that the store must be asked again.
+    Stale,
+    /// Nothing.
+    Never,
+}
+
 /// What keys meant a moment ago.
 #[derive(Default)]
 pub(crate) struct Callers {
@@ -115,14 +125,18 @@ struct State {
 }
 
 impl Callers {
-    /// What this key means, if it is the operator's or was looked up within the last second.
-    pub(crate) fn recall(&self, app: &App, key: &KeyHash, now: i64) -> Option<Caller> {
+    /// What is remembered of this key.
+    pub(crate) fn recall(&self, app: &App, key: &KeyHash, now: i64) -> Recalled {
         if bool::from(key.as_slice().ct_eq(app.config.operator_key.as_slice())) {
-            return Some(Caller::Operator);
+            return Recalled::Fresh(Caller::Operator);
         }
-        let state = self.state();
-        let (identity, seen) = state.known.get(key)?;
-        (now - seen < MAX_AGE_MS).then(|| Caller::Agent(identity.clone()))
+        match self.state().known.get(key) {
+            Some((identity, seen)) if now - seen < MAX_AGE_MS => {
+                Recalled::Fresh(Caller::Agent(identity.clone()))
+            }
+            Some(_) => Recalled::Stale,
+            None => Recalled::Never,
+        }
     }
 
     /// What this key means, from the store.

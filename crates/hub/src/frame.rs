@@ -1,7 +1,7 @@
 //! What surrounds every request: an id, a caller, a rate, an end in time, one format for errors, one line in the log.
 
 use crate::app::{App, AppState};
-use crate::caller::{Caller, bearer, key_hash};
+use crate::caller::{Caller, Recalled, bearer, key_hash};
 use crate::error::{ApiError, render};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -76,33 +76,30 @@ fn request_id(app: &App, request: &Request) -> String {
     given.filter(harmless).map_or_else(|| app.sources.uuid_v7().simple().to_string(), str::to_owned)
 }
 
-/// Finds out who calls and whether it may call now. A key that is not known yet costs its address, so that guessing
-/// keys is as limited as calling without one.
+/// Finds out who calls and whether it may call now. Whoever shows a valid key pays with its key, everybody else
+/// with its address: guessing keys is as limited as calling without one.
 async fn admit(app: &App, headers: &HeaderMap, route: &str, peer: IpAddr) -> Result<Caller, ApiError> {
     let now = app.now();
-    let anonymous = || match &app.anonymous_rate {
-        // Monitors must see a hub that is busy with others.
-        Some(limiter) if !matches!(route, "/health" | "/metrics") => limited(app, limiter.take(peer, now)),
-        _ => Ok(()),
-    };
+    // Monitors must see a hub that is busy with others.
+    let anonymous = app.anonymous_rate.as_ref().filter(|_| !matches!(route, "/health" | "/metrics"));
+    let pay = || anonymous.map_or(Ok(()), |limiter| limited(app, limiter.take(peer, now)));
     let key = match bearer(headers) {
         _ if KEYLESS.contains(&route) => None,
         Ok(key) => key.map(key_hash),
-        Err(error) => {
-            anonymous()?;
-            return Err(error);
+        Err(error) => return pay().and(Err(error)),
+    };
+    let Some(key) = key else { return pay().map(|()| Caller::Nobody) };
+    let caller = match app.callers.recall(app, &key, now) {
+        Recalled::Fresh(caller) => caller,
+        recalled => {
+            if matches!(recalled, Recalled::Never) {
+                anonymous.map_or(Ok(()), |limiter| limited(app, limiter.peek(&peer, now)))?;
+            }
+            match app.callers.look_up(app, key, now).await {
+                Err(error) if error.code == Code::Unauthorized => return pay().and(Err(error)),
+                found => found?,
+            }
         }
-    };
-    let Some(key) = key else {
-        anonymous()?;
-        return Ok(Caller::Nobody);
-    };
-    let known = app.callers.recall(app, &key, now);
-    let caller = if let Some(caller) = known {
-        caller
-    } else {
-        anonymous()?;
-        app.callers.look_up(app, key, now).await?
     };
     if let Some(limiter) = &app.keyed_rate {
         limited(app, limiter.take(key, now))?;
@@ -136,8 +133,9 @@ fn finish(app: &App, mut response: Response, id: &str, method: &Method) -> Respo
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
         let error = response.extensions_mut().remove().unwrap_or_else(|| ApiError::of_status(status));
-        if let Some(cause) = &error.cause {
-            tracing::error!(error = &**cause as &dyn std::error::Error, request_id = id, code = %error.code, "failed");
+        // The store tells of its own trouble once for all requests it fails; this is for what is told nowhere else.
+        if let Some(cause) = error.cause.as_ref().filter(|_| error.code == Code::Internal) {
+            tracing::error!(error = &**cause as &dyn std::error::Error, request_id = id, "a request failed");
         }
         response = render(&error, response, app.now());
         if method == Method::HEAD {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Past this many callers, those with a whole allowance are forgotten; it is what a new one would have.
 const MAX_CALLERS: usize = 50_000;
@@ -27,24 +27,36 @@ impl<K: Eq + Hash> Limiter<K> {
 
     /// Takes one request at `now`, or says after how many milliseconds to try again.
     pub(crate) fn take(&self, caller: K, now_ms: i64) -> Result<(), i64> {
-        let now = now_ms * 1000;
-        // Even a tiny limit lets one request through at a time.
-        let burst = (BURST_MS * 1000).max(self.interval_us);
-        let mut callers = self.whole_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = self.whole_at();
         if callers.len() >= MAX_CALLERS && !callers.contains_key(&caller) {
-            callers.retain(|_, whole_at| *whole_at > now);
+            callers.retain(|_, whole_at| *whole_at > now_ms * 1000);
             if callers.len() >= MAX_CALLERS {
                 // More active callers than we can count: better to refuse a new one than to count none.
                 return Err(1000);
             }
         }
-        let whole_at = callers.entry(caller).or_insert(now);
-        let next = (*whole_at).max(now) + self.interval_us;
-        if next - now > burst {
-            return Err(((next - now - burst) / 1000).max(1));
-        }
-        *whole_at = next;
+        let next = self.next(callers.get(&caller), now_ms)?;
+        callers.insert(caller, next);
         Ok(())
+    }
+
+    /// Whether [`Self::take`] would succeed.
+    pub(crate) fn peek(&self, caller: &K, now_ms: i64) -> Result<(), i64> {
+        self.next(self.whole_at().get(caller), now_ms).map(|_| ())
+    }
+
+    /// When the allowance would be whole again after one more request.
+    fn next(&self, whole_at: Option<&i64>, now_ms: i64) -> Result<i64, i64> {
+        let now = now_ms * 1000;
+        // Even a tiny limit lets one request through at a time.
+        let burst = (BURST_MS * 1000).max(self.interval_us);
+        let next = whole_at.map_or(now, |whole_at| now.max(*whole_at)) + self.interval_us;
+        let beyond = next - now - burst;
+        if beyond > 0 { Err((beyond / 1000).max(1)) } else { Ok(next) }
+    }
+
+    fn whole_at(&self) -> MutexGuard<'_, HashMap<K, i64>> {
+        self.whole_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

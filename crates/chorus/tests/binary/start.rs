@@ -1,0 +1,160 @@
+//! Starting and stopping: one line when it is ready, one sentence when it cannot, nothing lost when it ends.
+
+use crate::hub::{Hub, chorus, history, register, send, serve};
+use chorus_testkit::{http, postgres};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Runs a hub that cannot start, and checks that it says so in one sentence.
+#[track_caller]
+fn refuses(mut command: Command, said: &str) {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.stdout, b"");
+    assert!(stderr.starts_with("error: ") && stderr.contains(said), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_term_drains_and_exits_0_with_one_line_printed() {
+    let data = tempfile::tempdir().unwrap();
+    let hub = Hub::start(data.path(), None);
+    let http = http::client();
+    let key = register(&http, &hub.url, "alice").await;
+    let inbox = http.get(format!("{}/agent/inbox", hub.url)).bearer_auth(&key).send().await.unwrap();
+    let begun = Instant::now();
+    hub.signal("TERM");
+    // An open stream does not hold it up.
+    inbox.text().await.unwrap();
+    let (status, rest) = hub.wait();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(rest, "");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_second_term_exits_at_once() {
+    let (data, receiver) = (tempfile::tempdir().unwrap(), chorus_testkit::receiver::FakeAgent::start().await);
+    receiver.set(chorus_testkit::receiver::Reply::Hang);
+    let hub = Hub::start(data.path(), None);
+    let http = http::client();
+    let key = register(&http, &hub.url, "alice").await;
+    let body = serde_json::json!({"agent_id": "bob", "endpoint": receiver.url()});
+    http.post(format!("{}/register", hub.url)).json(&body).send().await.unwrap();
+    let (url, client) = (hub.url.clone(), http.clone());
+    let sending = tokio::spawn(async move { send(&client, &url, &key, ("alice", "bob"), "x", None).await });
+    receiver.wait_for(1, Duration::from_secs(10)).await;
+    hub.signal("TERM");
+    // The first lets the webhook go on; it is still running.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    hub.signal("TERM");
+    let (status, _) = hub.wait();
+    assert_eq!(status.code(), Some(1));
+    assert!(sending.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn the_operator_key_is_made_once_and_printed_once() {
+    let data = tempfile::tempdir().unwrap();
+    let mut printed = vec![];
+    for _ in 0..2 {
+        let log = data.path().join("stderr");
+        let mut command = serve(data.path(), None);
+        command.env_remove("CHORUS_OPERATOR_KEY").stderr(fs::File::create(&log).unwrap());
+        let hub = Hub::run(command);
+        let said = fs::read_to_string(&log).unwrap();
+        printed.extend(said.split_whitespace().filter(|word| word.starts_with("co_")).map(str::to_owned));
+        let body = serde_json::json!({"agent_id": "a", "endpoint": "https://a.invalid/"});
+        let request = http::client().post(format!("{}/agents", hub.url)).bearer_auth(&printed[0]).json(&body);
+        assert!(request.send().await.unwrap().status().is_success());
+        hub.signal("TERM");
+        assert!(hub.wait().0.success());
+    }
+    assert_eq!(printed.len(), 1, "printed at the first start only");
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    let data = tempfile::tempdir().unwrap();
+    let hub = Hub::start(data.path(), None);
+
+    refuses(serve(data.path(), None), "another chorus process uses it");
+    let mut taken = chorus();
+    let elsewhere = tempfile::tempdir().unwrap();
+    taken
+        .args(["serve", "--listen", hub.url.strip_prefix("http://").unwrap(), "--data"])
+        .arg(elsewhere.path());
+    refuses(taken, "Address already in use");
+
+    let mut wrong = serve(elsewhere.path(), None);
+    wrong.env("CHORUS_SIGNUP", "maybe").env("CHORUS_RATE_LIMIT", "-1");
+    refuses(wrong, "CHORUS_SIGNUP: must be open, invite or closed");
+
+    let mut file = serve(elsewhere.path(), None);
+    file.args(["--config", "/nonexistent/chorus.toml"]);
+    refuses(file, "cannot read /nonexistent/chorus.toml");
+
+    let mut unreachable = serve(elsewhere.path(), Some("postgres://user:hunter2@127.0.0.1:1/db"));
+    let output = unreachable.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("Connection refused") && !said.contains("hunter2"), "{said}");
+
+    let mut keyless = serve(elsewhere.path(), Some("postgres://127.0.0.1:1/db"));
+    keyless.env_remove("CHORUS_MASTER_KEY");
+    refuses(keyless, "the master key must be given");
+
+    refuses(serve(std::path::Path::new("/proc/nowhere"), None), "cannot make the data folder");
+}
+
+#[test]
+fn a_newer_database_is_left_alone() {
+    let data = tempfile::tempdir().unwrap();
+    drop(Hub::start(data.path(), None));
+    let file = rusqlite::Connection::open(data.path().join("chorus.db")).unwrap();
+    file.pragma_update(None, "user_version", 9999).unwrap();
+    drop(file);
+    refuses(serve(data.path(), None), "use a newer chorus");
+}
+
+#[test]
+fn secrets_others_can_read_are_refused() {
+    let data = tempfile::tempdir().unwrap();
+    drop(Hub::start(data.path(), None));
+    let key = data.path().join("master.key");
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    refuses(serve(data.path(), None), "can be read by others");
+}
+
+#[tokio::test]
+async fn settings_come_from_flag_environment_and_file() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("chorus.toml");
+    fs::write(&file, "host_name = \"file.example\"\nretention_days = 7\n").unwrap();
+    let mut command = serve(data.path(), None);
+    command.arg("--config").arg(&file).env("CHORUS_HOST_NAME", "env.example");
+    let hub = Hub::run(command);
+    let health: serde_json::Value =
+        http::client().get(format!("{}/health", hub.url)).send().await.unwrap().json().await.unwrap();
+    assert_eq!(health["data"]["host"], "env.example");
+    assert_eq!(health["data"]["retention_days"], 7);
+}
+
+/// A whole exchange on PostgreSQL with the real program, over a restart.
+#[tokio::test]
+async fn postgres_keeps_what_was_said() {
+    let (data, database) = (tempfile::tempdir().unwrap(), postgres::database());
+    let http = http::client();
+    let hub = Hub::start(data.path(), Some(&database.url));
+    let alice = register(&http, &hub.url, "alice").await;
+    let bob = register(&http, &hub.url, "bob").await;
+    let sent = send(&http, &hub.url, &alice, ("alice", "bob"), "hello", None).await.unwrap();
+    assert_eq!(sent.status(), 202);
+    hub.signal("TERM");
+    assert!(hub.wait().0.success());
+    let hub = Hub::start(data.path(), Some(&database.url));
+    assert_eq!(history(&http, &hub.url, &bob).await, ["hello"]);
+}
