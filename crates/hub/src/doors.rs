@@ -5,4 +5,5 @@
 pub(crate) mod body;
 pub(crate) mod hub;
 pub(crate) mod pages;
+pub(crate) mod reference;
 pub(crate) mod relay;

@@ -1,5 +1,6 @@
 //! Pages for people: server-rendered, every asset embedded, a strict Content-Security-Policy, no internet needed.
 
+use super::reference::{Operation, operations};
 use crate::app::AppState;
 use crate::error::ApiError;
 use askama::Template;
@@ -9,7 +10,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
 use utoipa::openapi::OpenApi;
@@ -32,45 +32,12 @@ pub(crate) struct Pages {
     operations: Arc<Vec<Operation>>,
 }
 
-/// One line of the API page.
-struct Operation {
-    method: String,
-    path: String,
-    summary: String,
-    description: String,
-    needs_key: bool,
-    answers: Vec<(String, String)>,
-}
-
 impl Pages {
     pub(crate) fn new(document: OpenApi) -> Self {
         let document = serde_json::to_value(&document).unwrap_or_default();
         let operations = Arc::new(operations(&document));
         Self { document: document.to_string().into(), operations }
     }
-}
-
-fn operations(document: &Value) -> Vec<Operation> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let paths = document["paths"].as_object().into_iter().flatten();
-    paths
-        .flat_map(|(path, item)| item.as_object().into_iter().flatten().map(move |found| (path, found)))
-        .map(|(path, (method, operation))| Operation {
-            method: method.to_uppercase(),
-            path: path.clone(),
-            summary: text(&operation["summary"]),
-            description: text(&operation["description"]),
-            needs_key: operation["security"]
-                .as_array()
-                .is_some_and(|ways| ways.iter().all(|way| way.get("key").is_some())),
-            answers: operation["responses"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(status, answer)| (status.clone(), text(&answer["description"])))
-                .collect(),
-        })
-        .collect()
 }
 
 #[derive(Template)]

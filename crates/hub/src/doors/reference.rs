@@ -1,0 +1,120 @@
+//! The OpenAPI document, made readable: what the API page shows of each operation.
+
+use serde_json::Value;
+
+/// Text with code in it: pieces, and whether each is code.
+pub(crate) type Prose = Vec<(String, bool)>;
+
+/// One operation.
+pub(crate) struct Operation {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) summary: Prose,
+    pub(crate) description: Prose,
+    pub(crate) needs_key: bool,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) answers: Vec<(String, Prose)>,
+}
+
+/// One thing an operation takes.
+pub(crate) struct Field {
+    pub(crate) name: String,
+    /// Where it goes: path, query, header, body.
+    pub(crate) place: String,
+    pub(crate) required: bool,
+    pub(crate) description: Prose,
+}
+
+/// All operations of a document, in its order.
+pub(crate) fn operations(document: &Value) -> Vec<Operation> {
+    members(&document["paths"])
+        .flat_map(|(path, item)| members(item).map(move |(method, operation)| (path, method, operation)))
+        .map(|(path, method, operation)| Operation {
+            method: method.to_uppercase(),
+            path: path.clone(),
+            summary: prose(&operation["summary"]),
+            description: prose(&operation["description"]),
+            needs_key: operation["security"]
+                .as_array()
+                .is_some_and(|ways| ways.iter().all(|way| way.get("key").is_some())),
+            fields: fields(document, operation),
+            answers: members(&operation["responses"])
+                .map(|(status, answer)| (status.clone(), prose(&answer["description"])))
+                .collect(),
+        })
+        .collect()
+}
+
+fn fields(document: &Value, operation: &Value) -> Vec<Field> {
+    let parameters = operation["parameters"].as_array().into_iter().flatten().map(|parameter| Field {
+        name: text(&parameter["name"]),
+        place: text(&parameter["in"]),
+        required: parameter["required"] == true,
+        description: prose(&parameter["description"]),
+    });
+    let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+    parameters.chain(body_fields(document, body, "")).collect()
+}
+
+/// The members of a body, those of objects inside it too.
+fn body_fields(document: &Value, schema: &Value, prefix: &str) -> Vec<Field> {
+    let schema = resolve(document, schema);
+    let required = |name: &String| {
+        schema["required"].as_array().is_some_and(|names| names.contains(&name.clone().into()))
+    };
+    members(&schema["properties"])
+        .flat_map(|(name, member)| {
+            let field = Field {
+                name: format!("{prefix}{name}"),
+                place: "body".into(),
+                required: required(name),
+                description: prose(&member["description"]),
+            };
+            std::iter::once(field).chain(body_fields(document, member, &format!("{prefix}{name}.")))
+        })
+        .collect()
+}
+
+/// Follows a reference into the document's components, also the one that carries a description beside it.
+fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
+    reference.and_then(|path| document.pointer(path.strip_prefix('#')?)).unwrap_or(schema)
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Splits at backticks: every second piece is code.
+fn prose(value: &Value) -> Prose {
+    let pieces = value.as_str().unwrap_or_default().split('`');
+    pieces.zip([false, true].into_iter().cycle()).map(|(piece, code)| (piece.to_owned(), code)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_with_its_fields() {
+        let document = serde_json::to_value(crate::openapi()).unwrap();
+        let operations = operations(&document);
+        let send = operations.iter().find(|operation| operation.path == "/messages").unwrap();
+        assert!(send.needs_key && send.method == "POST");
+        let names: Vec<_> = send.fields.iter().map(|field| (field.name.as_str(), field.required)).collect();
+        assert!(names.contains(&("Idempotency-Key", false)), "{names:?}");
+        assert!(names.contains(&("receiver_id", true)), "{names:?}");
+        assert!(names.contains(&("envelope.original_text", true)), "{names:?}");
+        assert!(names.contains(&("envelope.turn_number", false)), "{names:?}");
+    }
+
+    #[test]
+    fn code_in_prose() {
+        let pieces = prose(&Value::from("send `id` back"));
+        assert_eq!(pieces, [("send ".into(), false), ("id".into(), true), (" back".into(), false)]);
+    }
+}
