@@ -6,6 +6,7 @@
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_protocol::relay::{Code, Delivery};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// How a delivery travels.
@@ -199,6 +200,7 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
         &[cutoff.into(), limit.into()],
     )?;
     let mut removed = Removed::default();
+    let mut inboxes = BTreeMap::new();
     for mut row in old {
         let (agent, seq, event) = (row.uuid(0)?, row.int(1)?, row.uuid(2)?);
         removed.deliveries += tx.execute(
@@ -207,9 +209,14 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
         )?;
         removed.events += tx.execute("DELETE FROM events WHERE id = $1", &[(&event).into()])?;
         tx.execute("DELETE FROM large_bodies WHERE event_id = $1", &[(&event).into()])?;
+        inboxes.insert(agent, seq + 1);
+    }
+    for (agent, next) in inboxes {
+        // Not always what comes next: an older entry that still waits must not be passed over.
         tx.execute(
-            "UPDATE inboxes SET oldest = $2 WHERE agent_id = $1 AND oldest < $2",
-            &[(&agent).into(), (seq + 1).into()],
+            "UPDATE inboxes SET oldest = COALESCE((SELECT MIN(seq) FROM deliveries WHERE agent_id = $1), $2)
+             WHERE agent_id = $1",
+            &[(&agent).into(), next.into()],
         )?;
     }
     Ok(removed)

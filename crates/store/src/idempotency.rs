@@ -7,6 +7,9 @@
 use crate::{StoreError, Tx, TxExt};
 use sha2::{Digest, Sha256};
 
+/// How often a key is claimed that others forget at the same time.
+const MAX_TRIES: u32 = 10;
+
 /// A request under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
@@ -57,6 +60,16 @@ pub enum Known {
 ///
 /// The insert is the lock: of two transactions with the same key the second waits here for the first to end.
 pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Known, StoreError> {
+    for _ in 0..MAX_TRIES {
+        if let Some(known) = try_claim(tx, key, now, lease_until)? {
+            return Ok(known);
+        }
+    }
+    Err(StoreError::unexpected("an idempotency key kept vanishing"))
+}
+
+/// Nothing, if somebody forgot the key between two statements of this.
+fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Option<Known>, StoreError> {
     let (id, request) = (key.id.as_slice(), key.request.as_slice());
     let claimed = tx.execute(
         "INSERT INTO idempotency (id, request, state, lease_until, expires_at) VALUES ($1, $2, 'in_progress', $3, $4)
@@ -70,30 +83,39 @@ pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<K
             &[id.into(), request.into(), lease_until.into(), key.expires_at.into(), now.into()],
         )? == 1;
     if claimed {
-        return Ok(Known::New);
+        return Ok(Some(Known::New));
     }
     let row = tx.first("SELECT request, status, answer FROM idempotency WHERE id = $1", &[id.into()])?;
-    let mut row = row.ok_or_else(|| StoreError::unexpected("an idempotency key vanished"))?;
+    let Some(mut row) = row else { return Ok(None) };
     let (found, status, body) = (row.bytes(0)?, row.opt_int(1)?, row.opt_text(2)?);
-    Ok(match status.zip(body) {
+    Ok(Some(match status.zip(body) {
         _ if found != request => Known::Conflict,
         None => Known::InProgress,
         Some((status, body)) => Known::Answered(Answer { status: status as u16, body }),
-    })
+    }))
 }
 
-/// Keeps the answer to a claimed key.
-pub fn answer(tx: &mut dyn Tx, key: &Key, answer: &Answer) -> Result<(), StoreError> {
+/// Keeps the answer to a key, if its claim until `lease_until` still holds: who came later has claimed it anew.
+pub fn answer(tx: &mut dyn Tx, key: &Key, lease_until: i64, answer: &Answer) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE idempotency SET state = 'done', status = $2, answer = $3, lease_until = NULL WHERE id = $1",
-        &[key.id.as_slice().into(), i64::from(answer.status).into(), answer.body.as_str().into()],
+        "UPDATE idempotency SET state = 'done', status = $3, answer = $4, lease_until = NULL
+         WHERE id = $1 AND lease_until = $2",
+        &[
+            key.id.as_slice().into(),
+            lease_until.into(),
+            i64::from(answer.status).into(),
+            answer.body.as_str().into(),
+        ],
     )?;
     Ok(())
 }
 
-/// Forgets a claimed key, so that the same request is a new attempt.
-pub fn forget(tx: &mut dyn Tx, key: &Key) -> Result<(), StoreError> {
-    tx.execute("DELETE FROM idempotency WHERE id = $1", &[key.id.as_slice().into()])?;
+/// Forgets a key, if its claim until `lease_until` still holds, so that the same request is a new attempt.
+pub fn forget(tx: &mut dyn Tx, key: &Key, lease_until: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "DELETE FROM idempotency WHERE id = $1 AND lease_until = $2",
+        &[key.id.as_slice().into(), lease_until.into()],
+    )?;
     Ok(())
 }
 

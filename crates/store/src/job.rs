@@ -3,9 +3,10 @@
 //! The answer is kept back until the commit is known: `run` computes it, `finish` delivers it, or the reason why
 //! there is none.
 
-use crate::{StoreError, Tx};
+use crate::{Param, Row, StoreError, Tx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 /// What the threads see of a task.
 pub(crate) trait Job: Send {
@@ -39,9 +40,13 @@ where
     E: From<StoreError> + Send,
 {
     fn run(&mut self, tx: &mut dyn Tx) -> bool {
+        let mut tx = Watched { tx, failed: None };
         // A panic fails this work, not the thread it shares with everybody else's.
-        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))
+        let mut result = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
             .unwrap_or_else(|_| Err(StoreError::Panicked.into()));
+        if let (Ok(_), Some(failed)) = (&result, tx.failed) {
+            result = Err(StoreError::unexpected(format!("the work went on after {failed}")).into());
+        }
         let keep = result.is_ok();
         self.result = Some(result);
         keep
@@ -55,5 +60,59 @@ where
         };
         // A caller that stopped waiting is no fault: the work is done either way.
         drop(self.answer.send(result));
+    }
+}
+
+/// Notes the first error of a transaction. Nothing may be committed after one: PostgreSQL has given everything up
+/// by then, and would answer COMMIT as if it had not.
+struct Watched<'a> {
+    tx: &'a mut dyn Tx,
+    failed: Option<String>,
+}
+
+impl Watched<'_> {
+    fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let (Err(error), None) = (&result, &self.failed) {
+            self.failed = Some(format!("{error:?}"));
+        }
+        result
+    }
+}
+
+impl Tx for Watched<'_> {
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let result = self.tx.execute(sql, params);
+        self.note(result)
+    }
+
+    fn each(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let result = self.tx.each(sql, params, take);
+        self.note(result)
+    }
+
+    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        let result = self.tx.next_seq(stream);
+        self.note(result)
+    }
+
+    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        let result = self.tx.head(stream);
+        self.note(result)
+    }
+
+    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
+        self.tx.after_commit(action);
+    }
+}
+
+/// Runs what follows a commit. If it panics, the commit stands, and the thread goes on for everybody else.
+pub(crate) fn shield(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        tracing::error!("what follows a commit panicked");
     }
 }

@@ -24,6 +24,7 @@ mod queue;
 pub mod relay;
 pub mod settings;
 mod sqlite;
+mod threads;
 mod tx;
 
 pub use error::StoreError;
@@ -44,7 +45,7 @@ type WakerSlot = Arc<OnceLock<Waker>>;
 
 fn wake(slot: &WakerSlot, stream: Uuid, head: i64) {
     if let Some(waker) = slot.get() {
-        waker(stream, head);
+        job::shield(|| waker(stream, head));
     }
 }
 

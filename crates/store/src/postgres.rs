@@ -4,9 +4,9 @@
 //! another transaction is run again. NOTIFY is a hint that saves waiting, sent in batches by a thread of its own and
 //! outside the message transactions, because a transaction that notifies takes a lock all others wait for.
 
-use crate::job::Job;
+use crate::job::{Job, shield};
 use crate::queue::Queue;
-use crate::sqlite::spawn;
+use crate::threads::{join, spawn};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
 use crate::{StoreError, WakerSlot, migrate, wake};
 use postgres::error::SqlState;
@@ -29,6 +29,10 @@ const MAX_TRIES: u32 = 10;
 const STREAMS_PER_NOTIFY: usize = 140;
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const CHANNEL: &str = "chorus";
+/// Every statement sees what was committed before it; whoever waited for a lock sees what the holder did.
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// All statements see the same.
+const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// How to open a PostgreSQL store.
 #[derive(Debug, Clone)]
@@ -80,9 +84,10 @@ impl Postgres {
         let mut threads = vec![];
         for n in 0..options.workers.max(2) {
             // A quarter of the workers serves reads, so that a burst of writes leaves them a way through.
-            let queue = if n % 4 == 1 { &reads } else { &writes };
+            let (queue, begin) = if n % 4 == 1 { (&reads, BEGIN_READ) } else { (&writes, BEGIN_WRITE) };
             let worker = Worker {
                 config: config.clone(),
+                begin,
                 session: None,
                 waker: Arc::clone(&waker),
                 moved: moved.clone(),
@@ -117,11 +122,7 @@ impl Drop for Postgres {
         self.writes.close();
         self.reads.close();
         self.moved.close();
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the store panicked");
-            }
-        }
+        join(self.threads.drain(..));
     }
 }
 
@@ -149,6 +150,7 @@ struct Session {
 
 struct Worker {
     config: Config,
+    begin: &'static str,
     session: Option<Session>,
     waker: WakerSlot,
     moved: Queue<(Uuid, i64)>,
@@ -195,15 +197,13 @@ impl Worker {
             self.session = Some(Session { client, prepared: HashMap::new() });
         }
         let Some(session) = &mut self.session else { return Err(Failed::Begin(StoreError::Closed)) };
-        session.client.batch_execute("BEGIN").map_err(|error| Failed::Begin(classify(error)))?;
+        session.client.batch_execute(self.begin).map_err(|error| Failed::Begin(classify(error)))?;
         let mut tx = PostgresTx { session, actions: vec![], moved: BTreeMap::new(), broken: None };
         let keep = job.run(&mut tx);
         let (actions, moved, broken) = (tx.actions, tx.moved, tx.broken);
         if keep && broken.is_none() {
             session.client.batch_execute("COMMIT").map_err(|error| Failed::Work(classify(error)))?;
-            for action in actions {
-                action();
-            }
+            actions.into_iter().for_each(shield);
             for (stream, head) in moved {
                 wake(&self.waker, stream, head);
                 // A full queue of hints costs other nodes a second until their poll, nothing else.
@@ -379,7 +379,11 @@ pub(crate) fn classify(error: postgres::Error) -> StoreError {
 fn notify_loop(config: &Config, moved: &Queue<(Uuid, i64)>, node: Uuid) {
     let mut client = None;
     loop {
-        let streams: BTreeMap<Uuid, i64> = moved.take(STREAMS_PER_NOTIFY).into_iter().collect();
+        let mut streams: BTreeMap<Uuid, i64> = BTreeMap::new();
+        for (stream, head) in moved.take(STREAMS_PER_NOTIFY) {
+            // Workers may report in another order than they committed in.
+            streams.entry(stream).and_modify(|known| *known = head.max(*known)).or_insert(head);
+        }
         if streams.is_empty() {
             return;
         }

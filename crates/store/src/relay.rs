@@ -67,19 +67,23 @@ pub fn register(tx: &mut dyn Tx, new: &Registration) -> Result<Registered, Regis
     };
     let keyed = match new.registrar {
         Registrar::Operator => false,
-        Registrar::Itself(Some(key))
-            if directory::by_key(tx, &key)?.is_some_and(|holder| holder.id == agent.id) =>
-        {
+        Registrar::Itself(Some(key)) if holds(tx, &agent, &key)? => {
+            // Whoever reads the inbox did so with the old key.
+            inboxes::disconnect(tx, agent.id)?;
+            // Its row is a lock as well: another with the same key may have come first.
+            if !holds(tx, &agent, &key)? {
+                return Err(RegisterError::Taken);
+            }
             true
         }
         Registrar::Itself(_) => return Err(RegisterError::Taken),
     };
-    if keyed {
-        // Whoever reads the inbox did so with the old key.
-        inboxes::disconnect(tx, agent.id)?;
-    }
     let agent = directory::update(tx, agent, &new.record, keyed.then_some(&new.key), new.now)?;
     Ok(Registered { agent, created: false, keyed })
+}
+
+fn holds(tx: &mut dyn Tx, agent: &Agent, key: &KeyHash) -> Result<bool, StoreError> {
+    Ok(directory::by_key(tx, key)?.is_some_and(|holder| holder.id == agent.id))
 }
 
 /// A message to be sent.
@@ -194,7 +198,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     for key in &keys {
         match idempotency::claim(tx, key, send.now, send.lease.until)? {
             Known::New => {}
-            Known::Answered(answer) => return again(tx, &keys, answer),
+            Known::Answered(answer) => return again(tx, send, &keys, answer),
             Known::InProgress => return Err(SendError::InProgress),
             Known::Conflict => return Err(SendError::Conflict),
         }
@@ -223,15 +227,15 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     };
     let answer = answer_of(&outcome)?;
     for key in &keys {
-        idempotency::answer(tx, key, &answer)?;
+        idempotency::answer(tx, key, send.lease.until, &answer)?;
     }
     Ok(Sent::Stored { receiver, seq, outcome })
 }
 
 /// The first answer once more, also under the keys that are new: a retry may carry one the first try had not.
-fn again(tx: &mut dyn Tx, keys: &[Key], answer: Answer) -> Result<Sent, SendError> {
+fn again(tx: &mut dyn Tx, send: &Send, keys: &[Key], answer: Answer) -> Result<Sent, SendError> {
     for key in keys {
-        idempotency::answer(tx, key, &answer)?;
+        idempotency::answer(tx, key, send.lease.until, &answer)?;
     }
     Ok(Sent::Again(answer))
 }
@@ -284,9 +288,9 @@ pub fn posted(tx: &mut dyn Tx, posting: &Posting, outcome: &Outcome, now: i64) -
     let answer = answer_of(outcome)?;
     for key in &posting.keys {
         if outcome.delivery == Delivery::Failed {
-            idempotency::forget(tx, key)?;
+            idempotency::forget(tx, key, posting.lease.until)?;
         } else {
-            idempotency::answer(tx, key, &answer)?;
+            idempotency::answer(tx, key, posting.lease.until, &answer)?;
         }
     }
     Ok(())

@@ -4,8 +4,9 @@
 //! answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
-use crate::job::Job;
+use crate::job::{Job, shield};
 use crate::queue::Queue;
+use crate::threads::{join, spawn};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
 use crate::{StoreError, WakerSlot, migrate, wake};
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -85,8 +86,6 @@ pub(crate) struct Sqlite {
     threads: Vec<JoinHandle<()>>,
     /// Dropped to end the checkpointer.
     checkpointer: Option<(Sender<()>, JoinHandle<()>)>,
-    /// Held for as long as the store is open.
-    _lock: Option<File>,
 }
 
 impl Sqlite {
@@ -108,7 +107,7 @@ impl Sqlite {
                 threads.push(spawn(&format!("store-read-{n}"), move || read_loop(session, &queue))?);
             }
             let session = Session::open(&options, false)?;
-            let wal = wal_of(path);
+            let wal = beside(path, "-wal");
             let (stop, stopped) = channel();
             let thread = spawn("store-checkpoint", move || {
                 while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -119,9 +118,13 @@ impl Sqlite {
         }
         threads.push(spawn("store-write", {
             let (queue, options) = (writes.clone(), options);
-            move || writer.run(&queue, &options)
+            move || {
+                writer.run(&queue, &options);
+                // Held until the last write is done.
+                drop(lock);
+            }
         })?);
-        Ok(Self { writes, reads, threads, checkpointer, _lock: lock })
+        Ok(Self { writes, reads, threads, checkpointer })
     }
 
     pub(crate) fn writes(&self) -> &Queue<Box<dyn Job>> {
@@ -142,25 +145,13 @@ impl Drop for Sqlite {
             drop(stop);
             thread
         });
-        for thread in self.threads.drain(..).chain(checkpointer) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the store panicked");
-            }
-        }
+        join(self.threads.drain(..).chain(checkpointer));
     }
-}
-
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|error| StoreError::Unavailable(error.into()))
 }
 
 fn lock_file(path: &Path) -> Result<File, StoreError> {
     let open = |source| StoreError::Open { what: path.display().to_string(), source };
-    let lock = path.with_extension("lock");
-    let file = File::create(&lock).map_err(|error| open(error.into()))?;
+    let file = File::create(beside(path, "-lock")).map_err(|error| open(error.into()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
@@ -170,9 +161,11 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// SQLite's write-ahead log beside a database file.
-fn wal_of(path: &Path) -> PathBuf {
-    path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().display()))
+/// A file that belongs to a database file: `-wal` is SQLite's write-ahead log, `-lock` is ours.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
 }
 
 fn checkpoint(connection: &Connection, wal: &Path) {
@@ -280,9 +273,7 @@ impl Writer {
             )?;
         }
         self.connection.batch("COMMIT")?;
-        for action in actions {
-            action();
-        }
+        actions.into_iter().for_each(shield);
         for (stream, head) in moved {
             wake(&self.waker, stream, head);
         }
@@ -555,6 +546,6 @@ pub fn diagnose(path: &Path) -> Result<Diagnosis, StoreError> {
         schema_version,
         known_version: migrate::KNOWN,
         damage: damage.into_iter().filter(|line| line != "ok").collect(),
-        bytes: size(path) + size(&wal_of(path)),
+        bytes: size(path) + size(&beside(path, "-wal")),
     })
 }

@@ -1,0 +1,325 @@
+//! Requests that come twice.
+
+use crate::support::{
+    Fixture, LEASE_END, NOW, agent, count, deliver, entries, fresh, message, on_both, post, send, webhook,
+    write,
+};
+use chorus_protocol::ids::TraceId;
+use chorus_protocol::relay::{Delivery, Outcome};
+use chorus_store::deliveries::Lease;
+use chorus_store::directory::Agent;
+use chorus_store::idempotency::{self, Answer, Key, Known};
+use chorus_store::relay::{self, Posting, SendError, Sent, Turn};
+use chorus_store::{Kind, Store, Tx};
+use tokio::task::JoinSet;
+
+on_both![
+    the_same_request_gets_the_same_answer,
+    another_request_under_the_key_is_a_conflict,
+    a_posting_is_in_progress_until_its_lease_ends,
+    a_delivered_posting_is_remembered,
+    a_failed_posting_is_forgotten,
+    a_late_outcome_leaves_the_next_attempt_alone,
+    a_turn_is_sent_once,
+    turns_differ_by_everything_that_places_them,
+    a_retry_with_a_new_key_is_known_by_its_turn,
+    a_refused_request_claims_nothing,
+    a_new_process_frees_only_what_nobody_can_finish,
+    a_key_expires,
+    expired_keys_are_removed,
+    many_at_once_are_stored_once,
+    many_at_once_are_posted_once,
+];
+
+/// The same key for the same `word`, until `NOW + 100`.
+fn keyed(word: &str, request: &str) -> Key {
+    Key::new("test", &[word.as_bytes()], request.as_bytes(), Some(NOW + 100))
+}
+
+fn turn(number: i64, content: &str) -> Turn {
+    Turn { conversation: "talk".into(), number, content: content.into() }
+}
+
+async fn again(store: &Store, message: relay::Send) -> Answer {
+    match send(store, message).await.unwrap() {
+        Sent::Again(answer) => answer,
+        other => panic!("sent once more: {other:?}"),
+    }
+}
+
+async fn posted(store: &Store, posting: Posting, delivery: Delivery) {
+    let trace_id = TraceId(fresh());
+    let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
+    write(store, move |tx| relay::posted(tx, &posting, &outcome, NOW)).await;
+}
+
+async fn events(store: &Store) -> i64 {
+    count(store, "SELECT COUNT(*) FROM events").await
+}
+
+async fn pair(store: &Store) -> (Agent, Agent) {
+    (agent(store, "anna").await, agent(store, "bob").await)
+}
+
+async fn the_same_request_gets_the_same_answer(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message = || relay::Send { keys: vec![keyed("k", "r")], ..message(&anna, &bob) };
+    let Sent::Stored { outcome, .. } = send(store, message()).await.unwrap() else { panic!("not stored") };
+    for now in [NOW, NOW + 99] {
+        let answer = again(store, relay::Send { now, ..message() }).await;
+        assert_eq!(answer.status, 202);
+        let told: Outcome = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!((told.delivery, told.trace_id), (Delivery::Queued, outcome.trace_id));
+    }
+    assert_eq!(entries(store, bob.id).await.len(), 1);
+}
+
+async fn another_request_under_the_key_is_a_conflict(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message = |word, request| relay::Send { keys: vec![keyed(word, request)], ..message(&anna, &bob) };
+    deliver(store, message("k", "r")).await;
+    assert!(matches!(send(store, message("k", "other")).await, Err(SendError::Conflict)));
+    assert_eq!(events(store).await, 1);
+    deliver(store, message("another", "other")).await;
+    again(store, message("k", "r")).await;
+}
+
+async fn a_posting_is_in_progress_until_its_lease_ends(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
+    let message = |request, now| relay::Send {
+        keys: vec![Key::new("test", &[b"k"], request, None)],
+        lease: Lease { until: now + 1_000, ..message(&anna, &bob).lease },
+        now,
+        ..message(&anna, &bob)
+    };
+    post(store, message(b"r", NOW)).await;
+    for now in [NOW, LEASE_END - 1] {
+        assert!(matches!(send(store, message(b"r", now)).await, Err(SendError::InProgress)));
+        assert!(matches!(send(store, message(b"other", now)).await, Err(SendError::Conflict)));
+    }
+    // The node died: nobody knows how far it came, so even other content may have the key.
+    post(store, message(b"other", LEASE_END)).await;
+    assert!(matches!(send(store, message(b"other", LEASE_END + 999)).await, Err(SendError::InProgress)));
+    assert_eq!(events(store).await, 2);
+}
+
+async fn a_delivered_posting_is_remembered(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
+    let message =
+        || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
+    let posting = post(store, message()).await;
+    posted(store, posting, Delivery::Delivered).await;
+    let answer = again(store, message()).await;
+    assert_eq!(answer.status, 200);
+    let told: Outcome = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(told.delivery, Delivery::Delivered);
+    again(store, relay::Send { keys: vec![], ..message() }).await;
+    assert_eq!(events(store).await, 1);
+}
+
+async fn a_failed_posting_is_forgotten(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
+    let message =
+        || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
+    let first = post(store, message()).await;
+    posted(store, first, Delivery::Failed).await;
+    assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 0);
+    let second = post(store, message()).await;
+    assert_eq!(second.seq, 2);
+    posted(store, second, Delivery::Delivered).await;
+    again(store, message()).await;
+}
+
+/// A node that was slow beyond its lease must not meddle with whoever took the key after it.
+async fn a_late_outcome_leaves_the_next_attempt_alone(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
+    let message = |now| relay::Send {
+        keys: vec![Key::new("test", &[b"k"], b"r", None)],
+        turn: Some(turn(1, "c")),
+        lease: Lease { until: now + 1_000, ..message(&anna, &bob).lease },
+        now,
+        ..message(&anna, &bob)
+    };
+    for late in [Delivery::Failed, Delivery::Delivered] {
+        let first = post(store, message(NOW)).await;
+        let second = post(store, message(LEASE_END)).await;
+        posted(store, first, late).await;
+        assert!(matches!(send(store, message(LEASE_END)).await, Err(SendError::InProgress)), "{late:?}");
+        posted(store, second, Delivery::Failed).await;
+    }
+}
+
+async fn a_turn_is_sent_once(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message = |turn| relay::Send { turn, ..message(&anna, &bob) };
+    deliver(store, message(Some(turn(1, "c")))).await;
+    assert_eq!(again(store, message(Some(turn(1, "c")))).await.status, 202);
+    assert!(matches!(send(store, message(Some(turn(1, "other")))).await, Err(SendError::Conflict)));
+    deliver(store, message(Some(turn(2, "c")))).await;
+    // A turn has no end of its life.
+    let late = relay::Send { now: i64::MAX, ..message(Some(turn(1, "c"))) };
+    again(store, late).await;
+    assert_eq!(events(store).await, 2);
+}
+
+async fn turns_differ_by_everything_that_places_them(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let carl = agent(store, "carl").await;
+    let with = |turn, from, to| relay::Send { turn, ..message(from, to) };
+    deliver(store, with(Some(turn(1, "c")), &anna, &bob)).await;
+    deliver(store, with(Some(turn(2, "c")), &anna, &bob)).await;
+    deliver(store, with(Some(turn(1, "c")), &bob, &anna)).await;
+    deliver(store, with(Some(turn(1, "c")), &anna, &carl)).await;
+    deliver(store, with(Some(turn(1, "c")), &carl, &bob)).await;
+    let elsewhere = Turn { conversation: "other".into(), number: 1, content: "c".into() };
+    deliver(store, with(Some(elsewhere), &anna, &bob)).await;
+    assert_eq!(events(store).await, 6);
+    let loud = relay::Send { receiver: "BOB".into(), ..with(Some(turn(1, "c")), &anna, &bob) };
+    again(store, loud).await;
+}
+
+async fn a_retry_with_a_new_key_is_known_by_its_turn(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message = |keys: &[&str], turn| relay::Send {
+        keys: keys.iter().map(|word| keyed(word, "r")).collect(),
+        turn,
+        ..message(&anna, &bob)
+    };
+    deliver(store, message(&["k1"], Some(turn(1, "c")))).await;
+    let first = again(store, message(&["k1"], Some(turn(1, "c")))).await;
+    assert_eq!(again(store, message(&["k2"], Some(turn(1, "c")))).await, first);
+    assert_eq!(
+        again(store, message(&["k2"], None)).await,
+        first,
+        "the new key is known as well from then on"
+    );
+    assert_eq!(again(store, message(&[], Some(turn(1, "c")))).await, first);
+
+    // The same while the first is still being posted.
+    let carl = webhook(store, "carl").await;
+    let to_carl = |keys, turn| relay::Send { receiver: carl.name.clone(), ..message(keys, turn) };
+    let posting = post(store, to_carl(&["k3"], Some(turn(1, "c")))).await;
+    assert!(matches!(send(store, to_carl(&["k4"], Some(turn(1, "c")))).await, Err(SendError::InProgress)));
+    posted(store, posting, Delivery::Delivered).await;
+    let second = again(store, to_carl(&["k4"], Some(turn(1, "c")))).await;
+    assert_ne!(second, first);
+    assert_eq!(again(store, to_carl(&["k3"], None)).await, second);
+    assert_eq!(events(store).await, 2);
+}
+
+async fn a_refused_request_claims_nothing(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message =
+        |word, request, turn| relay::Send { keys: vec![keyed(word, request)], turn, ..message(&anna, &bob) };
+    deliver(store, message("k1", "r", Some(turn(1, "c")))).await;
+    let refused = send(store, message("k2", "other", Some(turn(1, "other")))).await;
+    assert!(matches!(refused, Err(SendError::Conflict)));
+    let lost = relay::Send { receiver: "nobody".into(), ..message("k2", "other", None) };
+    assert!(matches!(send(store, lost).await, Err(SendError::ReceiverNotFound)));
+    deliver(store, message("k2", "r", Some(turn(2, "c")))).await;
+}
+
+/// A file has one process, so nobody else can finish what it left. A server has many: leases decide there.
+async fn a_new_process_frees_only_what_nobody_can_finish(fixture: Fixture) {
+    let (anna, bob) = (agent(&fixture.store, "anna").await, webhook(&fixture.store, "bob").await);
+    let message = |word| relay::Send { keys: vec![keyed(word, "r")], ..message(&anna, &bob) };
+    post(&fixture.store, message("left")).await;
+    let done = post(&fixture.store, message("done")).await;
+    posted(&fixture.store, done, Delivery::Delivered).await;
+    let fixture = fixture.reopen();
+    again(&fixture.store, message("done")).await;
+    let left = send(&fixture.store, message("left")).await;
+    match fixture.store.kind() {
+        Kind::Sqlite => assert!(matches!(left, Ok(Sent::Post(_))), "{left:?}"),
+        Kind::Postgres => assert!(matches!(left, Err(SendError::InProgress)), "{left:?}"),
+    }
+}
+
+async fn a_key_expires(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message = |request, now| relay::Send {
+        keys: vec![Key::new("test", &[b"k"], request, Some(NOW + 100))],
+        now,
+        ..message(&anna, &bob)
+    };
+    deliver(store, message(b"r", NOW)).await;
+    again(store, message(b"r", NOW + 99)).await;
+    deliver(store, message(b"other", NOW + 100)).await;
+    assert_eq!(events(store).await, 2);
+}
+
+async fn expired_keys_are_removed(fixture: Fixture) {
+    let store = &fixture.store;
+    let claim = |word: &'static str, expires_at: Option<i64>| {
+        let key = Key::new("test", &[word.as_bytes()], b"r", expires_at);
+        write(store, move |tx: &mut dyn Tx| idempotency::claim(tx, &key, NOW, LEASE_END))
+    };
+    for (word, expires_at) in [("a", Some(NOW + 1)), ("b", Some(NOW + 2)), ("c", None)] {
+        assert_eq!(claim(word, expires_at).await, Known::New);
+    }
+    let remove = |now| write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, now));
+    assert_eq!(remove(NOW).await, 0);
+    assert_eq!(remove(NOW + 1).await, 1);
+    assert_eq!(remove(NOW + 1).await, 0);
+    assert_eq!(claim("b", Some(NOW + 2)).await, Known::InProgress);
+    assert_eq!(claim("a", None).await, Known::New);
+    assert_eq!(remove(i64::MAX).await, 1);
+    assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 2);
+}
+
+/// 32 identical requests at the same time.
+async fn crowd(store: &Store, message: impl Fn() -> relay::Send) -> Vec<Result<Sent, SendError>> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..32 {
+        let (store, message) = (store.clone(), message());
+        tasks.spawn(async move { send(&store, message).await });
+    }
+    tasks.join_all().await
+}
+
+async fn many_at_once_are_stored_once(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let message =
+        || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
+    let (mut stored, mut answers) = (vec![], vec![]);
+    for result in crowd(store, message).await {
+        match result.unwrap() {
+            Sent::Stored { outcome, .. } => stored.push(outcome),
+            Sent::Again(answer) => answers.push(answer),
+            Sent::Post(posting) => panic!("posted: {posting:?}"),
+        }
+    }
+    assert_eq!((stored.len(), answers.len()), (1, 31));
+    let first = serde_json::to_string(&stored[0]).unwrap();
+    assert!(answers.iter().all(|answer| answer.body == first && answer.status == 202));
+    assert_eq!((events(store).await, entries(store, bob.id).await.len()), (1, 1));
+}
+
+async fn many_at_once_are_posted_once(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
+    let message = || relay::Send { keys: vec![keyed("k", "r")], ..message(&anna, &bob) };
+    let mut posts = 0;
+    for result in crowd(store, message).await {
+        match result {
+            Ok(Sent::Post(_)) => posts += 1,
+            other => assert!(matches!(other, Err(SendError::InProgress)), "{other:?}"),
+        }
+    }
+    assert_eq!((posts, events(store).await), (1, 1));
+    // The trace of the others is nowhere, their place in the history is not used up.
+    let head = write(store, move |tx| tx.head(bob.id.0)).await;
+    assert_eq!(head, 1);
+}

@@ -1,0 +1,29 @@
+//! The contract of the store: every case runs on SQLite and on PostgreSQL, always. One program, because linking is
+//! the main cost.
+
+#[cfg(test)]
+mod directory;
+#[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod inboxes;
+#[cfg(test)]
+mod mechanics;
+#[cfg(test)]
+mod migrations;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod postgres_only;
+#[cfg(test)]
+mod reconcilers;
+#[cfg(test)]
+mod relay;
+#[cfg(test)]
+mod sequences;
+#[cfg(test)]
+mod settings;
+#[cfg(test)]
+mod sqlite_only;
+#[cfg(test)]
+mod support;

@@ -1,0 +1,178 @@
+//! Places in streams: without gaps, in the order of commits.
+
+use crate::support::{
+    Fixture, agent, deliver, entries, fresh, hold, message, on_both, queue, read, soon, write,
+};
+use chorus_store::relay;
+use chorus_store::{StoreError, Tx, deliveries, settings};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+on_both![
+    a_stream_counts_from_one,
+    concurrent_writers_leave_no_gap,
+    a_reader_never_skips_one,
+    what_is_rolled_back_leaves_no_gap,
+    heads_survive_reopening,
+    two_who_write_to_each_other_do_not_get_stuck,
+];
+
+async fn head(fixture: &Fixture, stream: Uuid) -> i64 {
+    read(&fixture.store, move |tx| tx.head(stream)).await
+}
+
+async fn a_stream_counts_from_one(fixture: Fixture) {
+    let (one, other) = (fresh(), fresh());
+    assert_eq!(head(&fixture, one).await, 0);
+    let taken = write(&fixture.store, move |tx| {
+        let taken = [tx.head(one)?, tx.next_seq(one)?, tx.head(one)?, tx.next_seq(one)?, tx.next_seq(other)?];
+        Ok((taken, tx.head(one)?))
+    });
+    assert_eq!(taken.await, ([0, 1, 1, 2, 1], 2));
+    assert_eq!((head(&fixture, one).await, head(&fixture, other).await), (2, 1));
+    assert_eq!(write(&fixture.store, move |tx| tx.next_seq(one)).await, 3);
+}
+
+async fn concurrent_writers_leave_no_gap(fixture: Fixture) {
+    let mut streams = [fresh(), fresh(), fresh()];
+    streams.sort_unstable();
+    let mut tasks = JoinSet::new();
+    for n in 0..120_usize {
+        let store = fixture.store.clone();
+        // Every second one moves two streams, the smaller first.
+        let mine: Vec<Uuid> =
+            if n % 2 == 0 { vec![streams[n % 3]] } else { vec![streams[0], streams[1 + n % 4 / 2]] };
+        tasks.spawn(async move {
+            write(&store, move |tx| {
+                mine.iter().map(|stream| Ok((*stream, tx.next_seq(*stream)?))).collect::<Result<Vec<_>, _>>()
+            })
+            .await
+        });
+    }
+    let mut taken: BTreeMap<Uuid, Vec<i64>> = BTreeMap::new();
+    for (stream, seq) in soon(tasks.join_all()).await.into_iter().flatten() {
+        taken.entry(stream).or_default().push(seq);
+    }
+    assert_eq!(taken.values().map(Vec::len).sum::<usize>(), 180);
+    for (stream, mut places) in taken {
+        places.sort_unstable();
+        assert!(places.iter().copied().eq(1..=places.len() as i64), "{places:?}");
+        assert_eq!(head(&fixture, stream).await, places.len() as i64);
+    }
+}
+
+async fn a_reader_never_skips_one(fixture: Fixture) {
+    const SENDERS: usize = 6;
+    const EACH: usize = 40;
+    let store = &fixture.store;
+    let receiver = agent(store, "receiver").await;
+    let mut senders = JoinSet::new();
+    for n in 0..SENDERS {
+        let sender = agent(store, &format!("sender-{n}")).await;
+        let (store, receiver) = (store.clone(), receiver.clone());
+        senders.spawn(async move {
+            for _ in 0..EACH {
+                deliver(&store, message(&sender, &receiver)).await;
+            }
+        });
+    }
+    let (mut cursor, mut polls) = (0, 0);
+    soon(async {
+        while cursor < (SENDERS * EACH) as i64 {
+            polls += 1;
+            let page = read(store, move |tx| deliveries::page(tx, receiver.id, cursor, 50, usize::MAX)).await;
+            for entry in page {
+                assert_eq!(entry.seq, cursor + 1, "one was skipped, or came out of order");
+                cursor = entry.seq;
+            }
+        }
+    })
+    .await;
+    soon(senders.join_all()).await;
+    assert!(polls > 2, "the reader read while the senders wrote");
+}
+
+/// Also when it shares a transaction with others.
+async fn what_is_rolled_back_leaves_no_gap(fixture: Fixture) {
+    let fixture = fixture.narrow(100);
+    let (store, stream) = (&fixture.store, fresh());
+    write(store, move |tx| tx.next_seq(stream)).await;
+    let held = hold(store).await;
+    let mut tasks = vec![];
+    for n in 0..9_i64 {
+        let work = move |tx: &mut dyn Tx| {
+            let seq = tx.next_seq(stream)?;
+            settings::set(tx, &format!("job-{n}"), &seq.to_string())?;
+            match n % 3 {
+                0 => Ok(seq),
+                1 => Err(StoreError::Closed),
+                _ => panic!("on purpose"),
+            }
+        };
+        tasks.push(queue(store, work).await);
+    }
+    drop(held);
+    let mut results = vec![];
+    for task in tasks {
+        results.push(task.await.unwrap().ok());
+    }
+    assert_eq!(results, [Some(2), None, None, Some(3), None, None, Some(4), None, None]);
+    let traces = read(store, |tx| {
+        (0..9).map(|n| settings::get(tx, &format!("job-{n}"))).collect::<Result<Vec<_>, _>>()
+    });
+    let traces: Vec<Option<i64>> = traces.await.into_iter().map(|seq| Some(seq?.parse().unwrap())).collect();
+    assert_eq!(traces, results);
+    assert_eq!(head(&fixture, stream).await, 4);
+    assert_eq!(write(store, move |tx| tx.next_seq(stream)).await, 5);
+    // A stream that only failed work has touched is as if nobody had.
+    let untouched = fresh();
+    let failed = store.write(move |tx: &mut dyn Tx| {
+        tx.next_seq(untouched)?;
+        Err::<(), _>(StoreError::Closed)
+    });
+    soon(failed).await.unwrap_err();
+    assert_eq!(head(&fixture, untouched).await, 0);
+    assert_eq!(write(store, move |tx| tx.next_seq(untouched)).await, 1);
+}
+
+async fn heads_survive_reopening(mut fixture: Fixture) {
+    let (anna, bob) = (agent(&fixture.store, "anna").await, agent(&fixture.store, "bob").await);
+    for round in 0..3_i64 {
+        for n in 1..=3 {
+            assert_eq!(deliver(&fixture.store, message(&anna, &bob)).await.0, round * 3 + n);
+        }
+        fixture = fixture.reopen();
+        assert_eq!(head(&fixture, bob.id.0).await, round * 3 + 3);
+    }
+    assert_eq!(entries(&fixture.store, bob.id).await.len(), 9);
+}
+
+/// Nobody even has to start over: the streams are taken in the same order by all.
+async fn two_who_write_to_each_other_do_not_get_stuck(fixture: Fixture) {
+    const EACH: usize = 60;
+    let store = &fixture.store;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    // Several pairs, because the order of streams within a send depends on the ids.
+    for pair in 0..2 {
+        let one = agent(store, &format!("one-{pair}")).await;
+        let other = agent(store, &format!("other-{pair}")).await;
+        for (from, to) in [(&one, &other), (&other, &one)] {
+            for _ in 0..EACH {
+                let (store, runs, message) = (store.clone(), Arc::clone(&runs), message(from, to));
+                tasks.spawn(async move {
+                    let send = move |tx: &mut dyn Tx| {
+                        runs.fetch_add(1, Ordering::Relaxed);
+                        relay::send(tx, &message)
+                    };
+                    soon(store.write(send)).await.unwrap();
+                });
+            }
+        }
+    }
+    tasks.join_all().await;
+    assert_eq!(runs.load(Ordering::Relaxed), 4 * EACH);
+}

@@ -1,0 +1,273 @@
+//! A store on either database, and short words for what the cases say most.
+
+use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use chorus_protocol::relay::Delivery;
+use chorus_store::deliveries::{Entry, Lease};
+use chorus_store::directory::{Agent, KeyHash, Record};
+use chorus_store::relay::{self, Posting, SendError, Sent};
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, deliveries, directory};
+use chorus_testkit::postgres::{self, Database};
+use sha2::{Digest, Sha256};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// When cases take place.
+pub(crate) const NOW: i64 = 1_000_000;
+/// When the leases of their messages end.
+pub(crate) const LEASE_END: i64 = NOW + 1_000;
+/// The node that sends them.
+pub(crate) const NODE: Uuid = Uuid::from_u128(7);
+/// Bound of every wait. Only what hangs reaches it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes of each case, an `async fn(Fixture)`, a test on SQLite and one on PostgreSQL.
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case($crate::support::Fixture::sqlite()).await;
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case($crate::support::Fixture::postgres()).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both;
+
+/// An open store, and the place where it can be opened again.
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    place: Place,
+}
+
+pub(crate) enum Place {
+    Sqlite(TempDir),
+    Postgres(Database),
+}
+
+impl Place {
+    pub(crate) fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn postgres() -> Self {
+        Self::Postgres(postgres::database())
+    }
+
+    /// The options of a file in this place.
+    pub(crate) fn file(&self) -> SqliteOptions {
+        let Self::Sqlite(dir) = self else { panic!("not a place for a file") };
+        SqliteOptions::file(dir.path().join("chorus.db"))
+    }
+
+    pub(crate) fn open(&self) -> Result<Store, StoreError> {
+        match self {
+            Self::Sqlite(_) => Store::sqlite(self.file()),
+            Self::Postgres(database) => {
+                Store::postgres(PostgresOptions { workers: 5, ..PostgresOptions::new(&database.url, NODE) })
+            }
+        }
+    }
+
+    /// With one thread that writes and room for `queue` jobs.
+    fn open_narrow(&self, queue: usize) -> Store {
+        match self {
+            Self::Sqlite(_) => Store::sqlite(SqliteOptions { queue, ..self.file() }),
+            Self::Postgres(database) => {
+                let options = PostgresOptions::new(&database.url, NODE);
+                Store::postgres(PostgresOptions { workers: 2, queue, ..options })
+            }
+        }
+        .unwrap()
+    }
+}
+
+impl Fixture {
+    pub(crate) fn sqlite() -> Self {
+        Self::at(Place::sqlite())
+    }
+
+    pub(crate) fn postgres() -> Self {
+        Self::at(Place::postgres())
+    }
+
+    pub(crate) fn at(place: Place) -> Self {
+        Self { store: place.open().unwrap(), place }
+    }
+
+    /// Closes the store, of which this must be the only handle.
+    pub(crate) fn close(self) -> Place {
+        self.place
+    }
+
+    pub(crate) fn reopen(self) -> Self {
+        Self::at(self.close())
+    }
+
+    /// Opened again with one thread that writes and room for `queue` jobs.
+    pub(crate) fn narrow(self, queue: usize) -> Self {
+        let place = self.close();
+        Self { store: place.open_narrow(queue), place }
+    }
+}
+
+/// An id that no other call gives, spread over the whole range.
+pub(crate) fn fresh() -> Uuid {
+    static COUNTER: AtomicU64 = AtomicU64::new(1);
+    let n = u128::from(COUNTER.fetch_add(1, Ordering::Relaxed));
+    Uuid::from_u128(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
+}
+
+pub(crate) fn key(word: &str) -> KeyHash {
+    Sha256::digest(word).into()
+}
+
+/// Writes, and it must succeed.
+pub(crate) async fn write<T, F>(store: &Store, work: F) -> T
+where
+    F: Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
+    T: Send + 'static,
+{
+    soon(store.write(work)).await.unwrap()
+}
+
+/// Reads, and it must succeed.
+pub(crate) async fn read<T, F>(store: &Store, work: F) -> T
+where
+    F: Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
+    T: Send + 'static,
+{
+    soon(store.read(work)).await.unwrap()
+}
+
+/// What `future` gives, unless it hangs.
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.expect("it does not hang")
+}
+
+/// Returns once `condition` holds.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "it does not come about");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Starts `future` and stops waiting for it, like a caller whose connection broke.
+pub(crate) async fn abandon(future: impl Future) {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        assert!(future.as_mut().poll(cx).is_pending(), "it ended too soon to be abandoned");
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Keeps one writing thread busy until the returned value is dropped.
+pub(crate) async fn hold(store: &Store) -> mpsc::Sender<()> {
+    let (entered, mut entering) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    abandon(store.write(move |_| {
+        entered.send(()).ok();
+        released.lock().unwrap().recv().ok();
+        Ok::<_, StoreError>(())
+    }))
+    .await;
+    soon(entering.recv()).await.unwrap();
+    release
+}
+
+/// Starts a write and returns once it waits behind the one that [`hold`]s the only writing thread.
+pub(crate) async fn queue<T, F>(store: &Store, work: F) -> JoinHandle<Result<T, StoreError>>
+where
+    F: Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
+    T: Send + 'static,
+{
+    let before = store.queued();
+    let task = tokio::spawn({
+        let store = store.clone();
+        async move { soon(store.write(work)).await }
+    });
+    until(|| store.queued() > before).await;
+    task
+}
+
+pub(crate) fn record(name: &str, endpoint: Option<&str>) -> Record {
+    Record { name: name.into(), endpoint: endpoint.map(Into::into), card: None }
+}
+
+/// A new agent, whose key is made of its name.
+pub(crate) async fn agent(store: &Store, name: &str) -> Agent {
+    add(store, record(name, None)).await
+}
+
+/// A new agent with an endpoint.
+pub(crate) async fn webhook(store: &Store, name: &str) -> Agent {
+    add(store, record(name, Some("https://agent.example/"))).await
+}
+
+async fn add(store: &Store, record: Record) -> Agent {
+    let (id, trace) = (AgentId(fresh()), TraceId(fresh()));
+    let insert = move |tx: &mut dyn Tx| directory::insert(tx, id, &record, &key(&record.name), trace, NOW);
+    write(store, insert).await
+}
+
+/// A message that is sent at [`NOW`] under no key.
+pub(crate) fn message(sender: &Agent, receiver: &Agent) -> relay::Send {
+    relay::Send {
+        sender: sender.id,
+        receiver: receiver.name.clone(),
+        envelope: "{}".into(),
+        event: EventId(fresh()),
+        trace: TraceId(fresh()),
+        keys: vec![],
+        turn: None,
+        lease: Lease { owner: NODE, until: LEASE_END },
+        now: NOW,
+    }
+}
+
+pub(crate) async fn send(store: &Store, message: relay::Send) -> Result<Sent, SendError> {
+    soon(store.write(move |tx: &mut dyn Tx| relay::send(tx, &message))).await
+}
+
+/// Sends to an inbox; returns the message's place there and its state.
+pub(crate) async fn deliver(store: &Store, message: relay::Send) -> (i64, Delivery) {
+    match send(store, message).await.unwrap() {
+        Sent::Stored { seq, outcome, .. } => (seq, outcome.delivery),
+        other => panic!("not stored: {other:?}"),
+    }
+}
+
+/// Sends to an endpoint; returns what is to be POSTed.
+pub(crate) async fn post(store: &Store, message: relay::Send) -> Posting {
+    match send(store, message).await.unwrap() {
+        Sent::Post(posting) => posting,
+        other => panic!("not to be posted: {other:?}"),
+    }
+}
+
+/// Everything in an inbox and its history.
+pub(crate) async fn entries(store: &Store, agent: AgentId) -> Vec<Entry> {
+    read(store, move |tx| deliveries::page(tx, agent, 0, 10_000, usize::MAX)).await
+}
+
+/// How many rows a `SELECT COUNT(*)` counts.
+pub(crate) async fn count(store: &Store, sql: &'static str) -> i64 {
+    use chorus_store::TxExt as _;
+    read(store, move |tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0))).await
+}
