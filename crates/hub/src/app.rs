@@ -2,14 +2,16 @@
 
 use crate::caller::Callers;
 use crate::config::Config;
-use crate::delivery::live::Live;
+use crate::delivery::live::{End, Live};
 use crate::delivery::outbound::Outbound;
+use crate::delivery::replies::Replies;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::rate::Limiter;
 use crate::sources::Sources;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::{Metadata, Success};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Store;
@@ -29,6 +31,7 @@ pub(crate) struct App {
     pub(crate) store: Store,
     /// Shared with the store, which wakes it.
     pub(crate) live: Arc<Live>,
+    pub(crate) replies: Arc<Replies>,
     pub(crate) callers: Callers,
     pub(crate) outbound: Outbound,
     pub(crate) keyed_rate: Option<Limiter<KeyHash>>,
@@ -59,6 +62,7 @@ impl App {
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             metrics: Metrics::new(),
             health: Health::new(sources.now()),
+            replies: Arc::default(),
             callers: Callers::default(),
             tasks: TaskTracker::new(),
             config,
@@ -69,6 +73,12 @@ impl App {
         })
     }
 
+    /// An agent's key is not valid any more: nothing that was reached with it goes on.
+    pub(crate) fn revoke(&self, agent: AgentId) {
+        self.callers.forget(agent);
+        self.live.end(agent, End::Revoked);
+    }
+
     pub(crate) fn now(&self) -> i64 {
         self.sources.now()
     }
@@ -76,6 +86,12 @@ impl App {
     /// The address of an agent of this hub.
     pub(crate) fn address(&self, name: &str) -> String {
         format!("{name}@{}", self.config.host_name)
+    }
+
+    /// Where an agent may answer message `seq` of its inbox with a stream.
+    pub(crate) fn reply_stream(&self, agent: AgentId, seq: i64) -> String {
+        let token = self.config.master_key.reply_token(agent, seq);
+        format!("{}/agent/replies/{token}", self.config.public_url)
     }
 
     /// A success in the relay's common format.

@@ -101,6 +101,11 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     Ok(Some(key))
 }
 
+/// Whether this is the operator's key.
+pub(crate) fn is_operator(app: &App, key: &KeyHash) -> bool {
+    key.as_slice().ct_eq(app.config.operator_key.as_slice()).into()
+}
+
 /// What is remembered of a key.
 pub(crate) enum Recalled {
     /// This is what it means.
@@ -127,7 +132,7 @@ struct State {
 impl Callers {
     /// What is remembered of this key.
     pub(crate) fn recall(&self, app: &App, key: &KeyHash, now: i64) -> Recalled {
-        if bool::from(key.as_slice().ct_eq(app.config.operator_key.as_slice())) {
+        if is_operator(app, key) {
             return Recalled::Fresh(Caller::Operator);
         }
         match self.state().known.get(key) {

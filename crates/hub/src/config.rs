@@ -64,6 +64,8 @@ pub struct TimeLimits {
     pub stall: Duration,
     /// Between two comments on a quiet stream.
     pub ping: Duration,
+    /// How long a streamed reply may keep its sender waiting, before it begins and between its lines.
+    pub reply: Duration,
     /// How long open requests may take to end when the hub stops.
     pub drain: Duration,
 }
@@ -75,6 +77,7 @@ impl Default for TimeLimits {
             body: Duration::from_secs(30),
             stall: Duration::from_secs(10),
             ping: Duration::from_secs(15),
+            reply: Duration::from_mins(2),
             drain: Duration::from_secs(20),
         }
     }

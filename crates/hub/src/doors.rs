@@ -7,3 +7,4 @@ pub(crate) mod hub;
 pub(crate) mod pages;
 pub(crate) mod reference;
 pub(crate) mod relay;
+pub(crate) mod skill;

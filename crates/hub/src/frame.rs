@@ -20,15 +20,21 @@ const BEYOND_WEBHOOK: Duration = Duration::from_mins(1);
 /// Routes that are the same for everybody. A stale key is no reason to refuse them: who wants to register again has
 /// just that, and the door of `/register` looks at the key itself.
 const KEYLESS: &[&str] = &[
+    "/agent/replies/{token}",
     "/register",
     "/health",
     "/metrics",
     "/.well-known/chorus.json",
+    "/skill",
+    "/llms.txt",
     "/",
     "/api",
     "/api/openapi.json",
     "/assets/{name}",
 ];
+
+/// Routes that keep time themselves, because they last as long as their peer has something to say.
+const UNTIMED: &[&str] = &["/agent/replies/{token}"];
 
 /// The address at the other end, put into each request by the accept loop.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +54,7 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
         Ok(caller) => {
             kind = caller.kind();
             request.extensions_mut().insert(caller);
-            answer(&app, request, next).await
+            answer(&app, &route, request, next).await
         }
         Err(error) => error.into_response(),
     };
@@ -116,8 +122,9 @@ fn limited(app: &App, taken: Result<(), i64>) -> Result<(), ApiError> {
 }
 
 /// Runs the door, within a time, and survives its panic.
-async fn answer(app: &App, request: Request, next: Next) -> Response {
-    let limit = app.config.webhook_timeout + app.config.times.body + BEYOND_WEBHOOK;
+async fn answer(app: &App, route: &str, request: Request, next: Next) -> Response {
+    let timed = app.config.webhook_timeout + app.config.times.body + BEYOND_WEBHOOK;
+    let limit = if UNTIMED.contains(&route) { Duration::MAX } else { timed };
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
     match tokio::time::timeout(limit, work).await {
         Ok(Ok(response)) => response,

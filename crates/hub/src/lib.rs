@@ -20,6 +20,7 @@ mod secrets;
 mod server;
 mod sources;
 mod stall;
+mod unread;
 
 pub use caller::{key_hash, operator_key_hash};
 pub use config::{Config, Signup, TimeLimits};

@@ -52,6 +52,11 @@ impl Metrics {
 
     /// `route` is the path's pattern, never the path: paths may hold secrets and are without number.
     pub(crate) fn request(&self, method: &str, route: &str, status: u16, seconds: f64) {
+        // Methods that clients make up are without number too.
+        let method = match method {
+            "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+            _ => "other",
+        };
         let labels =
             vec![("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
         self.requests.get_or_create(&labels).inc();

@@ -1,7 +1,7 @@
 //! Every route of the hub, in one place.
 
 use crate::app::AppState;
-use crate::doors::{hub, pages, relay};
+use crate::doors::{hub, pages, relay, skill};
 use crate::error::ApiError;
 use crate::frame;
 use axum::Router;
@@ -19,9 +19,12 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(relay::directory::list, relay::directory::register_by_operator))
         .routes(routes!(relay::directory::one, relay::directory::unregister))
         .routes(routes!(relay::send::send))
+        .routes(routes!(relay::stream::reply))
         .routes(routes!(relay::inbox::open))
         .routes(routes!(relay::inbox::history))
         .routes(routes!(hub::discovery))
+        .routes(routes!(skill::skill))
+        .routes(routes!(skill::llms))
         .routes(routes!(hub::health))
         .routes(routes!(hub::metrics))
 }

@@ -11,12 +11,14 @@ use crate::frame::Peer;
 use crate::router;
 use crate::sources::Sources;
 use crate::stall::StallGuard;
+use crate::unread::{Watched, linger};
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use axum::response::IntoResponse;
 use chorus_protocol::relay::Code;
 use chorus_store::Store;
+use futures_util::TryFutureExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -118,7 +120,15 @@ async fn serve(stream: TcpStream, app: &App, router: Router) {
     let io = TokioIo::new(StallGuard::new(stream, times.stall));
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
-        router.clone().oneshot(request.map(Body::new))
+        let (parts, body) = request.into_parts();
+        let (body, rest) = Watched::new(body);
+        let answer = router.clone().oneshot(Request::from_parts(parts, Body::new(body)));
+        answer.map_ok(move |mut response| {
+            if rest.is_left() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        })
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -133,13 +143,23 @@ async fn serve(stream: TcpStream, app: &App, router: Router) {
             (&mut connection).await
         }
     };
-    let Err(error) = ended else { return };
-    tracing::debug!(%error, %peer, "a connection ended badly");
-    if error.is_timeout() {
-        let parts = connection.into_parts();
-        // Half a request came in; one that never began is an idle connection, which just ends.
-        if !parts.read_buf.is_empty() {
-            refuse(parts.io.into_inner(), app).await;
+    let parts = connection.into_parts();
+    let stream = parts.io.into_inner();
+    let answered = match ended {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::debug!(%error, %peer, "a connection ended badly");
+            // Half a request came in; one that never began is an idle connection, which just ends.
+            if error.is_timeout() && !parts.read_buf.is_empty() {
+                return refuse(stream, app).await;
+            }
+            error.is_parse()
+        }
+    };
+    if answered {
+        tokio::select! {
+            () = linger(stream) => {}
+            () = app.stopping.cancelled() => {}
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Relay: the Chorus Transport Profile 0.4. Envelopes between agents, by way of a hub or directly.
 //!
-//! `code` are its error codes, `envelope` what is carried, `request` what a client sends, `answer` what it gets back.
+//! `a2a` finds an envelope inside an A2A message, `code` are its error codes, `envelope` what is carried, `request` what a client sends, `answer` what it gets back.
 //! Envelopes are checked but never rewritten: what is relayed are the bytes that came in.
 
+mod a2a;
 mod answer;
 mod code;
 mod envelope;
 mod request;
 
+pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
     Connected, Delivery, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome,
     Page, ReceiverReply, ReceiverStatus, Registered, Registration, StoredMessage, Success,

@@ -379,11 +379,7 @@ pub(crate) fn classify(error: postgres::Error) -> StoreError {
 fn notify_loop(config: &Config, moved: &Queue<(Uuid, i64)>, node: Uuid) {
     let mut client = None;
     loop {
-        let mut streams: BTreeMap<Uuid, i64> = BTreeMap::new();
-        for (stream, head) in moved.take(STREAMS_PER_NOTIFY) {
-            // Workers may report in another order than they committed in.
-            streams.entry(stream).and_modify(|known| *known = head.max(*known)).or_insert(head);
-        }
+        let streams = highest(moved.take(STREAMS_PER_NOTIFY));
         if streams.is_empty() {
             return;
         }
@@ -406,6 +402,16 @@ fn notify_loop(config: &Config, moved: &Queue<(Uuid, i64)>, node: Uuid) {
             }
         }
     }
+}
+
+/// The last head of each stream: workers may report in another order than they committed in.
+fn highest(moved: Vec<(Uuid, i64)>) -> BTreeMap<Uuid, i64> {
+    let mut streams = BTreeMap::new();
+    for (stream, head) in moved {
+        let known = streams.entry(stream).or_insert(head);
+        *known = head.max(*known);
+    }
+    streams
 }
 
 /// Hears which streams moved on other nodes.
@@ -443,4 +449,16 @@ fn listen_loop(config: &Config, node: Uuid, waker: &WakerSlot, stopping: &Atomic
 fn parse_moved(word: &str) -> Option<(Uuid, i64)> {
     let (stream, head) = word.split_once(':')?;
     Some((Uuid::try_parse(stream).ok()?, head.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_report_does_not_hide_a_newer_one() {
+        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let streams = highest(vec![(one, 1), (other, 7), (one, 3), (one, 2)]);
+        assert_eq!(streams, BTreeMap::from([(one, 3), (other, 7)]));
+    }
 }

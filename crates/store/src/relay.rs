@@ -1,8 +1,8 @@
 //! The transactions of the relay: registering, unregistering, sending.
 //!
 //! A send is one transaction when the receiver has an inbox: event, delivery and idempotency record together. To
-//! an endpoint it is two, before and after the POST, with a lease between them, because no transaction may wait
-//! for a stranger's server.
+//! an endpoint, or when the receiver's output is streamed, it is two, with a lease between them, because no
+//! transaction may wait for a stranger.
 
 use crate::deliveries::{self, Lease, NewDelivery, Transport};
 use crate::directory::{self, Agent, KeyHash, Record};
@@ -103,7 +103,9 @@ pub struct Send {
     pub keys: Vec<Key>,
     /// Turns are between two agents: made into a key once the receiver is known.
     pub turn: Option<Turn>,
-    /// Held while it is POSTed.
+    /// Whether the sender wants the receiver's output as it comes: then the outcome is known only at its end.
+    pub stream: bool,
+    /// Held while the outcome is not known.
     pub lease: Lease,
     /// When.
     pub now: i64,
@@ -132,24 +134,24 @@ pub enum Sent {
         /// What to tell the sender.
         outcome: Outcome,
     },
-    /// It is to be POSTed, then [`posted`] is due.
-    Post(Posting),
+    /// The outcome is not known yet; once it is, [`settle`] is due.
+    Pending(Pending),
     /// It was sent before; this was the answer.
     Again(Answer),
 }
 
-/// A message that this node has to POST.
+/// A message whose outcome this node has to find out.
 #[derive(Debug, Clone)]
-pub struct Posting {
+pub struct Pending {
     /// To whom.
-    pub receiver: AgentId,
-    /// Where.
-    pub endpoint: String,
-    /// Its place in the receiver's history.
+    pub receiver: Agent,
+    /// Where to POST it; without one it is in the receiver's open inbox and will be answered from there.
+    pub endpoint: Option<String>,
+    /// Its place in the receiver's inbox.
     pub seq: i64,
     /// What was claimed for it.
     pub keys: Vec<Key>,
-    /// The right to POST it.
+    /// The right to settle it.
     pub lease: Lease,
     /// What it belongs to.
     pub trace: TraceId,
@@ -207,16 +209,18 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     let open = receiver.open_until > send.now;
     let endpoint = receiver.endpoint.clone().filter(|_| !open);
     let (transport, state) = match (&endpoint, open) {
+        (_, true) if send.stream => (Transport::Inbox, Delivery::Sending),
         (_, true) => (Transport::Inbox, Delivery::DeliveredSse),
         (Some(_), false) => (Transport::Webhook, Delivery::Sending),
         (None, false) => (Transport::Inbox, Delivery::Queued),
     };
-    let lease = endpoint.as_ref().map(|_| send.lease);
+    let pending = state == Delivery::Sending;
+    let lease = pending.then_some(send.lease);
     let seq = store(tx, send, receiver.id, transport, state, lease)?;
 
-    if let Some(endpoint) = endpoint {
+    if pending {
         let (lease, trace) = (send.lease, send.trace);
-        return Ok(Sent::Post(Posting { receiver: receiver.id, endpoint, seq, keys, lease, trace }));
+        return Ok(Sent::Pending(Pending { receiver, endpoint, seq, keys, lease, trace }));
     }
     let outcome = Outcome {
         delivery: state,
@@ -280,17 +284,17 @@ fn store(
     Ok(seq)
 }
 
-/// Records what became of a POST. A failure is final for the hub, and its keys are free, so that the sender can
+/// Records what became of a pending message. A failure is final for the hub, and its keys are free, so that the sender can
 /// try again with the same ones.
-pub fn posted(tx: &mut dyn Tx, posting: &Posting, outcome: &Outcome, now: i64) -> Result<(), StoreError> {
+pub fn settle(tx: &mut dyn Tx, pending: &Pending, outcome: &Outcome, now: i64) -> Result<(), StoreError> {
     let failure = outcome.error_code.as_deref().and_then(Code::parse).zip(outcome.detail.as_deref());
-    deliveries::finish(tx, posting.receiver, posting.seq, posting.lease, outcome.delivery, failure, now)?;
+    deliveries::finish(tx, pending.receiver.id, pending.seq, pending.lease, outcome.delivery, failure, now)?;
     let answer = answer_of(outcome)?;
-    for key in &posting.keys {
+    for key in &pending.keys {
         if outcome.delivery == Delivery::Failed {
-            idempotency::forget(tx, key, posting.lease.until)?;
+            idempotency::forget(tx, key, pending.lease.until)?;
         } else {
-            idempotency::answer(tx, key, posting.lease.until, &answer)?;
+            idempotency::answer(tx, key, pending.lease.until, &answer)?;
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -35,6 +36,10 @@ pub enum Reply {
     Slow(Duration, Box<Reply>),
     /// `200` and a JSON body of blanks that never ends.
     Endless,
+    /// `200` and an event stream of these bytes.
+    Events(String),
+    /// `200` and an event stream of `chunk`s of a KiB that never ends; each one made counts.
+    EndlessEvents(Arc<AtomicUsize>),
 }
 
 /// One recorded request.
@@ -143,6 +148,15 @@ async fn answer(mut reply: Reply) -> Response {
         Reply::Endless => {
             let piece = Ok::<_, Infallible>(Bytes::from_static(&[b' '; 1024]));
             (json, Body::from_stream(futures_util::stream::repeat(piece))).into_response()
+        }
+        Reply::Events(events) => ([(header::CONTENT_TYPE, "text/event-stream")], events).into_response(),
+        Reply::EndlessEvents(made) => {
+            let piece = Bytes::from(format!("event: chunk\ndata: {}\n\n", "x".repeat(1024)));
+            let pieces = futures_util::stream::repeat_with(move || {
+                made.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Infallible>(piece.clone())
+            });
+            ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(pieces)).into_response()
         }
         Reply::Hang | Reply::Slow(..) => std::future::pending().await,
         // Unwinding ends the task of the connection and so closes it; unlike a panic, it prints nothing.

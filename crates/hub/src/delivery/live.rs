@@ -6,7 +6,7 @@
 use super::frames::Frames;
 use chorus_protocol::ids::AgentId;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -30,6 +30,8 @@ pub(crate) struct Inbox {
     handed: AtomicI64,
     /// How much of `handed` the store knows; raised by whoever wrote it there.
     recorded: AtomicI64,
+    /// Whether the store knows of this connection.
+    stored: AtomicBool,
     end: OnceLock<End>,
     changed: Notify,
 }
@@ -42,6 +44,7 @@ impl Inbox {
             head: AtomicI64::new(0),
             handed: AtomicI64::new(0),
             recorded: AtomicI64::new(0),
+            stored: AtomicBool::new(false),
             end: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -75,11 +78,19 @@ impl Inbox {
         self.recorded.fetch_max(seq, Ordering::AcqRel);
     }
 
+    pub(crate) fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_stored(&self) {
+        self.stored.store(true, Ordering::Release);
+    }
+
     pub(crate) fn ended(&self) -> Option<End> {
         self.end.get().copied()
     }
 
-    fn finish(&self, end: End) {
+    pub(crate) fn finish(&self, end: End) {
         // The first reason stands.
         if self.end.set(end).is_ok() {
             self.changed.notify_one();

@@ -61,6 +61,8 @@ impl Policy {
         match url.host() {
             Some(Host::Ipv4(address)) => self.check(address.into()),
             Some(Host::Ipv6(address)) => self.check(address.into()),
+            // Always this machine (RFC 6761), whatever the resolver makes of it.
+            Some(Host::Domain(name)) if is_localhost(name) => self.check(Ipv4Addr::LOCALHOST.into()),
             Some(Host::Domain(name)) => {
                 let lookup = tokio::net::lookup_host((name, port));
                 match tokio::time::timeout(RESOLVE_TIMEOUT, lookup).await {
@@ -71,6 +73,11 @@ impl Policy {
             None => Ok(()),
         }
     }
+}
+
+fn is_localhost(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
 }
 
 fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
@@ -163,13 +170,25 @@ pub(crate) struct Signed {
     timestamp_s: i64,
     signature: String,
     body: Bytes,
+    /// Whether the sender wants the answer as it is made.
+    stream: bool,
 }
 
 impl Signed {
-    pub(crate) fn new(secret: &WebhookSecret, id: String, now_ms: i64, body: Bytes) -> Self {
+    pub(crate) fn new(secret: &WebhookSecret, id: String, now_ms: i64, body: Bytes, stream: bool) -> Self {
         let timestamp_s = now_ms / 1000;
         let signature = secret.sign(&id, timestamp_s, &body);
-        Self { id, timestamp_s, signature, body }
+        Self { id, timestamp_s, signature, body, stream }
+    }
+}
+
+/// A receiver's answer that has begun.
+pub(crate) struct Answer(reqwest::Response);
+
+impl Answer {
+    pub(crate) fn is_event_stream(&self) -> bool {
+        let kind = self.0.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+        kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
     }
 }
 
@@ -201,6 +220,39 @@ impl Outbound {
 
     /// POSTs signed JSON and returns what the receiver answered: JSON, or its text.
     pub(crate) async fn post(&self, endpoint: &str, message: Signed) -> Result<Value, PostError> {
+        self.in_time(async { self.finish(self.send(endpoint, message).await?).await }).await
+    }
+
+    /// POSTs signed JSON and returns as soon as the receiver begins to answer.
+    pub(crate) async fn open(&self, endpoint: &str, message: Signed) -> Result<Answer, PostError> {
+        self.in_time(self.send(endpoint, message)).await
+    }
+
+    /// The next piece of an answer.
+    pub(crate) async fn piece(&self, answer: &mut Answer) -> Result<Option<Bytes>, PostError> {
+        self.in_time(async { answer.0.chunk().await.map_err(|error| self.failure(error)) }).await
+    }
+
+    /// The whole of an answer, as far as it is read: JSON, or its text.
+    pub(crate) async fn finish(&self, mut answer: Answer) -> Result<Value, PostError> {
+        let mut bytes = Vec::new();
+        while bytes.len() < MAX_ANSWER
+            && let Some(piece) = self.piece(&mut answer).await?
+        {
+            bytes.extend_from_slice(&piece);
+        }
+        bytes.truncate(MAX_ANSWER);
+        Ok(chorus_protocol::json::parse(&bytes).unwrap_or_else(|_| {
+            let text = String::from_utf8_lossy(&bytes).replace('\0', "");
+            Value::String(text.chars().take(MAX_ANSWER_TEXT).collect())
+        }))
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, PostError>>) -> Result<T, PostError> {
+        tokio::time::timeout(self.timeout, work).await.unwrap_or(Err(PostError::Timeout(self.timeout)))
+    }
+
+    async fn send(&self, endpoint: &str, message: Signed) -> Result<Answer, PostError> {
         let url = Url::parse(endpoint).map_err(|error| PostError::Unreachable(error.to_string()))?;
         // A literal address never reaches the resolver.
         match url.host() {
@@ -208,12 +260,6 @@ impl Outbound {
             Some(Host::Ipv6(address)) => self.policy.check(address.into())?,
             _ => {}
         }
-        tokio::time::timeout(self.timeout, self.exchange(url, message))
-            .await
-            .unwrap_or(Err(PostError::Timeout(self.timeout)))
-    }
-
-    async fn exchange(&self, url: Url, message: Signed) -> Result<Value, PostError> {
         let request = self
             .client
             .post(url)
@@ -221,23 +267,14 @@ impl Outbound {
             .header("webhook-id", message.id)
             .header("webhook-timestamp", message.timestamp_s)
             .header("webhook-signature", message.signature)
+            .header(
+                "accept",
+                if message.stream { "text/event-stream, application/json" } else { "application/json" },
+            )
             .body(message.body);
-        let mut response = request.send().await.map_err(|error| self.failure(error))?;
+        let response = request.send().await.map_err(|error| self.failure(error))?;
         let status = response.status();
-        if !status.is_success() {
-            return Err(PostError::Status(status.as_u16()));
-        }
-        let mut answer = Vec::new();
-        while answer.len() < MAX_ANSWER
-            && let Some(piece) = response.chunk().await.map_err(|error| self.failure(error))?
-        {
-            answer.extend_from_slice(&piece);
-        }
-        answer.truncate(MAX_ANSWER);
-        Ok(chorus_protocol::json::parse(&answer).unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&answer).replace('\0', "");
-            Value::String(text.chars().take(MAX_ANSWER_TEXT).collect())
-        }))
+        if status.is_success() { Ok(Answer(response)) } else { Err(PostError::Status(status.as_u16())) }
     }
 
     fn failure(&self, error: reqwest::Error) -> PostError {
@@ -281,6 +318,8 @@ mod tests {
             "http://[::ffff:7f00:1]/",
             "http://localhost/",
             "http://LOCALHOST/",
+            "http://localhost./",
+            "http://any.localhost/",
             "http://0.0.0.0/",
             "http://0/",
             "http://10.0.0.1/",

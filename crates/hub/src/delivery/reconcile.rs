@@ -18,14 +18,11 @@ const TICK: Duration = Duration::from_millis(500);
 const SLOW_TICKS: u64 = 20;
 /// How much one retention step removes.
 const RETENTION_STEP: i64 = 500;
-/// So many polls in a row must miss an inbox before its absence means anything: it may be opening.
-const SETTLED: u64 = 4;
 
 /// Runs the steps until the hub stops, and the last ones once more then.
 pub(crate) async fn run(app: AppState) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut suspects = HashMap::new();
     for tick in 0_u64.. {
         tokio::select! {
             _ = interval.tick() => {}
@@ -35,7 +32,7 @@ pub(crate) async fn run(app: AppState) {
         app.metrics.queued.set(app.store.queued() as i64);
         report("record what was handed", record_handed(&app, app.live.all()).await);
         if app.store.kind() == Kind::Postgres {
-            report("look at other nodes' commits", poll(&app, &mut suspects).await);
+            report("look at other nodes' commits", poll(&app).await);
         }
         if tick % SLOW_TICKS == 0 {
             report("renew open inboxes", renew(&app).await);
@@ -73,26 +70,16 @@ pub(crate) async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result
 }
 
 /// Covers lost wake-ups, and finds inboxes that another node took over or that were revoked there.
-async fn poll(app: &App, suspects: &mut HashMap<AgentId, u64>) -> Result<(), StoreError> {
+async fn poll(app: &App) -> Result<(), StoreError> {
     let node = app.config.node;
+    // Listed before the store is asked, so that none of them can be missing there only because it is opening.
+    let here: Vec<_> = app.live.all().into_iter().filter(|inbox| inbox.is_stored()).collect();
     let open = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| inboxes::on_node(tx, node)).await?;
     let open: HashMap<_, _> = open.into_iter().map(|open| (open.agent, open)).collect();
-    let here = app.live.all();
-    suspects.retain(|agent, _| here.iter().any(|inbox| inbox.agent == *agent));
     for inbox in here {
         match open.get(&inbox.agent) {
-            Some(row) if row.session == inbox.session => {
-                suspects.remove(&inbox.agent);
-                inbox.raise(row.head);
-            }
-            // A connection that is just opening is not in the database yet: only a lasting absence counts.
-            _ => {
-                let missed = suspects.entry(inbox.agent).or_default();
-                *missed += 1;
-                if *missed >= SETTLED {
-                    app.live.end(inbox.agent, End::TakenOver);
-                }
-            }
+            Some(row) if row.session == inbox.session => inbox.raise(row.head),
+            _ => inbox.finish(End::TakenOver),
         }
     }
     Ok(())

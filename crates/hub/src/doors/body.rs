@@ -9,11 +9,6 @@ use chorus_protocol::json;
 use chorus_protocol::relay::Code;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
-use std::time::Duration;
-
-/// What is read of a body that is too large, so that its sender gets to see the answer.
-const DRAIN: usize = 4 * 1024 * 1024;
-const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 /// The whole body, if it is at most `limit` bytes.
 pub(crate) async fn read(
@@ -26,8 +21,6 @@ pub(crate) async fn read(
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
-        // Its outcome does not matter: the answer is the same.
-        drop(tokio::time::timeout(DRAIN_TIME, Limited::new(body, DRAIN).collect()).await);
         return Err(too_large());
     }
     match tokio::time::timeout(app.config.times.body, Limited::new(body, limit).collect()).await {

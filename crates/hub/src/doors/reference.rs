@@ -110,6 +110,10 @@ mod tests {
         assert!(names.contains(&("receiver_id", true)), "{names:?}");
         assert!(names.contains(&("envelope.original_text", true)), "{names:?}");
         assert!(names.contains(&("envelope.turn_number", false)), "{names:?}");
+        let register = operations.iter().find(|operation| operation.path == "/register").unwrap();
+        let required: Vec<_> =
+            register.fields.iter().filter(|field| field.required).map(|field| &field.name).collect();
+        assert_eq!(required, ["agent_id"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod directory;
 pub(crate) mod inbox;
 pub(crate) mod send;
+pub(crate) mod stream;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -16,7 +17,8 @@ use chorus_store::{StoreError, Tx};
 /// An agent as paths name it: its address, its name, or its id.
 #[derive(Debug, Clone)]
 pub(crate) enum AgentRef {
-    Id(AgentId),
+    /// An id, or a name that looks like one.
+    Id(AgentId, String),
     Name(String),
     /// Well-formed, but of another hub.
     Elsewhere,
@@ -25,7 +27,7 @@ pub(crate) enum AgentRef {
 impl AgentRef {
     pub(crate) fn parse(app: &App, text: &str) -> Result<Self, ApiError> {
         if let Some(id) = AgentId::parse(text) {
-            return Ok(Self::Id(id));
+            return Ok(Self::Id(id, text.to_owned()));
         }
         let address = Address::parse(text).map_err(|fault| Faults::one("agent_id", fault))?;
         Ok(address
@@ -35,7 +37,10 @@ impl AgentRef {
 
     pub(crate) fn find(&self, tx: &mut dyn Tx) -> Result<Option<Agent>, StoreError> {
         match self {
-            Self::Id(id) => agents::by_id(tx, *id),
+            Self::Id(id, name) => match agents::by_id(tx, *id)? {
+                None => agents::by_name(tx, name),
+                found => Ok(found),
+            },
             Self::Name(name) => agents::by_name(tx, name),
             Self::Elsewhere => Ok(None),
         }

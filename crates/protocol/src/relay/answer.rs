@@ -169,6 +169,9 @@ pub struct InboxMessage {
     pub receiver_id: String,
     /// When the hub committed it.
     pub created_at: String,
+    /// Where the receiver may POST its answer as it is made, because the sender wants to see it so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_stream: Option<String>,
     /// The envelope as it was received.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub envelope: Box<RawValue>,

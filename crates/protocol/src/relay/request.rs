@@ -1,5 +1,6 @@
 //! What a client asks of the relay.
 
+use super::a2a;
 use super::envelope::{Envelope, address, check_card, check_envelope};
 use crate::address::Address;
 use crate::faults::{Faults, Fields};
@@ -85,10 +86,12 @@ pub struct Send {
     pub receiver: Address,
     /// What the transport must know of the envelope.
     pub envelope: Envelope,
-    /// The envelope, byte for byte as received.
+    /// The envelope, byte for byte as received; out of its A2A message, if it came in one.
     pub raw: Box<RawValue>,
     /// A form of the envelope that is the same for the same content: members sorted, no white space.
     pub normal: String,
+    /// Whether the sender wants the receiver's output as it comes.
+    pub stream: bool,
 }
 
 impl Send {
@@ -104,21 +107,27 @@ impl Send {
         let mut read = || {
             let mut fields = Fields::of(&body, "", &mut faults)?;
             let receiver = address(&mut fields, "receiver_id");
-            if fields.flag("stream") {
-                fields.fault("stream", "is not supported by this hub; leave it out");
+            let stream = fields.flag("stream");
+            let (mut path, mut value) = (fields.path("envelope"), fields.required("envelope")?);
+            let mut part = None;
+            if a2a::is_message(value) {
+                let (place, inside) = a2a::find(value, &mut fields, "envelope")?;
+                path = format!("{path}.parts[{place}].data");
+                (part, value) = (Some(place), inside);
             }
-            let value = fields.required("envelope")?;
-            let path = fields.path("envelope");
             let envelope = check_envelope(value, &path, fields.faults());
-            Some((receiver?, envelope?, value.to_string()))
+            Some((receiver?, envelope?, stream, value.to_string(), part))
         };
         let checked = read();
-        let Some((receiver, envelope, normal)) = checked.filter(|_| faults.is_empty()) else {
+        let Some((receiver, envelope, stream, normal, part)) = checked.filter(|_| faults.is_empty()) else {
             return Err(faults.into());
         };
-        let raw = serde_json::from_slice::<Raw>(bytes).map_err(JsonError::Malformed)?.envelope;
+        let mut raw = serde_json::from_slice::<Raw>(bytes).map_err(JsonError::Malformed)?.envelope;
+        if let (Some(message), Some(place)) = (&raw, part) {
+            raw = a2a::raw(message, place).map_err(JsonError::Malformed)?;
+        }
         let raw = raw.ok_or_else(|| Faults::one("envelope", "is required"))?;
-        Ok(Self { receiver, envelope, raw, normal })
+        Ok(Self { receiver, envelope, raw, normal, stream })
     }
 }
 
@@ -163,6 +172,40 @@ mod tests {
         let fault = Send::read(br#"{"receiver_id":"bob","stream":"no"}"#).unwrap_err().to_string();
         assert_eq!(fault, "stream: must be true or false, not a string; envelope: is required");
         assert_eq!(Send::read(b"[]").unwrap_err().to_string(), "body: must be an object, not an array");
+    }
+
+    #[test]
+    fn an_a2a_message_is_unwrapped() {
+        let envelope = r#"{"chorus_version": "0.4", "sender_id":"al", "original_text":"hi", "sender_culture":"en", "n": 1.50}"#;
+        let v1 = format!(
+            r#"{{"receiver_id":"bob","envelope":{{"messageId":"m1","role":"ROLE_USER","parts":[{{"text":"see data"}},
+               {{"data":{envelope},"mediaType":"application/vnd.chorus.envelope+json; charset=utf-8"}}]}}}}"#
+        );
+        let v03 = format!(
+            r#"{{"receiver_id":"bob","envelope":{{"kind":"message","messageId":"m1","role":"user","parts":[
+               {{"kind":"data","data":{envelope},"metadata":{{"mediaType":"application/vnd.chorus.envelope+json"}}}}]}}}}"#
+        );
+        for body in [v1, v03] {
+            let request = Send::read(body.as_bytes()).unwrap();
+            assert_eq!(request.raw.get(), envelope);
+            assert_eq!(request.envelope.sender.name(), "al");
+        }
+    }
+
+    #[test]
+    fn a_wrapped_envelope_is_checked_like_any_other() {
+        let fault = |parts: Value| {
+            let body =
+                json!({"receiver_id": "bob", "envelope": {"messageId": "m", "role": "user", "parts": parts}});
+            Send::read(body.to_string().as_bytes()).unwrap_err().to_string()
+        };
+        let part =
+            json!({"data": {"chorus_version": "0.4"}, "mediaType": "application/vnd.chorus.envelope+json"});
+        assert!(fault(json!([part])).starts_with("envelope.parts[0].data.sender_id: is required"));
+        let one = "envelope.parts: must hold exactly one data part of media type application/vnd.chorus.envelope+json";
+        assert_eq!(fault(json!([part, part])), one);
+        assert_eq!(fault(json!([{"text": "hi"}])), one);
+        assert_eq!(fault(json!([7, null])), one);
     }
 
     #[test]

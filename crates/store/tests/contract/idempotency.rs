@@ -9,7 +9,7 @@ use chorus_protocol::relay::{Delivery, Outcome};
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::Agent;
 use chorus_store::idempotency::{self, Answer, Key, Known};
-use chorus_store::relay::{self, Posting, SendError, Sent, Turn};
+use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
 use chorus_store::{Kind, Store, Tx};
 use tokio::task::JoinSet;
 
@@ -47,10 +47,10 @@ async fn again(store: &Store, message: relay::Send) -> Answer {
     }
 }
 
-async fn posted(store: &Store, posting: Posting, delivery: Delivery) {
+async fn posted(store: &Store, posting: Pending, delivery: Delivery) {
     let trace_id = TraceId(fresh());
     let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
-    write(store, move |tx| relay::posted(tx, &posting, &outcome, NOW)).await;
+    write(store, move |tx| relay::settle(tx, &posting, &outcome, NOW)).await;
 }
 
 async fn events(store: &Store) -> i64 {
@@ -240,7 +240,7 @@ async fn a_new_process_frees_only_what_nobody_can_finish(fixture: Fixture) {
     again(&fixture.store, message("done")).await;
     let left = send(&fixture.store, message("left")).await;
     match fixture.store.kind() {
-        Kind::Sqlite => assert!(matches!(left, Ok(Sent::Post(_))), "{left:?}"),
+        Kind::Sqlite => assert!(matches!(left, Ok(Sent::Pending(_))), "{left:?}"),
         Kind::Postgres => assert!(matches!(left, Err(SendError::InProgress)), "{left:?}"),
     }
 }
@@ -298,7 +298,7 @@ async fn many_at_once_are_stored_once(fixture: Fixture) {
         match result.unwrap() {
             Sent::Stored { outcome, .. } => stored.push(outcome),
             Sent::Again(answer) => answers.push(answer),
-            Sent::Post(posting) => panic!("posted: {posting:?}"),
+            Sent::Pending(posting) => panic!("posted: {posting:?}"),
         }
     }
     assert_eq!((stored.len(), answers.len()), (1, 31));
@@ -314,7 +314,7 @@ async fn many_at_once_are_posted_once(fixture: Fixture) {
     let mut posts = 0;
     for result in crowd(store, message).await {
         match result {
-            Ok(Sent::Post(_)) => posts += 1,
+            Ok(Sent::Pending(_)) => posts += 1,
             other => assert!(matches!(other, Err(SendError::InProgress)), "{other:?}"),
         }
     }

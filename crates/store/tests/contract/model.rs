@@ -6,7 +6,7 @@ use chorus_protocol::relay::{Delivery, Outcome};
 use chorus_store::deliveries::{self, Lease, Removed};
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::{self, Opened};
-use chorus_store::relay::{self, Posting, Sent};
+use chorus_store::relay::{self, Pending, Sent};
 use chorus_store::{Store, StoreError, Tx};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -95,7 +95,7 @@ struct World {
     store: Store,
     agents: Vec<Agent>,
     models: Vec<Model>,
-    posts: Vec<(usize, Posting)>,
+    posts: Vec<(usize, Pending)>,
     now: i64,
 }
 
@@ -182,6 +182,7 @@ impl World {
             trace: TraceId(event.0),
             keys: vec![],
             turn: None,
+            stream: false,
             lease: Lease { owner: NODE, until: now + LEASE },
             now,
         };
@@ -196,7 +197,7 @@ impl World {
                 assert!(!posting);
                 (seq, outcome.delivery)
             }
-            Sent::Post(post) => {
+            Sent::Pending(post) => {
                 assert!(posting);
                 let place = post.seq;
                 self.posts.push((to, post));
@@ -231,7 +232,7 @@ impl World {
         let delivery = if taken { Delivery::Delivered } else { Delivery::Failed };
         let trace_id = posting.trace;
         let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
-        self.write(move |tx| relay::posted(tx, &posting, &outcome, now));
+        self.write(move |tx| relay::settle(tx, &posting, &outcome, now));
         let item = self.models[agent].inbox.iter_mut().find(|item| item.seq == seq);
         if let Some(item) = item.filter(|item| item.lease_until.is_some()) {
             (item.state, item.lease_until) = (delivery, None);

@@ -9,7 +9,7 @@ use chorus_protocol::relay::{Delivery, Outcome};
 use chorus_store::deliveries::{self, Removed};
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::Opened;
-use chorus_store::relay::{self, Posting};
+use chorus_store::relay::{self, Pending};
 use chorus_store::{Store, Tx, TxExt, inboxes};
 
 on_both![
@@ -35,10 +35,10 @@ fn removed(count: u64) -> Removed {
     Removed { deliveries: count, events: count }
 }
 
-async fn posted(store: &Store, posting: Posting, delivery: Delivery, now: i64) {
+async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {
     let trace_id = TraceId(fresh());
     let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
-    write(store, move |tx| relay::posted(tx, &posting, &outcome, now)).await;
+    write(store, move |tx| relay::settle(tx, &posting, &outcome, now)).await;
 }
 
 async fn hand(store: &Store, agent: AgentId, seq: i64) {

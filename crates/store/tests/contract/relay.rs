@@ -71,8 +71,8 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
     let sent = message(&anna, &bob);
     let (lease, trace) = (sent.lease, sent.trace);
     let first = post(store, sent).await;
-    assert_eq!((first.receiver, first.seq), (bob.id, 1));
-    assert_eq!(Some(&first.endpoint), bob.endpoint.as_ref());
+    assert_eq!((first.receiver.id, first.seq), (bob.id, 1));
+    assert_eq!(first.endpoint, bob.endpoint);
     assert_eq!((first.lease, first.trace), (lease, trace));
     let second = post(store, message(&anna, &bob)).await;
     let states = async || {
@@ -90,12 +90,12 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
         trace_id: TraceId(fresh()),
     };
     let taken = outcome.clone();
-    write(store, move |tx| relay::posted(tx, &first, &taken, NOW + 5)).await;
+    write(store, move |tx| relay::settle(tx, &first, &taken, NOW + 5)).await;
     assert_eq!(states().await, [Delivery::Delivered, Delivery::Sending]);
     outcome.delivery = Delivery::Failed;
     outcome.error_code = Some(Code::AgentUnreachable.as_str().into());
     outcome.detail = Some("no route".into());
-    write(store, move |tx| relay::posted(tx, &second, &outcome, NOW + 5)).await;
+    write(store, move |tx| relay::settle(tx, &second, &outcome, NOW + 5)).await;
     assert_eq!(states().await, [Delivery::Delivered, Delivery::Failed]);
     let why = read(store, |tx| {
         let sql = "SELECT error_code, detail, updated_at, lease_until FROM deliveries WHERE state = 'failed'";

@@ -4,7 +4,7 @@ use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_protocol::relay::Delivery;
 use chorus_store::deliveries::{Entry, Lease};
 use chorus_store::directory::{Agent, KeyHash, Record};
-use chorus_store::relay::{self, Posting, SendError, Sent};
+use chorus_store::relay::{self, Pending, SendError, Sent};
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, deliveries, directory};
 use chorus_testkit::postgres::{self, Database};
 use sha2::{Digest, Sha256};
@@ -236,6 +236,7 @@ pub(crate) fn message(sender: &Agent, receiver: &Agent) -> relay::Send {
         trace: TraceId(fresh()),
         keys: vec![],
         turn: None,
+        stream: false,
         lease: Lease { owner: NODE, until: LEASE_END },
         now: NOW,
     }
@@ -254,9 +255,9 @@ pub(crate) async fn deliver(store: &Store, message: relay::Send) -> (i64, Delive
 }
 
 /// Sends to an endpoint; returns what is to be POSTed.
-pub(crate) async fn post(store: &Store, message: relay::Send) -> Posting {
+pub(crate) async fn post(store: &Store, message: relay::Send) -> Pending {
     match send(store, message).await.unwrap() {
-        Sent::Post(posting) => posting,
+        Sent::Pending(posting) => posting,
         other => panic!("not to be posted: {other:?}"),
     }
 }

@@ -2,9 +2,8 @@
 
 use super::{AgentRef, PageQuery};
 use crate::app::{App, AppState};
-use crate::caller::{Caller, bearer, key_hash};
+use crate::caller::{Caller, bearer, is_operator, key_hash};
 use crate::config::Signup;
-use crate::delivery::live::End;
 use crate::doors::body;
 use crate::error::ApiError;
 use axum::body::Body;
@@ -20,6 +19,7 @@ use chorus_store::relay::{self, RegisterError, Registrar};
 use chorus_store::{StoreError, Tx};
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 
 fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     Registration {
@@ -63,13 +63,8 @@ pub(crate) async fn register(
     let request = Register::read(&body, false)?;
     // A malformed header is no key.
     let key = bearer(&headers).ok().flatten().map(key_hash);
-    if app.config.signup != Signup::Open && key.is_none() {
-        return Err(ApiError::new(
-            Code::Forbidden,
-            "sign-up is not open on this hub; ask its operator for an agent",
-        ));
-    }
-    save(&app, request, Registrar::Itself(key)).await
+    let open = app.config.signup == Signup::Open || key.is_some_and(|key| is_operator(&app, &key));
+    save(&app, request, Registrar::Itself(key), open).await
 }
 
 /// Register an agent as the operator
@@ -100,10 +95,16 @@ pub(crate) async fn register_by_operator(
     }
     let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
     let request = Register::read(&body, true)?;
-    save(&app, request, Registrar::Operator).await
+    save(&app, request, Registrar::Operator, true).await
 }
 
-async fn save(app: &AppState, request: Register, registrar: Registrar) -> Result<Response, ApiError> {
+/// Unless it is `open` to new agents, only those that are there can be saved.
+async fn save(
+    app: &AppState,
+    request: Register,
+    registrar: Registrar,
+    open: bool,
+) -> Result<Response, ApiError> {
     let host = &app.config.host_name;
     let name = request.agent.local_name(host).ok_or_else(|| {
         Faults::one(
@@ -130,18 +131,23 @@ async fn save(app: &AppState, request: Register, registrar: Registrar) -> Result
         trace: TraceId(app.sources.uuid_v7()),
         now: app.now(),
     };
-    let registered = app.store.write(move |tx: &mut dyn Tx| relay::register(tx, &new)).await;
-    let registered = registered.map_err(|error| match error {
-        RegisterError::Taken => ApiError::new(
-            Code::AgentIdTaken,
-            "this agent_id belongs to somebody else; if it is yours, send its key as Authorization: Bearer",
-        ),
-        RegisterError::Store(error) => error.into(),
-    })?;
-    if !registered.created && registered.keyed {
-        app.callers.forget(registered.agent.id);
-        app.live.end(registered.agent.id, End::Revoked);
-    }
+    let hub = Arc::clone(app);
+    let register = move |tx: &mut dyn Tx| {
+        if !open && agents::by_name(tx, &new.record.name)?.is_none() {
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "sign-up is not open on this hub; ask its operator for an agent",
+            ));
+        }
+        let registered = relay::register(tx, &new).map_err(refusal)?;
+        if !registered.created && registered.keyed {
+            let (hub, agent) = (Arc::clone(&hub), registered.agent.id);
+            // Whether or not anybody still waits for the answer.
+            tx.after_commit(Box::new(move || hub.revoke(agent)));
+        }
+        Ok(registered)
+    };
+    let registered = app.store.write(register).await?;
     let status = if registered.created { StatusCode::CREATED } else { StatusCode::OK };
     let data = Registered {
         agent_id: app.address(&registered.agent.name),
@@ -154,6 +160,16 @@ async fn save(app: &AppState, request: Register, registrar: Registrar) -> Result
         registration: registration(app, registered.agent, true),
     };
     Ok(app.success(status, data))
+}
+
+fn refusal(error: RegisterError) -> ApiError {
+    match error {
+        RegisterError::Taken => ApiError::new(
+            Code::AgentIdTaken,
+            "this agent_id belongs to somebody else; if it is yours, send its key as Authorization: Bearer",
+        ),
+        RegisterError::Store(error) => error.into(),
+    }
 }
 
 /// List the agents of this hub
@@ -219,7 +235,7 @@ pub(crate) async fn unregister(
         return Err(ApiError::unauthorized("this needs the agent's key or the operator's"));
     }
     let agent = AgentRef::parse(&app, &id)?;
-    let now = app.now();
+    let (hub, now) = (Arc::clone(&app), app.now());
     let delete = move |tx: &mut dyn Tx| {
         let Some(found) = agent.find(tx)? else { return Ok(None) };
         let allowed = match &caller {
@@ -231,13 +247,11 @@ pub(crate) async fn unregister(
             return Err(ApiError::new(Code::Forbidden, "an agent can unregister only itself"));
         }
         agents::delete(tx, found.id, now)?;
+        let (hub, id) = (Arc::clone(&hub), found.id);
+        tx.after_commit(Box::new(move || hub.revoke(id)));
         Ok(Some(found))
     };
     let deleted = app.store.write(delete).await?;
-    if let Some(agent) = &deleted {
-        app.callers.forget(agent.id);
-        app.live.end(agent.id, End::Revoked);
-    }
     let agent_id = deleted.as_ref().map_or(id, |agent| app.address(&agent.name));
     Ok(app.success(StatusCode::OK, Unregistered { agent_id, removed: deleted.is_some() }))
 }
@@ -262,6 +276,6 @@ pub(crate) struct RegisterBody {
     #[schema(example = "https://alice.example/receive")]
     endpoint: Option<String>,
     /// What the agent says of itself: `card_version` "0.3", `user_culture`, `supported_languages`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     agent_card: Option<Value>,
 }

@@ -5,7 +5,7 @@
 
 use super::{PageQuery, parse_place};
 use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity};
+use crate::caller::{Caller, Identity, bearer, key_hash};
 use crate::delivery::live::{End, Inbox};
 use crate::delivery::reconcile;
 use crate::error::ApiError;
@@ -18,6 +18,7 @@ use chorus_protocol::relay::{Connected, Delivery, Failure, Gap, InboxMessage, Pa
 use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
 use chorus_store::deliveries::{self, Entry};
+use chorus_store::directory::{self as agents, KeyHash};
 use chorus_store::{StoreError, Tx, inboxes};
 use futures_util::stream;
 use serde_json::value::RawValue;
@@ -53,7 +54,9 @@ pub(crate) async fn open(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let identity = caller.agent()?.clone();
-    let place = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
+    let key = bearer(&headers)?.map(key_hash).unwrap_or_default();
+    // What is no text is no id either.
+    let place = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let place = place
         .filter(|place| !place.is_empty())
         .map(|place| parse_place("Last-Event-ID", place))
@@ -62,7 +65,7 @@ pub(crate) async fn open(
         // To look at the headers must not take the inbox from whoever reads it.
         Body::empty()
     } else {
-        let reader = Reader::open(app, identity, place).await?;
+        let reader = Reader::open(app, identity, key, place).await?;
         Body::from_stream(stream::unfold(reader, |mut reader| async move {
             let bytes = reader.next().await?;
             Some((Ok::<_, Infallible>(bytes), reader))
@@ -90,12 +93,17 @@ struct Reader {
 }
 
 impl Reader {
-    async fn open(app: AppState, identity: Identity, place: Option<i64>) -> Result<Self, ApiError> {
+    async fn open(
+        app: AppState,
+        identity: Identity,
+        key: KeyHash,
+        place: Option<i64>,
+    ) -> Result<Self, ApiError> {
         let session = app.sources.uuid_v4();
         // Registered here before it is in the database, so that no commit in between goes unnoticed.
         let (inbox, former) = app.live.open(identity.id, session);
         let mut reader = Self { app, identity, inbox, cursor: 0, first: VecDeque::new(), ended: false };
-        reader.begin(session, former, place).await?;
+        reader.begin(session, former, key, place).await?;
         Ok(reader)
     }
 
@@ -103,13 +111,19 @@ impl Reader {
         &mut self,
         session: Uuid,
         former: Option<Arc<Inbox>>,
+        key: KeyHash,
         place: Option<i64>,
     ) -> Result<(), ApiError> {
         let (agent, node) = (self.identity.id, self.app.config.node);
         let until = self.app.now() + self.app.config.presence.as_millis() as i64;
-        let open = move |tx: &mut dyn Tx| inboxes::open(tx, agent, session, node, until);
-        let opened = self.app.store.write::<_, StoreError, _>(open).await?;
-        let opened = opened.ok_or_else(|| ApiError::unauthorized("this agent is not registered any more"))?;
+        let open = move |tx: &mut dyn Tx| {
+            // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
+            let opened = inboxes::open(tx, agent, session, node, until)?;
+            let valid = agents::by_key(tx, &key)?.is_some_and(|holder| holder.id == agent);
+            opened.filter(|_| valid).ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))
+        };
+        let opened = self.app.store.write(open).await?;
+        self.inbox.set_stored();
         self.inbox.raise(opened.head);
 
         // What the former connection was handed may not be written yet.
@@ -168,12 +182,12 @@ impl Reader {
     }
 
     async fn read_store(&mut self) -> Result<Bytes, StoreError> {
-        let (agent, after) = (self.inbox.agent, self.cursor);
+        let (agent, after, head) = (self.inbox.agent, self.cursor, self.inbox.head());
         let read = move |tx: &mut dyn Tx| deliveries::page(tx, agent, after, READ_ENTRIES, READ_BYTES);
         let entries = self.app.store.read::<_, StoreError, _>(read).await?;
         let mut bytes = BytesMut::new();
         // Nothing between here and the head: it was removed as too old.
-        self.cursor = entries.last().map_or(self.inbox.head(), |entry| entry.seq);
+        self.cursor = entries.last().map_or(head, |entry| entry.seq);
         for entry in entries.into_iter().filter(|entry| entry.streamed) {
             let (seq, kind) = (entry.seq, entry.kind.clone());
             let message = inbox_message(&self.app, &self.identity, entry)?;
@@ -226,6 +240,8 @@ fn inbox_message(app: &App, receiver: &Identity, entry: Entry) -> Result<InboxMe
         sender_id: app.address(&entry.author),
         receiver_id: app.address(&receiver.name),
         created_at: rfc3339(entry.created_at),
+        // Its sender still waits for what the receiver has to say.
+        reply_stream: (entry.state == Delivery::Sending).then(|| app.reply_stream(receiver.id, entry.seq)),
         envelope: raw(entry.body)?,
     })
 }

@@ -1,5 +1,6 @@
-//! Sending: accept, commit, and wait for a webhook if there is one.
+//! Sending: accept, commit, and find out the outcome where that takes longer than the commit.
 
+use super::stream::{self, Source};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity};
 use crate::delivery::outbound::Signed;
@@ -19,14 +20,15 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::deliveries::Lease;
 use chorus_store::directory as agents;
 use chorus_store::idempotency::{Answer, Key};
-use chorus_store::relay::{self, Posting, SendError, Sent, Turn};
+use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
 use chorus_store::{StoreError, Tx};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// How long an `Idempotency-Key` is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
-/// How much longer than the POST itself its lease lasts.
+/// How much longer than what it is for a lease lasts.
 const LEASE_MARGIN_MS: i64 = 15_000;
 
 /// Send an envelope to an agent
@@ -38,7 +40,7 @@ const LEASE_MARGIN_MS: i64 = 15_000;
     params(("Idempotency-Key" = Option<String>, Header, description = "The same for every retry of the same send")),
     request_body(content_type = "application/json", content = SendBody),
     responses(
-        (status = 200, description = "Delivered, or failed to be", body = Success<Outcome>),
+        (status = 200, description = "Delivered, or failed to be; with `stream` an event stream", body = Success<Outcome>),
         (status = 202, description = "Queued for the receiver's inbox", body = Success<Outcome>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_SENDER_NOT_REGISTERED`", body = Failure),
         (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
@@ -63,10 +65,8 @@ pub(crate) async fn send(
     let receiver = request.receiver.local_name(&app.config.host_name).ok_or_else(not_found)?.to_owned();
 
     let now = app.now();
-    let lease = Lease {
-        owner: app.config.node,
-        until: now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS,
-    };
+    let longest = if request.stream { stream::MAX_STREAM } else { app.config.webhook_timeout };
+    let lease = Lease { owner: app.config.node, until: now + longest.as_millis() as i64 + LEASE_MARGIN_MS };
     let trace = TraceId(app.sources.uuid_v7());
     let keys = key.map(|key| {
         Key::new("idempotency-key", &[sender.id.as_bytes(), key.as_bytes()], &body, Some(now + KEY_LIFE_MS))
@@ -82,35 +82,64 @@ pub(crate) async fn send(
         trace,
         keys: keys.into_iter().collect(),
         turn,
+        stream: request.stream,
         lease,
         now,
     };
-    let envelope: Arc<RawValue> = envelope.into();
-    let hub = Arc::clone(&app);
+    // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
+    let work = app.tasks.spawn(deliver(Arc::clone(&app), sender, command, envelope.into()));
+    work.await.map_err(|error| ApiError::internal(error.to_string()))?
+}
+
+async fn deliver(
+    app: AppState,
+    sender: Identity,
+    command: relay::Send,
+    envelope: Arc<RawValue>,
+) -> Result<Response, ApiError> {
+    let (hub, wants_stream) = (Arc::clone(&app), command.stream);
+    // One line at a time: whoever replies waits for whoever listens.
+    let (listener, lines) = mpsc::channel(1);
     let accepted = app.store.write({
         let envelope = Arc::clone(&envelope);
         move |tx: &mut dyn Tx| {
             let sent = relay::send(tx, &command)?;
-            if let Sent::Stored { receiver, seq, .. } = &sent
-                && hub.live.is_open(receiver.id)
-            {
-                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, *seq)?;
-                let (hub, stream, seq) = (Arc::clone(&hub), receiver.id.0, *seq);
+            let (receiver, seq, replied) = match &sent {
+                Sent::Stored { receiver, seq, .. } => (receiver, *seq, false),
+                Sent::Pending(pending) if pending.endpoint.is_none() => {
+                    (&pending.receiver, pending.seq, true)
+                }
+                _ => return Ok(sent),
+            };
+            if replied {
+                let (hub, agent, listener) = (Arc::clone(&hub), receiver.id, listener.clone());
+                tx.after_commit(Box::new(move || hub.replies.wait(agent, seq, listener)));
+            }
+            if hub.live.is_open(receiver.id) {
+                let reply_stream = replied.then(|| hub.reply_stream(receiver.id, seq));
+                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, seq, reply_stream)?;
+                let (hub, stream) = (Arc::clone(&hub), receiver.id.0);
                 tx.after_commit(Box::new(move || hub.live.frames.put(stream, seq, frame)));
             }
             Ok(sent)
         }
     });
-    match accepted.await.map_err(refusal)? {
-        Sent::Stored { outcome, .. } => Ok(answer(&app, outcome)),
-        Sent::Again(first) => again(&app, &first),
-        Sent::Post(posting) => {
-            // The receiver may take it although the sender has gone: the outcome is recorded either way.
-            let work = app.tasks.spawn(post(Arc::clone(&app), posting, envelope));
-            let outcome = work.await.map_err(|error| ApiError::internal(error.to_string()))?;
-            Ok(answer(&app, outcome))
-        }
+    let pending = match accepted.await.map_err(refusal)? {
+        Sent::Stored { outcome, .. } => return Ok(answer(&app, outcome)),
+        Sent::Again(first) => return again(&app, &first),
+        Sent::Pending(pending) => pending,
+    };
+    let Some(endpoint) = pending.endpoint.clone() else {
+        return Ok(stream::answer(&app, pending, Source::Reply(lines)));
+    };
+    let body = format!("{{\"envelope\":{}}}", envelope.get());
+    let secret = app.config.master_key.webhook_secret(pending.receiver.id.as_bytes());
+    let message =
+        Signed::new(&secret, format!("msg_{}", pending.trace), app.now(), body.into(), wants_stream);
+    if wants_stream {
+        return Ok(stream::answer(&app, pending, Source::Endpoint(endpoint, message)));
     }
+    Ok(answer(&app, post(&app, pending, &endpoint, message).await))
 }
 
 /// The SSE frame of a message, encoded once, for a reader that is waiting.
@@ -121,12 +150,14 @@ fn frame(
     command: &relay::Send,
     envelope: &RawValue,
     seq: i64,
+    reply_stream: Option<String>,
 ) -> Result<Bytes, SendError> {
     let message = InboxMessage {
         trace_id: command.trace,
         sender_id: app.address(&sender.name),
         receiver_id: app.address(receiver),
         created_at: rfc3339(command.now),
+        reply_stream,
         envelope: envelope.to_owned(),
     };
     let data = serde_json::to_string(&message).map_err(|error| StoreError::Unexpected(error.into()))?;
@@ -206,17 +237,14 @@ fn again(app: &App, first: &Answer) -> Result<Response, ApiError> {
 }
 
 /// POSTs an envelope to its receiver's endpoint and records what came of it.
-async fn post(app: AppState, posting: Posting, envelope: Arc<RawValue>) -> Outcome {
-    let body = format!("{{\"envelope\":{}}}", envelope.get());
-    let secret = app.config.master_key.webhook_secret(posting.receiver.as_bytes());
-    let message = Signed::new(&secret, format!("msg_{}", posting.trace), app.now(), body.into());
-    let posted = app.outbound.post(&posting.endpoint, message).await;
+async fn post(app: &App, pending: Pending, endpoint: &str, message: Signed) -> Outcome {
+    let posted = app.outbound.post(endpoint, message).await;
     let mut outcome = Outcome {
         delivery: Delivery::Delivered,
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: posting.trace,
+        trace_id: pending.trace,
     };
     match posted {
         Ok(response) => outcome.receiver_response = Some(response),
@@ -226,13 +254,18 @@ async fn post(app: AppState, posting: Posting, envelope: Arc<RawValue>) -> Outco
             outcome.detail = Some(error.to_string());
         }
     }
-    let (record, now) = (outcome.clone(), app.now());
-    let recorded = app.store.write(move |tx: &mut dyn Tx| relay::posted(tx, &posting, &record, now)).await;
+    record(app, pending, &outcome).await;
+    outcome
+}
+
+/// Records an outcome that was not known when the message was committed.
+pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
+    let (settled, now) = (outcome.clone(), app.now());
+    let recorded = app.store.write(move |tx: &mut dyn Tx| relay::settle(tx, &pending, &settled, now)).await;
     if let Err(error) = recorded {
         // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".
         tracing::error!(error = &error as &dyn std::error::Error, trace_id = %outcome.trace_id, "an outcome was not recorded");
     }
-    outcome
 }
 
 /// The body of a send, for the OpenAPI document; [`Send`] is what checks it.
@@ -242,8 +275,12 @@ pub(crate) struct SendBody {
     /// For whom: `name@host` or `name`.
     #[schema(max_length = 128, example = "bob@chorus")]
     receiver_id: String,
-    /// What is said.
+    /// What is said; or an A2A message with the envelope as its one data part of media type
+    /// `application/vnd.chorus.envelope+json`.
     envelope: EnvelopeBody,
+    /// Whether you want the receiver's output as it comes: then the answer is a stream of the events `chunk`, and at
+    /// last `done` or `error`. A message that has to wait for its receiver is answered as always.
+    stream: Option<bool>,
 }
 
 /// An envelope, for the OpenAPI document. Further members are carried along untouched.

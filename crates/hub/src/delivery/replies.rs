@@ -1,0 +1,41 @@
+//! Senders that wait for a streamed reply on this node, by the message they wait for.
+//!
+//! An entry is made when the message is committed, before its receiver can know of it, and taken by the reply that
+//! comes. What nobody takes goes when its sender's patience ends.
+
+use crate::doors::relay::stream::Said;
+use chorus_protocol::ids::AgentId;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+
+/// One line of a reply, or why there will be no more.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Said(Said),
+    Malformed(String),
+}
+
+#[derive(Default)]
+pub(crate) struct Replies {
+    waiting: Mutex<HashMap<(AgentId, i64), mpsc::Sender<Line>>>,
+}
+
+impl Replies {
+    /// Somebody waits for the reply to message `seq` of this agent's inbox.
+    pub(crate) fn wait(&self, agent: AgentId, seq: i64, listener: mpsc::Sender<Line>) {
+        let mut waiting = self.waiting();
+        // Those whose sender has stopped waiting are of no use any more.
+        waiting.retain(|_, listener| !listener.is_closed());
+        waiting.insert((agent, seq), listener);
+    }
+
+    /// Who waits for this reply; the next to ask finds nobody.
+    pub(crate) fn take(&self, agent: AgentId, seq: i64) -> Option<mpsc::Sender<Line>> {
+        self.waiting().remove(&(agent, seq)).filter(|listener| !listener.is_closed())
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<(AgentId, i64), mpsc::Sender<Line>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

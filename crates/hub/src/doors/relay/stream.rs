@@ -1,0 +1,338 @@
+//! Streaming: the receiver's output, relayed to the sender as it comes.
+//!
+//! From an endpoint it is the server-sent events the POST is answered with. From an inbox it is what the receiver
+//! POSTs, as lines of JSON, to the `reply_stream` address that came with the message, so that streaming works without
+//! a public address. Either way the last event decides the outcome, the outcome is recorded before that event goes
+//! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
+
+use crate::app::{App, AppState};
+use crate::delivery::outbound::{PostError, Signed};
+use crate::delivery::replies::Line;
+use crate::error::ApiError;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use chorus_protocol::json;
+use chorus_protocol::relay::{Code, Delivery, Failure, Outcome, Success};
+use chorus_protocol::sse::{self, Item, Parser};
+use chorus_store::relay::Pending;
+use futures_util::stream;
+use http_body_util::BodyExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// The longest a stream may last; its lease is as long.
+pub(super) const MAX_STREAM: Duration = Duration::from_mins(30);
+/// The most a receiver may say in one stream.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// The longest line of a reply.
+const MAX_LINE: usize = 256 * 1024;
+/// The most of a result that is kept for a sender that asks again.
+const MAX_KEPT: usize = 64 * 1024;
+/// Frames between the receiver's output and the sender's connection.
+const AHEAD: usize = 4;
+
+/// What a receiver says, each with its data as it goes to the sender.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Chunk(String),
+    Last(Last),
+}
+
+/// A receiver's last word, which decides the outcome.
+#[derive(Debug)]
+pub(crate) enum Last {
+    Done(String),
+    Error(String),
+}
+
+/// Why a stream ended without a last word of the receiver.
+struct Broken {
+    code: Code,
+    why: String,
+}
+
+impl Broken {
+    fn new(code: Code, why: impl ToString) -> Self {
+        Self { code, why: why.to_string() }
+    }
+}
+
+impl From<PostError> for Broken {
+    fn from(error: PostError) -> Self {
+        Self::new(error.code(), error)
+    }
+}
+
+/// Where a receiver's output comes from.
+pub(super) enum Source {
+    /// The endpoint, which gets the message now.
+    Endpoint(String, Signed),
+    /// The receiver's POST to the reply address.
+    Reply(mpsc::Receiver<Line>),
+}
+
+/// Relays the receiver's output to the sender. The work goes on in a task of its own, so that the outcome is
+/// recorded even if the sender hangs up.
+pub(super) fn answer(app: &AppState, pending: Pending, source: Source) -> Response {
+    let (frames, taken) = mpsc::channel(AHEAD);
+    let trace = pending.trace.to_string();
+    app.tasks.spawn(run(Arc::clone(app), pending, source, frames));
+    let ping = app.config.times.ping;
+    let body = Body::from_stream(stream::unfold(taken, move |mut taken| async move {
+        let frame = match timeout(ping, taken.recv()).await {
+            Ok(frame) => frame?,
+            Err(_) => Bytes::from_static(sse::PING),
+        };
+        Some((Ok::<_, Infallible>(frame), taken))
+    }));
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+        (HeaderName::from_static("x-chorus-trace-id"), trace.as_str()),
+    ];
+    (headers, body).into_response()
+}
+
+async fn run(app: AppState, pending: Pending, source: Source, frames: mpsc::Sender<Bytes>) {
+    let relayed = match source {
+        Source::Endpoint(endpoint, message) => {
+            timeout(MAX_STREAM, from_endpoint(&app, &endpoint, message, &frames)).await
+        }
+        Source::Reply(lines) => timeout(MAX_STREAM, from_reply(&app, lines, &frames)).await,
+    };
+    let relayed = relayed.unwrap_or_else(|_| Err(Broken::new(Code::Timeout, "the stream lasted too long")));
+    let mut outcome = Outcome {
+        delivery: Delivery::Delivered,
+        receiver_response: None,
+        error_code: None,
+        detail: None,
+        trace_id: pending.trace,
+    };
+    let last = match relayed {
+        Ok(Last::Done(data)) => {
+            outcome.receiver_response = Some(kept(&data));
+            sse::encode("done", None, &data)
+        }
+        Ok(Last::Error(data)) => {
+            outcome.delivery = Delivery::Failed;
+            outcome.error_code = Some(Code::AgentUnreachable.as_str().into());
+            outcome.detail = Some(format!(
+                "the receiver reported an error: {}",
+                data.chars().take(500).collect::<String>()
+            ));
+            sse::encode("error", None, &data)
+        }
+        Err(Broken { code, why }) => {
+            outcome.delivery = Delivery::Failed;
+            outcome.error_code = Some(code.as_str().into());
+            outcome.detail = Some(why.clone());
+            let data = json!({"code": code.as_str(), "message": why, "trace_id": pending.trace});
+            sse::encode("error", None, &data.to_string())
+        }
+    };
+    super::send::record(&app, pending, &outcome).await;
+    app.metrics.delivery(outcome.delivery.as_str());
+    // A sender that has gone learns it from the history of what it asked, or by asking again with the same key.
+    drop(frames.send(last.into()).await);
+}
+
+/// A result as it is kept: JSON if it is, text otherwise, and not too much of either.
+fn kept(data: &str) -> Value {
+    if data.len() > MAX_KEPT {
+        return Value::String(format!("a result of {} bytes, too large to keep", data.len()));
+    }
+    json::parse(data.as_bytes()).unwrap_or_else(|_| Value::String(data.replace('\0', "")))
+}
+
+async fn relay_chunk(frames: &mpsc::Sender<Bytes>, data: &str) -> Result<(), Broken> {
+    let frame = sse::encode("chunk", None, data).into();
+    frames
+        .send(frame)
+        .await
+        .map_err(|_| Broken::new(Code::AgentUnreachable, "the sender left before the end of the stream"))
+}
+
+/// Reads the events an endpoint answers with, up to the last one.
+async fn from_endpoint(
+    app: &App,
+    endpoint: &str,
+    message: Signed,
+    frames: &mpsc::Sender<Bytes>,
+) -> Result<Last, Broken> {
+    let mut answer = app.outbound.open(endpoint, message).await?;
+    if !answer.is_event_stream() {
+        // A receiver that knows no streaming has said everything at once.
+        return Ok(Last::Done(app.outbound.finish(answer).await?.to_string()));
+    }
+    let (mut parser, mut bytes) = (Parser::new(), 0);
+    while let Some(piece) = app.outbound.piece(&mut answer).await? {
+        bytes += piece.len();
+        if bytes > MAX_BYTES {
+            return Err(Broken::new(Code::AgentUnreachable, "the receiver said more than a stream may hold"));
+        }
+        for item in parser.push(&piece).map_err(|error| Broken::new(Code::AgentUnreachable, error))? {
+            let Item::Event(event) = item else { continue };
+            match event.event.as_str() {
+                "chunk" => relay_chunk(frames, &event.data).await?,
+                "done" => return Ok(Last::Done(event.data)),
+                "error" => return Ok(Last::Error(event.data)),
+                _ => {}
+            }
+        }
+    }
+    Err(Broken::new(Code::AgentUnreachable, "the receiver's stream ended without done or error"))
+}
+
+/// Takes the lines of the receiver's reply, up to the last one.
+async fn from_reply(
+    app: &App,
+    mut lines: mpsc::Receiver<Line>,
+    frames: &mpsc::Sender<Bytes>,
+) -> Result<Last, Broken> {
+    let patience = app.config.times.reply;
+    loop {
+        let line = timeout(patience, lines.recv()).await;
+        let late = || {
+            Broken::new(
+                Code::Timeout,
+                format_args!("the receiver said nothing for {} s", patience.as_secs_f64()),
+            )
+        };
+        match line.map_err(|_| late())? {
+            Some(Line::Said(Said::Chunk(data))) => relay_chunk(frames, &data).await?,
+            Some(Line::Said(Said::Last(last))) => return Ok(last),
+            Some(Line::Malformed(why)) => return Err(Broken::new(Code::AgentUnreachable, why)),
+            None => {
+                return Err(Broken::new(
+                    Code::AgentUnreachable,
+                    "the receiver's reply ended without done or error",
+                ));
+            }
+        }
+    }
+}
+
+/// Answer a message with a stream
+///
+/// The address comes with a message whose sender wants to see the answer as it is made: `reply_stream`. The body is
+/// lines of JSON: `{"type": "chunk", "text": "…"}` as often as you like, then `{"type": "done", "result": …}` or
+/// `{"type": "error", "code": "…", "message": "…"}`. It can be used once and must be begun within 120 s; the address is
+/// the credential. The body is read as fast as the sender takes it.
+#[utoipa::path(post, path = "/agent/replies/{token}", tag = "relay",
+    params(("token" = String, Path, description = "From `reply_stream`")),
+    request_body(content_type = "application/x-ndjson", content = String),
+    responses((status = 200, description = "The sender has it all", body = Success<Replied>),
+              (status = 400, description = "`ERR_VALIDATION`: a line is wrong, or the last one is missing", body = Failure),
+              (status = 404, description = "`ERR_NOT_FOUND`: unknown, used, too late, or the sender has gone", body = Failure),
+              (status = 408, description = "`ERR_REQUEST_TIMEOUT`: no line for too long", body = Failure)))]
+pub(crate) async fn reply(
+    State(app): State<AppState>,
+    Path(token): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let gone = || {
+        ApiError::new(
+            Code::NotFound,
+            "nobody waits for this reply: it was used, came too late, or its sender has gone",
+        )
+    };
+    let (agent, seq) = app.config.master_key.read_reply_token(&token).ok_or_else(gone)?;
+    let listener = app.replies.take(agent, seq).ok_or_else(gone)?;
+    let mut lines =
+        Lines { body, buffer: BytesMut::new(), read: 0, number: 0, patience: app.config.times.reply };
+    loop {
+        let said = match lines.next().await {
+            Ok(Some(said)) => said,
+            Ok(None) => {
+                return Err(ApiError::validation("the last line must be of type done or error"));
+            }
+            Err(error) => {
+                // The sender is told too; whether it still listens does not matter any more.
+                drop(listener.send(Line::Malformed(error.message.clone())).await);
+                return Err(error);
+            }
+        };
+        let last = matches!(said, Said::Last(_));
+        listener.send(Line::Said(said)).await.map_err(|_| gone())?;
+        if last {
+            return Ok(app.success(StatusCode::OK, Replied { status: "ok" }));
+        }
+    }
+}
+
+/// The answer to a reply.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Replied {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// The lines of a reply, as they come in.
+struct Lines {
+    body: Body,
+    buffer: BytesMut,
+    read: usize,
+    number: usize,
+    patience: Duration,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Result<Option<Said>, ApiError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                if let Some(said) = self.line(&line)? {
+                    return Ok(Some(said));
+                }
+                continue;
+            }
+            if self.buffer.len() > MAX_LINE || self.read > MAX_BYTES {
+                return Err(ApiError::validation(format_args!(
+                    "line {}: a line may hold {MAX_LINE} bytes and a reply {MAX_BYTES}",
+                    self.number + 1
+                )));
+            }
+            let late = |_| ApiError::new(Code::RequestTimeout, "the next line did not arrive in time");
+            let Some(frame) = timeout(self.patience, self.body.frame()).await.map_err(late)? else {
+                let rest = self.buffer.split();
+                return self.line(&rest);
+            };
+            let frame = frame.map_err(|_| ApiError::validation("the reply broke off"))?;
+            if let Ok(data) = frame.into_data() {
+                self.read += data.len();
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// One line; an empty one says nothing.
+    fn line(&mut self, line: &[u8]) -> Result<Option<Said>, ApiError> {
+        self.number += 1;
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let fault = |what: String| ApiError::validation(format_args!("line {}: {what}", self.number));
+        let value = json::parse(line).map_err(|error| fault(error.to_string()))?;
+        let text = |name: &str| {
+            value[name].as_str().map(str::to_owned).ok_or_else(|| fault(format!("{name}: must be a string")))
+        };
+        Ok(Some(match value["type"].as_str() {
+            Some("chunk") => Said::Chunk(json!({"text": text("text")?}).to_string()),
+            Some("done") => Said::Last(Last::Done(json!({"result": value["result"]}).to_string())),
+            Some("error") => {
+                let data = json!({"code": text("code")?, "message": text("message")?});
+                Said::Last(Last::Error(data.to_string()))
+            }
+            _ => return Err(fault("type: must be chunk, done or error".into())),
+        }))
+    }
+}

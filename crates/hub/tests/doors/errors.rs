@@ -1,0 +1,265 @@
+//! Every error code there is, provoked over HTTP, and the one format they all come in.
+
+use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, failure};
+use chorus_protocol::relay::{Code, MAX_BODY};
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::raw::{body_of, raw_exchange, status_of};
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Where a code shows.
+#[derive(Debug)]
+enum Shown {
+    /// As an HTTP error in the common format.
+    Error(Answer),
+    /// As the outcome of a send, which is a success of HTTP.
+    Outcome(Answer),
+    /// Not at all.
+    Never(&'static str),
+}
+
+/// A code without a case does not compile.
+async fn provoke(code: Code) -> Shown {
+    let hub = TestHub::start();
+    let key = hub.register("a").await;
+    Shown::Error(match code {
+        Code::Validation => hub.post("/register", None, &json!({})).await,
+        Code::SenderNotRegistered => hub.send(OPERATOR, "nobody", "a", "hi").await,
+        Code::EndpointBlocked => {
+            hub.post("/register", None, &json!({"agent_id": "b", "endpoint": "http://10.0.0.1/"})).await
+        }
+        Code::Unauthorized => hub.send("ca_wrong", "a", "a", "hi").await,
+        Code::Forbidden => hub.post("/agents", Some(&key), &json!({})).await,
+        Code::SenderMismatch => {
+            hub.register("b").await;
+            hub.send(&key, "b", "a", "hi").await
+        }
+        Code::AgentNotFound => hub.get("/agents/nobody", None).await,
+        Code::NotFound => hub.get("/nothing/here", None).await,
+        Code::Method => hub.delete("/agents", Some(&key)).await,
+        Code::RequestTimeout => slow_body().await,
+        Code::AgentIdTaken => hub.post("/register", None, &json!({"agent_id": "a"})).await,
+        Code::IdempotencyConflict => {
+            let turn = |text: &str| {
+                let mut turn = envelope("a", text);
+                (turn["conversation_id"], turn["turn_number"]) = (json!("c"), json!(1));
+                turn
+            };
+            hub.send_envelope(&key, "a", &turn("one")).await;
+            hub.send_envelope(&key, "a", &turn("other")).await
+        }
+        Code::IdempotencyInProgress => in_progress(&hub, &key).await,
+        Code::TooLarge => {
+            let request = hub.request(Method::POST, "/messages", Some(&key));
+            Answer::of(request.body(vec![b' '; MAX_BODY + 1])).await
+        }
+        Code::RateLimited => {
+            let hub = Setup::new().config(|config| config.rate_limit_anonymous = Some(1)).start();
+            hub.get("/agents", None).await;
+            hub.get("/agents", None).await
+        }
+        Code::Internal => return Shown::Never("it means a fault of the hub, and no request may cause one"),
+        Code::Overloaded => overloaded().await,
+        Code::AgentUnreachable | Code::Timeout => {
+            let receiver = FakeAgent::start().await;
+            let hub =
+                Setup::new().config(|config| config.webhook_timeout = Duration::from_millis(200)).start();
+            let key = hub.register("a").await;
+            hub.register_webhook("b", &receiver.url()).await;
+            receiver.set(if code == Code::Timeout { Reply::Hang } else { Reply::DropConnection });
+            return Shown::Outcome(hub.send(&key, "a", "b", "hi").await);
+        }
+    })
+}
+
+/// A body that never ends.
+async fn slow_body() -> Answer {
+    let hub = Setup::new().config(|config| config.times.body = Duration::from_millis(200)).start();
+    let body = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    Answer::of(hub.request(Method::POST, "/register", None).body(reqwest::Body::wrap_stream(body))).await
+}
+
+/// The second send while the receiver of the first one hangs.
+async fn in_progress(hub: &TestHub, key: &str) -> Answer {
+    let receiver = FakeAgent::start().await;
+    receiver.set(Reply::Hang);
+    hub.register_webhook("b", &receiver.url()).await;
+    let body = json!({"receiver_id": "b", "envelope": envelope("a", "hi")});
+    let send =
+        || hub.request(Method::POST, "/messages", Some(key)).header("idempotency-key", "k").json(&body);
+    let first = tokio::spawn(send().send());
+    receiver.wait_for(1, SOON).await;
+    let second = Answer::of(send()).await;
+    first.abort();
+    second
+}
+
+/// A store whose queue is full.
+async fn overloaded() -> Answer {
+    let hub = Setup::new().queue(8).start();
+    let release = hub.fill_queue().await;
+    let body = json!({"agent_id": "a"});
+    let refused = hub.post("/register", None, &body).await;
+    drop(release);
+    // It recovers, and the name is free.
+    eventually(async || hub.post("/register", None, &body).await.status, |status| *status == 201).await;
+    refused
+}
+
+#[tokio::test]
+async fn every_code_is_provoked() {
+    for code in Code::ALL {
+        match provoke(*code).await {
+            Shown::Error(answer) => drop(answer.failure(*code).to_owned()),
+            Shown::Outcome(answer) => {
+                assert_eq!(answer.outcome(), (200, "failed"));
+                assert_eq!(answer.data()["error_code"], code.as_str());
+                assert_ne!(answer.data()["detail"].as_str().unwrap(), "");
+            }
+            Shown::Never(reason) => assert_eq!(*code, Code::Internal, "{reason}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_none() {
+    let hub = TestHub::start();
+    for path in ["/nothing", "/agents/a/b", "/agents/", "/agent", "/API", "/assets/nothing.css", "/..%2f"] {
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            let answer = Answer::of(hub.request(method, path, None)).await;
+            answer.failure(if path == "/assets/nothing.css" && answer.status == 405 {
+                Code::Method
+            } else {
+                Code::NotFound
+            });
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_method_that_is_none_names_those_that_are() {
+    let hub = TestHub::start();
+    for (path, allowed) in [
+        ("/register", "POST"),
+        ("/agents", "GET,HEAD,POST"),
+        ("/agents/a", "DELETE,GET,HEAD"),
+        ("/messages", "POST"),
+        ("/agent/inbox", "GET,HEAD"),
+        ("/agent/messages", "GET,HEAD"),
+        ("/health", "GET,HEAD"),
+        ("/metrics", "GET,HEAD"),
+        ("/.well-known/chorus.json", "GET,HEAD"),
+        ("/", "GET,HEAD"),
+        ("/api", "GET,HEAD"),
+        ("/api/openapi.json", "GET,HEAD"),
+    ] {
+        for method in [Method::PATCH, Method::PUT, Method::OPTIONS] {
+            let answer = Answer::of(hub.request(method, path, None)).await;
+            answer.failure(Code::Method);
+            let mut found: Vec<_> = answer.header("allow").split(',').map(str::trim).collect();
+            found.sort_unstable();
+            assert_eq!(found.join(","), allowed, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_head_has_no_body() {
+    let hub = TestHub::start();
+    for path in ["/nothing", "/agents/nobody", "/agent/inbox", "/register"] {
+        let answer = Answer::of(hub.request(Method::HEAD, path, None)).await;
+        assert!((400..500).contains(&answer.status) && answer.text.is_empty(), "{path}: {answer:?}");
+    }
+    let request = b"HEAD /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let answer = raw_exchange(hub.addr, request, SOON).await;
+    assert_eq!((status_of(&answer), body_of(&answer)), (Some(404), &b""[..]));
+}
+
+#[tokio::test]
+async fn what_may_pass_says_when() {
+    let clock = ManualClock::new(1_774_000_800_000);
+    let hub = Setup::new().clock(&clock).config(|config| config.rate_limit_anonymous = Some(4)).start();
+    assert_eq!(hub.get("/agents", None).await.status, 200);
+    let refused = hub.get("/agents", None).await;
+    refused.failure(Code::RateLimited);
+    assert_eq!(refused.header("retry-after"), "15", "four a minute");
+    assert_eq!(refused.body["metadata"]["timestamp"], "2026-03-20T10:00:00.000Z");
+    assert_eq!(overloaded().await.header("retry-after"), "1");
+    let hub = TestHub::start();
+    let key = hub.register("a").await;
+    assert_eq!(in_progress(&hub, &key).await.header("retry-after"), "1");
+}
+
+#[tokio::test]
+async fn who_has_no_key_learns_how_to_show_one() {
+    let hub = TestHub::start();
+    let answer = hub.get("/agent/messages", None).await;
+    answer.failure(Code::Unauthorized);
+    assert_eq!(answer.header("www-authenticate"), "Bearer realm=\"chorus\"");
+}
+
+#[tokio::test]
+async fn headers_that_take_too_long() {
+    let hub = Setup::new().config(|config| config.times.head = Duration::from_millis(200)).start();
+    let answer = raw_exchange(hub.addr, b"GET /agents HTTP/1.1\r\nHost: a\r\nX-Slow: ", SOON).await;
+    assert_eq!(status_of(&answer), Some(408));
+    let body: Value = serde_json::from_slice(body_of(&answer)).unwrap();
+    assert_eq!(failure(&body, Code::RequestTimeout), "the request's headers did not arrive in time");
+    let silent = raw_exchange(hub.addr, b"", SOON).await;
+    assert_eq!(silent, b"", "a connection that never asked is closed without an answer");
+}
+
+/// All faults in one answer, as `path: what`, joined by `; `.
+#[tokio::test]
+async fn all_faults_at_once() {
+    let hub = TestHub::start();
+    let key = hub.register("a").await;
+    let answer = hub
+        .post(
+            "/messages",
+            Some(&key),
+            &json!({"receiver_id": 5, "stream": 1, "envelope": {
+                "chorus_version": "0.3", "sender_id": "a b", "original_text": "", "sender_culture": "en_US",
+                "cultural_context": "short", "conversation_id": 7, "turn_number": 0
+            }}),
+        )
+        .await;
+    let paths = [
+        "receiver_id",
+        "stream",
+        "envelope.chorus_version",
+        "envelope.sender_id",
+        "envelope.original_text",
+        "envelope.sender_culture",
+        "envelope.cultural_context",
+        "envelope.conversation_id",
+        "envelope.turn_number",
+    ];
+    assert_eq!(fault_paths(answer.failure(Code::Validation)), paths);
+
+    let register = json!({"agent_id": "", "endpoint": "ftp://x/", "agent_card": {
+        "card_version": "0.2", "user_culture": 1, "supported_languages": ["en", "e_n", 3]
+    }});
+    let paths = [
+        "agent_id",
+        "endpoint",
+        "agent_card.card_version",
+        "agent_card.user_culture",
+        "agent_card.supported_languages[1]",
+        "agent_card.supported_languages[2]",
+    ];
+    for (path, key) in [("/register", None), ("/agents", Some(OPERATOR))] {
+        let answer = hub.post(path, key, &register).await;
+        assert_eq!(fault_paths(answer.failure(Code::Validation)), paths);
+    }
+    let nothing = hub.post("/agents", Some(OPERATOR), &json!({})).await;
+    assert_eq!(nothing.failure(Code::Validation), "agent_id: is required; endpoint: is required");
+}
+
+fn fault_paths(message: &str) -> Vec<&str> {
+    let faults = message.split("; ").filter_map(|fault| fault.split_once(": "));
+    // A fault's own words may hold a semicolon: what is no path is not counted.
+    faults.map(|(path, _)| path).filter(|path| !path.contains(' ')).collect()
+}

@@ -1,0 +1,243 @@
+//! Limits: of rates, of connections; and what the hub tells about itself.
+
+use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
+use chorus_protocol::relay::Code;
+use chorus_store::{StoreError, Tx, settings};
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use reqwest::Method;
+use serde_json::json;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A hub on a clock that stands, with these limits a minute.
+fn limited(keyed: Option<u32>, anonymous: Option<u32>) -> (TestHub, ManualClock) {
+    let clock = ManualClock::new(1_774_000_800_000);
+    let set = |config: &mut chorus_hub::Config| {
+        (config.rate_limit, config.rate_limit_anonymous) = (keyed, anonymous);
+    };
+    (Setup::new().clock(&clock).config(set).start(), clock)
+}
+
+/// How many of `tries` requests pass.
+async fn passing(hub: &TestHub, key: Option<&str>, tries: usize) -> usize {
+    let mut passed = 0;
+    for _ in 0..tries {
+        passed += usize::from(hub.get("/agents", key).await.status == 200);
+    }
+    passed
+}
+
+#[tokio::test]
+async fn the_rate_of_an_address() {
+    let (hub, clock) = limited(None, Some(60));
+    assert_eq!(passing(&hub, None, 15).await, 10, "ten seconds' worth at once");
+    let refused = hub.get("/agents", None).await;
+    refused.failure(Code::RateLimited);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(hub.get("/health", None).await.status, 200, "monitors see a hub that is busy with others");
+    assert_eq!(hub.get("/metrics", None).await.status, 200);
+    assert_eq!(hub.get("/", None).await.status, 429);
+    assert_eq!(hub.post("/register", None, &json!({"agent_id": "a"})).await.status, 429);
+    assert_eq!(hub.get("/nothing", None).await.status, 429);
+    clock.advance(3000);
+    assert_eq!(passing(&hub, None, 15).await, 3);
+    clock.advance(60_000);
+    assert_eq!(passing(&hub, None, 15).await, 10, "an allowance does not grow past its burst");
+}
+
+#[tokio::test]
+async fn the_rate_of_a_key() {
+    let (hub, clock) = limited(Some(60), None);
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    assert_eq!(passing(&hub, Some(&alice), 15).await, 10);
+    let refused = hub.send(&alice, "alice", "bob", "hi").await;
+    refused.failure(Code::RateLimited);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(passing(&hub, Some(&bob), 5).await, 5, "one's haste is not another's");
+    assert_eq!(passing(&hub, None, 15).await, 15);
+    assert_eq!(passing(&hub, Some(OPERATOR), 15).await, 10);
+    clock.advance(2000);
+    assert_eq!(passing(&hub, Some(&alice), 15).await, 2);
+    assert_eq!(hub.history(&bob).await.len(), 0, "what was refused left nothing");
+}
+
+/// Guessing costs the address that guesses; known keys from the same address go on.
+#[tokio::test]
+async fn guessing_keys() {
+    let (hub, _clock) = limited(Some(6000), Some(60));
+    let alice = hub.register("alice").await;
+    assert_eq!(hub.get("/agent/messages", Some(&alice)).await.status, 200);
+    let mut statuses = vec![];
+    for n in 0..20 {
+        statuses.push(hub.get("/agent/messages", Some(&format!("ca_{n:032x}"))).await.status);
+    }
+    assert_eq!(
+        statuses.iter().filter(|status| **status == 401).count(),
+        9,
+        "one was registering: {statuses:?}"
+    );
+    assert_eq!(statuses.last(), Some(&429));
+    let malformed = hub.request(Method::GET, "/agents", None).header("authorization", "Basic x");
+    Answer::of(malformed).await.failure(Code::RateLimited);
+    assert_eq!(hub.get("/agent/messages", Some(&alice)).await.status, 200);
+    assert_eq!(passing(&hub, Some(OPERATOR), 15).await, 15);
+}
+
+/// Connections past the limit wait until there is room.
+#[tokio::test]
+async fn the_number_of_connections() {
+    let hub = Setup::new().config(|config| config.max_connections = 3).start();
+    let mut held = vec![];
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(hub.addr).await.unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        assert_ne!(stream.read(&mut [0; 64]).await.unwrap(), 0);
+        held.push(stream);
+    }
+    let mut waiting = TcpStream::connect(hub.addr).await.unwrap();
+    waiting.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    let early = tokio::time::timeout(Duration::from_millis(300), waiting.read_exact(&mut answer)).await;
+    assert!(early.is_err(), "there was no room");
+    held.pop();
+    tokio::time::timeout(SOON, waiting.read_exact(&mut answer)).await.expect("there is room now").unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+/// Health is a write that was made, one a second at most, however many ask.
+#[tokio::test]
+async fn health_is_proved() {
+    let clock = ManualClock::new(1_000);
+    let hub = Setup::new().clock(&clock).start();
+    let written = async || {
+        let get = |tx: &mut dyn Tx| settings::get(tx, "health");
+        let value = hub.store().read::<_, StoreError, _>(get).await.unwrap();
+        value.map(|value| value.trim().to_owned())
+    };
+    let report = hub.get("/health", None).await;
+    let report = report.data();
+    assert_eq!(
+        (&report["status"], &report["chorus_version"], &report["host"]),
+        (&json!("ok"), &json!("0.4"), &json!("chorus.example"))
+    );
+    assert_eq!(
+        (&report["store"]["kind"], &report["store"]["durability"]),
+        (&json!("sqlite"), &json!("full"))
+    );
+    assert_eq!((&report["retention_days"], &report["uptime_s"]), (&json!(null), &json!(0)));
+    assert_eq!(written().await.as_deref(), Some("1000"));
+    clock.advance(5000);
+    for _ in 0..20 {
+        assert_eq!(hub.get("/health", None).await.data()["uptime_s"], 5);
+    }
+    // Unless the machine slept through a second between the two, which the next line would not mind.
+    assert!(matches!(written().await.as_deref(), Some("1000" | "6000")));
+    eventually(
+        async || {
+            hub.assert_healthy().await;
+            written().await
+        },
+        |value| value.as_deref() == Some("6000"),
+    )
+    .await;
+}
+
+/// A store that does not write makes a hub that is not well, and says so; then it is well again.
+#[tokio::test]
+async fn health_that_cannot_be_proved() {
+    let hub = Setup::new().queue(8).start();
+    hub.assert_healthy().await;
+    let release = hub.fill_queue().await;
+    let sick = eventually(async || hub.get("/health", None).await, |health| health.status != 200).await;
+    sick.failure(Code::Overloaded);
+    assert_eq!(sick.header("retry-after"), "1");
+    drop(release);
+    eventually(async || hub.get("/health", None).await.status, |status| *status == 200).await;
+}
+
+#[tokio::test]
+async fn metrics() {
+    let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    hub.register_webhook("hook", &receiver.url()).await;
+    hub.send(&alice, "alice", "bob", "secret text").await;
+    let _inbox = hub.inbox(&bob, None).await;
+    hub.send(&alice, "alice", "bob", "secret text").await;
+    hub.send(&alice, "alice", "hook", "secret text").await;
+    receiver.set(Reply::Json(500, json!({})));
+    hub.send(&alice, "alice", "hook", "secret text").await;
+    hub.get("/agents/bob", None).await;
+    hub.get("/nothing/at/all", None).await;
+    hub.get("/agent/messages", Some("ca_wrong")).await;
+
+    let answer = eventually(
+        async || hub.get("/metrics", None).await,
+        |metrics| metrics.text.contains("chorus_inboxes_open 1"),
+    )
+    .await;
+    assert!(answer.header("content-type").starts_with("application/openmetrics-text"));
+    for line in [
+        r#"chorus_requests_total{method="POST",route="/register",status="201"} 3"#,
+        r#"chorus_requests_total{method="POST",route="/messages",status="202"} 1"#,
+        r#"chorus_requests_total{method="POST",route="/messages",status="200"} 3"#,
+        r#"chorus_requests_total{method="GET",route="/agents/{id}",status="200"} 1"#,
+        r#"chorus_requests_total{method="GET",route="none",status="404"} 1"#,
+        r#"chorus_requests_total{method="GET",route="/agent/messages",status="401"} 1"#,
+        r#"chorus_deliveries_total{outcome="queued"} 1"#,
+        r#"chorus_deliveries_total{outcome="delivered_sse"} 1"#,
+        r#"chorus_deliveries_total{outcome="delivered"} 1"#,
+        r#"chorus_deliveries_total{outcome="failed"} 1"#,
+        "chorus_rate_limited_total 0",
+        r#"chorus_request_duration_seconds_count{route="/messages"} 4"#,
+        "# EOF",
+    ] {
+        assert!(answer.text.lines().any(|found| found == line), "no {line} in\n{}", answer.text);
+    }
+    for secret in ["ca_", "co_", "whsec_", "alice", "bob", "hook", "secret", "127.0.0.1", "nothing/at"] {
+        assert!(!answer.text.contains(secret), "{secret} in\n{}", answer.text);
+    }
+}
+
+/// What a client makes up becomes no series of its own: memory would grow with every word.
+#[tokio::test]
+async fn metrics_are_bounded() {
+    let hub = TestHub::start();
+    for n in 0..50 {
+        let method = Method::from_bytes(format!("MADEUP{n}").as_bytes()).unwrap();
+        assert_eq!(Answer::of(hub.request(method, &format!("/made-up-{n}"), None)).await.status, 404);
+    }
+    let metrics = hub.get("/metrics", None).await.text;
+    assert!(!metrics.to_lowercase().contains("made"), "{metrics}");
+    assert!(metrics.contains(r#"route="none",status="404"} 50"#), "{metrics}");
+}
+
+#[tokio::test]
+async fn refused_requests_are_counted() {
+    let (hub, _clock) = limited(None, Some(1));
+    passing(&hub, None, 4).await;
+    assert!(hub.get("/metrics", None).await.text.contains("chorus_rate_limited_total 3"));
+}
+
+#[tokio::test]
+async fn request_ids() {
+    let hub = TestHub::start();
+    let ask = async |id: Option<&str>, path: &str| {
+        let request = hub.request(Method::GET, path, None);
+        let request = match id {
+            Some(id) => request.header("x-request-id", id),
+            None => request,
+        };
+        Answer::of(request).await.header("x-request-id").to_owned()
+    };
+    for path in ["/agents", "/nothing", "/agent/inbox", "/"] {
+        assert_eq!(ask(Some("Trace_1.a-b"), path).await, "Trace_1.a-b", "{path}");
+        let (one, other) = (ask(None, path).await, ask(None, path).await);
+        assert!(one.len() == 32 && one != other, "{one} {other}");
+    }
+    let long = "x".repeat(65);
+    for bad in ["", "a b", "a\"b", "<script>", &long] {
+        assert_ne!(ask(Some(bad), "/agents").await, bad, "{bad}");
+    }
+}

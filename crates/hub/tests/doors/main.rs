@@ -1,0 +1,39 @@
+//! The hub's doors, spoken to over real sockets by a client that knows only the protocol.
+//!
+//! One program, because linking is the main cost. `support` starts hubs; every other module is about one thing a
+//! client can see.
+
+#[cfg(test)]
+mod authorization;
+#[cfg(test)]
+mod bad_bodies;
+#[cfg(test)]
+mod bad_http;
+#[cfg(test)]
+mod bad_receivers;
+#[cfg(test)]
+mod document;
+#[cfg(test)]
+mod errors;
+#[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod inbox;
+#[cfg(test)]
+mod inbox_load;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod nodes;
+#[cfg(test)]
+mod pages;
+#[cfg(test)]
+mod register;
+#[cfg(test)]
+mod send;
+#[cfg(test)]
+mod stream;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod unregister;

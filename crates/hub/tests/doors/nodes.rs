@@ -1,0 +1,172 @@
+//! PostgreSQL: the same doors, and two hubs on one database that are one hub.
+
+use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, text_of};
+use chorus_protocol::relay::Code;
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use chorus_testkit::sse::SseClient;
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// What another node hears of by itself takes no longer.
+const PROMPTLY: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn the_same_on_postgres() {
+    let (hub, receiver) = (TestHub::postgres(), FakeAgent::start().await);
+    assert_eq!(hub.get("/health", None).await.data()["store"]["kind"], "postgres");
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    hub.register_webhook("hook", &receiver.url()).await;
+    hub.post("/register", None, &json!({"agent_id": "ALICE"})).await.failure(Code::AgentIdTaken);
+    assert_eq!(hub.send(&alice, "alice", "bob", "1").await.outcome(), (202, "queued"));
+    let mut inbox = hub.inbox(&bob, None).await;
+    assert_eq!(hub.send(&alice, "alice", "bob", "2").await.outcome(), (200, "delivered_sse"));
+    assert_eq!(inbox.texts(2).await, ["1", "2"]);
+    assert_eq!(hub.send(&alice, "alice", "hook", "3").await.outcome(), (200, "delivered"));
+    receiver.set(Reply::Json(500, json!({})));
+    assert_eq!(hub.send(&alice, "alice", "hook", "4").await.outcome(), (200, "failed"));
+    let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "keyed")});
+    let keyed =
+        || hub.request(Method::POST, "/messages", Some(&alice)).header("idempotency-key", "k").json(&body);
+    let first = Answer::of(keyed()).await;
+    let again = Answer::of(keyed()).await;
+    assert_eq!((again.data(), again.header("idempotent-replayed")), (first.data(), "true"));
+    assert_eq!(hub.history(&bob).await.iter().map(text_of).collect::<Vec<_>>(), ["1", "2", "keyed"]);
+    assert_eq!(hub.get("/agents?limit=2", None).await.body["metadata"]["next"], "bob");
+    assert_eq!(hub.delete("/agents/bob", Some(OPERATOR)).await.data()["removed"], true);
+    assert_eq!(inbox.texts(1).await, ["keyed"]);
+    assert_eq!(inbox.rest().await, []);
+    let hub = hub.restart(|_| {}).await;
+    assert_eq!(hub.get("/agents", None).await.data().as_array().unwrap().len(), 2);
+}
+
+/// Sequence numbers, duplicates and a taken name hold when many act at once.
+#[tokio::test]
+async fn many_at_once_on_postgres() {
+    let hub = TestHub::postgres();
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let body = json!({"agent_id": "wanted"});
+    let names = join_all((0..10).map(|_| hub.post("/register", None, &body))).await;
+    assert_eq!(names.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert_eq!(names.iter().filter(|answer| answer.status == 409).count(), 9);
+    let mut inbox = hub.inbox(&bob, None).await;
+    let sends =
+        join_all((0..100).map(async |n| hub.send(&alice, "alice", "bob", &n.to_string()).await)).await;
+    assert!(sends.iter().all(|answer| answer.outcome() == (200, "delivered_sse")));
+    let mut texts = vec![];
+    for expected in 1..=100 {
+        let (id, message) = inbox.message().await;
+        assert_eq!(id, expected, "no gap and no repetition");
+        texts.push(text_of(&message).parse::<u32>().unwrap());
+    }
+    texts.sort_unstable();
+    assert_eq!(texts, (0..100).collect::<Vec<_>>());
+}
+
+fn two_nodes() -> (TestHub, TestHub) {
+    let setup = Setup::postgres();
+    (setup.start(), setup.start())
+}
+
+#[tokio::test]
+async fn a_message_crosses_nodes() {
+    let (a, b) = two_nodes();
+    let (alice, bob) = (a.register("alice").await, a.register("bob").await);
+    let mut inbox = b.inbox(&bob, None).await;
+    for n in 0..5 {
+        let begun = Instant::now();
+        assert_eq!(a.send(&alice, "alice", "bob", &n.to_string()).await.outcome(), (200, "delivered_sse"));
+        assert_eq!(inbox.texts(1).await, [n.to_string()]);
+        assert!(begun.elapsed() < PROMPTLY, "{:?}", begun.elapsed());
+    }
+    assert!(a.online("bob").await);
+    assert_eq!(a.history(&bob).await.len(), 5);
+    drop(inbox);
+    eventually(async || a.online("bob").await, |online| !online).await;
+    assert_eq!(a.send(&alice, "alice", "bob", "later").await.outcome(), (202, "queued"));
+}
+
+#[tokio::test]
+async fn a_takeover_crosses_nodes() {
+    let (a, b) = two_nodes();
+    let (alice, bob) = (a.register("alice").await, a.register("bob").await);
+    let mut old = b.inbox(&bob, None).await;
+    a.send(&alice, "alice", "bob", "1").await;
+    assert_eq!(old.texts(1).await, ["1"]);
+    let mut new = a.inbox(&bob, old.sse.last_id()).await;
+    let begun = Instant::now();
+    old.event("takeover").await;
+    assert!(begun.elapsed() < PROMPTLY, "{:?}", begun.elapsed());
+    assert_eq!(old.rest().await, []);
+    assert_eq!(b.send(&alice, "alice", "bob", "2").await.outcome(), (200, "delivered_sse"));
+    assert_eq!(new.texts(1).await, ["2"]);
+    assert!(b.online("bob").await, "the old one's end does not close the new one");
+}
+
+#[tokio::test]
+async fn a_dead_key_is_dead_everywhere() {
+    let (a, b) = two_nodes();
+    let (alice, bob) = (a.register("alice").await, a.register("bob").await);
+    let mut inbox = b.inbox(&bob, None).await;
+    assert_eq!(b.get("/agent/messages", Some(&bob)).await.status, 200, "known at B");
+    let rotated = a.post("/register", Some(&bob), &json!({"agent_id": "bob"})).await;
+    let begun = Instant::now();
+    a.get("/agent/messages", Some(&bob)).await.failure(Code::Unauthorized);
+    eventually(async || b.get("/agent/messages", Some(&bob)).await.status, |status| *status == 401).await;
+    inbox.rest().await;
+    assert!(begun.elapsed() < PROMPTLY, "{:?}", begun.elapsed());
+    assert_eq!(b.send(&alice, "alice", "bob", "for the new key").await.outcome(), (202, "queued"));
+    let new = rotated.data()["api_key"].as_str().unwrap();
+    assert_eq!(b.inbox(new, None).await.texts(1).await, ["for the new key"]);
+}
+
+/// While a node still believes in a key that was replaced elsewhere, it opens no inbox for it.
+#[tokio::test]
+async fn a_dead_key_opens_no_inbox() {
+    // On a clock that stands still, what is believed is believed for ever.
+    let setup = Setup::postgres().clock(&ManualClock::new(1_774_000_800_000));
+    let (a, b) = (setup.start(), setup.start());
+    let bob = a.register("bob").await;
+    assert_eq!(b.get("/agent/messages", Some(&bob)).await.status, 200, "known at B");
+    a.post("/register", Some(&bob), &json!({"agent_id": "bob"})).await.data();
+    let refused = SseClient::open(&format!("{}/agent/inbox", b.url), &bob, None).await;
+    assert_eq!(refused.expect_err("the key is dead").0.as_u16(), 401);
+    assert!(!a.online("bob").await);
+}
+
+/// An agent deleted at one node ends at the other too.
+#[tokio::test]
+async fn a_deletion_crosses_nodes() {
+    let (a, b) = two_nodes();
+    let bob = a.register("bob").await;
+    let mut inbox = b.inbox(&bob, None).await;
+    a.delete("/agents/bob", Some(&bob)).await.data();
+    inbox.rest().await;
+    eventually(async || b.get("/agent/messages", Some(&bob)).await.status, |status| *status == 401).await;
+    b.get("/agents/bob", None).await.failure(Code::AgentNotFound);
+}
+
+/// The first answer is known on every node, and so is a request under way.
+#[tokio::test]
+async fn idempotency_crosses_nodes() {
+    let ((a, b), receiver) = (two_nodes(), FakeAgent::start().await);
+    let alice = a.register("alice").await;
+    a.register_webhook("bob", &receiver.url()).await;
+    receiver
+        .set(Reply::Slow(Duration::from_millis(500), Box::new(Reply::Json(200, json!({"status": "ok"})))));
+    let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "once")});
+    let send = |hub: &TestHub| {
+        Answer::of(
+            hub.request(Method::POST, "/messages", Some(&alice)).header("idempotency-key", "k").json(&body),
+        )
+    };
+    let first = tokio::spawn(send(&a));
+    receiver.wait_for(1, SOON).await;
+    send(&b).await.failure(Code::IdempotencyInProgress);
+    let first = first.await.unwrap();
+    let again = send(&b).await;
+    assert_eq!((again.data(), again.header("idempotent-replayed")), (first.data(), "true"));
+    assert_eq!(receiver.requests().len(), 1);
+}

@@ -1,0 +1,118 @@
+//! Pages for people: served whole by the hub, guarded, and without the internet.
+
+use crate::support::{HOST, TestHub};
+use serde_json::Value;
+
+/// Everything in a page that could be fetched from elsewhere.
+fn references(text: &str) -> Vec<&str> {
+    let begins = ["http://", "https://", "//", "url(", "@import", "data:", "javascript:"];
+    let quoted = text.split(['"', '\'', '(', ' ', '\n', '<', '>']);
+    quoted.filter(|word| begins.iter().any(|begin| word.starts_with(begin)) && word.len() > 2).collect()
+}
+
+#[tokio::test]
+async fn pages_refer_to_nobody_else() {
+    let hub = TestHub::start();
+    for path in ["/", "/api"] {
+        let page = hub.get(path, None).await;
+        assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
+        for reference in references(&page.text) {
+            assert!(reference.starts_with(&hub.url), "{path} refers to {reference}");
+        }
+        let style = page.text.split("href=\"").find(|rest| rest.starts_with("/assets/")).unwrap();
+        let style = hub.get(style.split('"').next().unwrap(), None).await;
+        assert_eq!((style.status, style.header("content-type")), (200, "text/css; charset=utf-8"));
+        assert_eq!(references(&style.text), [] as [&str; 0]);
+        assert!(!style.text.contains("url(") && !style.text.contains("@import"));
+    }
+}
+
+#[tokio::test]
+async fn assets_are_cached_for_ever_and_nothing_else_is() {
+    let hub = TestHub::start();
+    let home = hub.get("/", None).await;
+    let style = home.text.split("href=\"").find(|rest| rest.starts_with("/assets/")).unwrap();
+    let style = hub.get(style.split('"').next().unwrap(), None).await;
+    assert_eq!(style.header("cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(style.header("x-content-type-options"), "nosniff");
+    for path in [
+        "/",
+        "/api",
+        "/api/openapi.json",
+        "/agents",
+        "/health",
+        "/nothing",
+        "/assets/chorus-000000000000.css",
+    ] {
+        assert_eq!(hub.get(path, None).await.header("cache-control"), "no-store", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn pages_are_guarded() {
+    let hub = TestHub::start();
+    for path in ["/", "/api"] {
+        let page = hub.get(path, None).await;
+        let policy = page.header("content-security-policy");
+        for rule in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"]
+        {
+            assert!(policy.contains(rule), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains('*') && !policy.contains("http"), "{policy}");
+        assert_eq!(page.header("x-frame-options"), "DENY");
+        assert_eq!(page.header("referrer-policy"), "no-referrer");
+        assert_eq!(page.header("x-content-type-options"), "nosniff");
+        let inline = ["<script>", "<style>", " style=", " onclick=", " onload="];
+        assert!(
+            inline.iter().all(|inline| !page.text.contains(inline)),
+            "{path} has what its policy forbids"
+        );
+    }
+    for path in ["/agents", "/nothing", "/api/openapi.json"] {
+        assert_eq!(hub.get(path, None).await.header("x-content-type-options"), "nosniff", "{path}");
+    }
+}
+
+/// The steps of the first page name this hub, and count what is there.
+#[tokio::test]
+async fn the_first_page_says_what_to_do_here() {
+    let hub = TestHub::start();
+    let key = hub.register("a").await;
+    let _inbox = hub.inbox(&key, None).await;
+    let page = hub.get("/", None).await.text;
+    assert!(page.contains(&format!("{}/register", hub.url)) && page.contains(HOST), "{page}");
+    assert!(page.contains("<dt>Agents registered</dt><dd>1</dd>"), "{page}");
+    assert!(page.contains("<dt>Inboxes open</dt><dd>1</dd>"), "{page}");
+    assert!(!page.contains(&key));
+}
+
+#[tokio::test]
+async fn the_api_is_described_for_programs_and_people() {
+    let hub = TestHub::start();
+    let answer = hub.get("/api/openapi.json", None).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
+    assert_eq!(answer.body, serde_json::to_value(chorus_hub::openapi()).unwrap());
+    assert!(answer.body["openapi"].as_str().unwrap().starts_with("3."));
+    let page = hub.get("/api", None).await.text;
+    for (path, item) in answer.body["paths"].as_object().unwrap() {
+        assert!(page.contains(&format!("<code>{path}</code>")), "{path}");
+        for operation in item.as_object().unwrap().values().filter(|operation| operation.is_object()) {
+            assert_ne!(operation["summary"].as_str().unwrap_or_default(), "", "{path}");
+        }
+    }
+    assert_refs_resolve(&answer.body, &answer.body);
+}
+
+fn assert_refs_resolve(document: &Value, value: &Value) {
+    if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
+        assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
+    }
+    let inner: Vec<&Value> = match value {
+        Value::Object(map) => map.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => vec![],
+    };
+    for inner in inner {
+        assert_refs_resolve(document, inner);
+    }
+}

@@ -1,0 +1,483 @@
+//! A real hub on a free port, and a client that shows what it said.
+//!
+//! The hub runs in threads of its own, so that it goes on while a test blocks. When it is dropped it is stopped, and
+//! then `run` must have returned in time and none of its threads may have panicked.
+
+use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::{Config, MasterKey, Sources, StartError, key_hash, run};
+use chorus_protocol::relay::Code;
+use chorus_protocol::sse::Event;
+use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::postgres::{self, Database};
+use chorus_testkit::sse::SseClient;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+/// Bound of every wait for something that happens at once on a quiet machine.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// How long a stop may take, whatever goes on.
+const STOPS_WITHIN: Duration = Duration::from_secs(15);
+/// The host of every test hub.
+pub(crate) const HOST: &str = "chorus.example";
+/// The operator's key of every test hub.
+pub(crate) const OPERATOR: &str = "co_0123456789abcdef0123456789abcdef";
+
+/// Names of threads that panicked.
+static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static HUBS: AtomicU32 = AtomicU32::new(0);
+
+/// What a hub is started with; the data live as long as any clone.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    config: Config,
+    clock: Option<ManualClock>,
+    queue: usize,
+    data: Data,
+}
+
+#[derive(Clone)]
+enum Data {
+    Sqlite(Arc<TempDir>),
+    Postgres(Arc<Database>),
+}
+
+impl Setup {
+    /// SQLite in a folder of its own, loopback allowed for webhooks, no rate limits, short times.
+    pub(crate) fn new() -> Self {
+        Self::on(Data::Sqlite(Arc::new(tempfile::tempdir().unwrap())))
+    }
+
+    /// The same on a fresh PostgreSQL database. Clones share it, as the nodes of one hub do.
+    pub(crate) fn postgres() -> Self {
+        Self::on(Data::Postgres(Arc::new(postgres::database())))
+    }
+
+    fn on(data: Data) -> Self {
+        let node = Sources::system().uuid_v4();
+        let mut config = Config::new(node, HOST, key_hash(OPERATOR), MasterKey::new([7; 32]));
+        config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
+        config.rate_limit = None;
+        config.rate_limit_anonymous = None;
+        config.webhook_timeout = Duration::from_secs(5);
+        config.times.drain = Duration::from_secs(3);
+        Self { config, clock: None, queue: 4096, data }
+    }
+
+    pub(crate) fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// The hub's time is this clock's.
+    pub(crate) fn clock(mut self, clock: &ManualClock) -> Self {
+        self.clock = Some(clock.clone());
+        self
+    }
+
+    /// How many writes may wait for the store.
+    pub(crate) fn queue(mut self, queue: usize) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    pub(crate) fn start(&self) -> TestHub {
+        watch_panics();
+        // Made first: it brings the TLS provider which the hub's own client needs.
+        let client = chorus_testkit::http::client();
+        let mut config = self.config.clone();
+        config.node = Sources::system().uuid_v4();
+        let store = match &self.data {
+            Data::Sqlite(dir) => Store::sqlite(SqliteOptions {
+                queue: self.queue,
+                ..SqliteOptions::file(dir.path().join("db"))
+            }),
+            Data::Postgres(database) => Store::postgres(PostgresOptions {
+                workers: 4,
+                queue: self.queue,
+                ..PostgresOptions::new(&database.url, config.node)
+            }),
+        };
+        let store = store.expect("nobody else uses the data");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        config.public_url = format!("http://{addr}");
+        let sources =
+            self.clock.clone().map_or_else(Sources::system, |clock| Sources::with_clock(move || clock.now()));
+
+        let name = format!("hub-{}.", HUBS.fetch_add(1, Ordering::Relaxed));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (end, ended) = mpsc::channel();
+        let runtime =
+            Builder::new_multi_thread().worker_threads(2).thread_name(&name).enable_all().build().unwrap();
+        let serve = {
+            let store = store.clone();
+            async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let shutdown = async move { drop(stopped.await) };
+                run(listener, store, config, sources, shutdown).await
+            }
+        };
+        let thread = thread::Builder::new().name(name.clone());
+        let work = move || {
+            end.send(runtime.block_on(serve)).ok();
+            runtime.shutdown_background();
+        };
+        thread.spawn(work).unwrap();
+        let running = Some(Running { name, stop, ended });
+        TestHub {
+            url: format!("http://{addr}"),
+            addr,
+            client,
+            store: Some(store),
+            running,
+            setup: self.clone(),
+        }
+    }
+}
+
+fn watch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let name = thread::current().name().unwrap_or_default().to_owned();
+            PANICKED.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+            usual(info);
+        }));
+    });
+}
+
+struct Running {
+    name: String,
+    stop: oneshot::Sender<()>,
+    ended: mpsc::Receiver<Result<(), StartError>>,
+}
+
+/// A running hub.
+pub(crate) struct TestHub {
+    pub(crate) url: String,
+    pub(crate) addr: SocketAddr,
+    pub(crate) client: reqwest::Client,
+    store: Option<Store>,
+    running: Option<Running>,
+    setup: Setup,
+}
+
+impl Drop for TestHub {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl TestHub {
+    pub(crate) fn start() -> Self {
+        Setup::new().start()
+    }
+
+    pub(crate) fn postgres() -> Self {
+        Setup::postgres().start()
+    }
+
+    /// The database beneath, for what no door shows.
+    pub(crate) fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is there until the hub is stopped")
+    }
+
+    /// How to start another one on the same data.
+    pub(crate) fn setup(&self) -> Setup {
+        self.setup.clone()
+    }
+
+    fn end(&mut self) {
+        let Some(Running { name, stop, ended }) = self.running.take() else { return };
+        drop(stop);
+        drop(self.store.take());
+        let ended = ended.recv_timeout(STOPS_WITHIN);
+        if thread::panicking() {
+            return;
+        }
+        assert!(matches!(ended, Ok(Ok(()))), "the hub did not stop well: {ended:?}");
+        let panicked = PANICKED.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!panicked.iter().any(|thread| thread.starts_with(&name)), "the hub panicked; see above");
+    }
+
+    /// Stops it as SIGTERM would, and says how long that took.
+    pub(crate) async fn stop(mut self) -> Duration {
+        let begun = Instant::now();
+        tokio::task::spawn_blocking(move || self.end()).await.unwrap();
+        begun.elapsed()
+    }
+
+    /// Stops it and starts another on the same data.
+    pub(crate) async fn restart(self, change: impl FnOnce(&mut Config)) -> Self {
+        let setup = self.setup().config(change);
+        self.stop().await;
+        setup.start()
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str, key: Option<&str>) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        match key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Answer {
+        Answer::of(self.request(Method::GET, path, key)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, key: Option<&str>) -> Answer {
+        Answer::of(self.request(Method::DELETE, path, key)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {
+        Answer::of(self.request(Method::POST, path, key).json(body)).await
+    }
+
+    /// Registers an agent with an inbox only, and returns its key.
+    pub(crate) async fn register(&self, name: &str) -> String {
+        self.registered(&json!({"agent_id": name})).await
+    }
+
+    /// Registers an agent with a webhook, and returns its key.
+    pub(crate) async fn register_webhook(&self, name: &str, endpoint: &str) -> String {
+        self.registered(&json!({"agent_id": name, "endpoint": endpoint})).await
+    }
+
+    async fn registered(&self, body: &Value) -> String {
+        let answer = self.post("/register", None, body).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        answer.data()["api_key"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a text, and returns what the hub said of it.
+    pub(crate) async fn send(&self, key: &str, from: &str, to: &str, text: &str) -> Answer {
+        self.send_envelope(key, to, &envelope(from, text)).await
+    }
+
+    pub(crate) async fn send_envelope(&self, key: &str, to: &str, envelope: &Value) -> Answer {
+        self.post("/messages", Some(key), &json!({"receiver_id": to, "envelope": envelope})).await
+    }
+
+    /// Opens an inbox and reads the greeting.
+    pub(crate) async fn inbox(&self, key: &str, last_id: Option<&str>) -> Inbox {
+        let sse = SseClient::open(&format!("{}/agent/inbox", self.url), key, last_id).await;
+        let mut inbox = Inbox { sse: sse.expect("the inbox opens"), after: 0 };
+        let connected = inbox.event("connected").await;
+        inbox.after = connected["after"].as_i64().unwrap();
+        inbox
+    }
+
+    /// All that was sent to an agent, by cursor.
+    pub(crate) async fn history(&self, key: &str) -> Vec<Value> {
+        let (mut messages, mut path) = (vec![], "/agent/messages".to_owned());
+        loop {
+            let page = self.get(&path, Some(key)).await;
+            messages.extend(page.data()["messages"].as_array().unwrap().clone());
+            let Some(next) = page.data()["next"].as_str() else { return messages };
+            path = format!("/agent/messages?after={next}");
+        }
+    }
+
+    pub(crate) async fn online(&self, name: &str) -> bool {
+        self.get(&format!("/agents/{name}"), None).await.data()["online"] == true
+    }
+
+    /// It serves, and its store writes.
+    pub(crate) async fn assert_healthy(&self) {
+        let answer = self.get("/health", None).await;
+        assert_eq!((answer.status, &answer.data()["status"]), (200, &json!("ok")), "{}", answer.text);
+    }
+
+    /// Keeps the store's writer busy until the returned value is dropped.
+    pub(crate) async fn block_writes(&self) -> mpsc::Sender<()> {
+        let (blocks, blocked) = oneshot::channel();
+        let (release, released) = mpsc::channel();
+        let hold = Mutex::new(Some((blocks, released)));
+        let work = move |_: &mut dyn Tx| {
+            if let Some((blocks, released)) = hold.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                blocks.send(()).ok();
+                // It ends with the sender.
+                released.recv().ok();
+            }
+            Ok::<_, StoreError>(())
+        };
+        let store = self.store().clone();
+        tokio::spawn(async move { store.write(work).await });
+        blocked.await.expect("there is room in the queue");
+        release
+    }
+
+    /// The same, and then lets so many writes wait that no more may.
+    pub(crate) async fn fill_queue(&self) -> mpsc::Sender<()> {
+        let release = self.block_writes().await;
+        while self.store().queued() < self.setup.queue {
+            let store = self.store().clone();
+            tokio::spawn(async move { store.write(|_: &mut dyn Tx| Ok::<_, StoreError>(())).await });
+            tokio::task::yield_now().await;
+        }
+        release
+    }
+}
+
+/// What the hub answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+    /// `null` if it is not JSON.
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        Self::read(request.send().await.expect("the hub answers")).await
+    }
+
+    pub(crate) async fn read(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.expect("the answer is whole");
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Self { status, headers, text, body }
+    }
+
+    /// What was asked for, in the common format.
+    pub(crate) fn data(&self) -> &Value {
+        let body = &self.body;
+        assert!((200..300).contains(&self.status), "{} {}", self.status, self.text);
+        assert_eq!((members(body), &body["success"]), (vec!["data", "metadata", "success"], &json!(true)));
+        check_metadata(&body["metadata"]);
+        &body["data"]
+    }
+
+    /// The message of a failure with this code, in the common format.
+    pub(crate) fn failure(&self, code: Code) -> &str {
+        assert_eq!(self.header("content-type"), "application/json");
+        assert_eq!(self.status, code.status(), "{}", self.text);
+        failure(&self.body, code)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// How a send ended: HTTP status and delivery.
+    pub(crate) fn outcome(&self) -> (u16, &str) {
+        let data = self.data();
+        assert_eq!(data["trace_id"].as_str().unwrap().len(), 32, "{}", self.text);
+        (self.status, data["delivery"].as_str().unwrap())
+    }
+}
+
+/// The message of a failure with this code, in the common format and nothing beside it.
+pub(crate) fn failure(body: &Value, code: Code) -> &str {
+    assert_eq!(members(body), ["error", "metadata", "success"], "{body}");
+    assert_eq!((members(&body["error"]), &body["success"]), (vec!["code", "message"], &json!(false)));
+    assert_eq!(body["error"]["code"], code.as_str(), "{body}");
+    check_metadata(&body["metadata"]);
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(!message.is_empty());
+    message
+}
+
+fn check_metadata(metadata: &Value) {
+    let timestamp = metadata["timestamp"].as_str().unwrap();
+    assert_eq!(parse_rfc3339(timestamp).map(rfc3339).as_deref(), Some(timestamp), "UTC with milliseconds");
+}
+
+/// The names of an object's members, sorted.
+pub(crate) fn members(value: &Value) -> Vec<&str> {
+    let mut names: Vec<_> = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// An envelope with what it must have.
+pub(crate) fn envelope(from: &str, text: &str) -> Value {
+    json!({"chorus_version": "0.4", "sender_id": from, "original_text": text, "sender_culture": "en"})
+}
+
+/// An open inbox.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    pub(crate) sse: SseClient,
+    /// Where the greeting says it begins.
+    pub(crate) after: i64,
+}
+
+impl Inbox {
+    /// The data of the next event, which must be of this kind.
+    pub(crate) async fn event(&mut self, kind: &str) -> Value {
+        let event = self.sse.next(SOON).await.unwrap_or_else(|| panic!("no event {kind} came"));
+        assert_eq!(event.event, kind, "{event:?}");
+        serde_json::from_str(&event.data).unwrap()
+    }
+
+    /// The next event, which must be a message with an id.
+    pub(crate) async fn message(&mut self) -> (i64, Value) {
+        let message = self.event("message").await;
+        let id = self.sse.last_id().expect("a message has an id").parse().unwrap();
+        (id, message)
+    }
+
+    /// The texts of the next `count` messages.
+    pub(crate) async fn texts(&mut self, count: usize) -> Vec<String> {
+        let mut texts = vec![];
+        for _ in 0..count {
+            texts.push(text_of(&self.message().await.1));
+        }
+        texts
+    }
+
+    /// Everything until the stream ends, which it must.
+    pub(crate) async fn rest(&mut self) -> Vec<Event> {
+        let mut events = vec![];
+        while let Some(event) = self.sse.next(SOON).await {
+            events.push(event);
+        }
+        assert!(self.sse.ended(), "the stream goes on; so far {events:?}");
+        events
+    }
+
+    /// Nothing comes for a moment.
+    pub(crate) async fn assert_quiet(&mut self) {
+        let event = self.sse.next(Duration::from_millis(200)).await;
+        assert!(event.is_none() && !self.sse.ended(), "{event:?}, ended: {}", self.sse.ended());
+    }
+}
+
+/// The text of a message, as the inbox or the history gives it.
+pub(crate) fn text_of(message: &Value) -> String {
+    message["envelope"]["original_text"].as_str().unwrap().to_owned()
+}
+
+/// Asks again and again until the answer is as wanted.
+pub(crate) async fn eventually<T: Debug, F: Future<Output = T>>(
+    ask: impl Fn() -> F,
+    wanted: impl Fn(&T) -> bool,
+) -> T {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let answer = ask().await;
+        if wanted(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "still {answer:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
