@@ -57,8 +57,8 @@ impl Stream {
     }
 }
 
-fn line(value: &Value) -> Result<String, std::io::Error> {
-    Ok(format!("{value}\n"))
+fn line(value: &Value) -> String {
+    format!("{value}\n")
 }
 
 async fn delivery(hub: &TestHub, key: &str) -> Value {
@@ -127,10 +127,10 @@ async fn a_receiver_on_an_inbox_streams_without_a_public_address() {
     }));
     let posting = tokio::spawn(hub.client.post(&reply_stream).body(body).send());
     for text in ["Guten", " Tag"] {
-        pieces.send(line(&json!({"type": "chunk", "text": text}))).await.unwrap();
+        pieces.send(Ok(line(&json!({"type": "chunk", "text": text})))).await.unwrap();
         assert_eq!(stream.next().await, Some(("chunk".into(), json!({"text": text}))));
     }
-    pieces.send(line(&json!({"type": "done", "result": {"n": 2}}))).await.unwrap();
+    pieces.send(Ok(line(&json!({"type": "done", "result": {"n": 2}})))).await.unwrap();
     drop(pieces);
     assert_eq!(stream.next().await, Some(("done".into(), json!({"result": {"n": 2}}))));
     assert_eq!(stream.next().await, None);
