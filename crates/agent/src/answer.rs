@@ -3,16 +3,19 @@
 //! Servers are not trusted to be hubs: a proxy's error page, a redirect or a wrong port must end in a sentence
 //! that says so.
 
-use crate::ClientError;
+use crate::{ClientError, Skill};
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::relay::{Failure, Success};
 use reqwest::Response;
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// The largest answer that is read: a hundred messages of the largest size, and some room.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
+
+/// The longest text about itself that is read of a hub.
+const MAX_SKILL: usize = 256 * 1024;
 
 /// The longest sentence of a hub that is passed on.
 const MAX_MESSAGE: usize = 2000;
@@ -30,6 +33,24 @@ pub(crate) async fn read<T: DeserializeOwned>(response: Response) -> Result<Succ
 pub(crate) async fn read_bare<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     let at = response.url().clone();
     parse(&at, &body(response).await?)
+}
+
+/// What the hub teaches agents: text, and the language it is in.
+pub(crate) async fn read_skill(response: Response) -> Result<Skill, ClientError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    let at = response.url().clone();
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (kind, language) = (header(CONTENT_TYPE).unwrap_or_default(), header(CONTENT_LANGUAGE));
+    let odd = |what: &str| ClientError::Protocol(format!("{at} answered {what}; is this a Chorus hub?"));
+    if !kind.starts_with("text/markdown") && !kind.starts_with("text/plain") {
+        return Err(odd("something else than text"));
+    }
+    let text = collect(response, MAX_SKILL).await;
+    let text = text.map_err(|error| error.at(&at, || odd("more than 256 KiB")))?;
+    let text = String::from_utf8(text.into()).map_err(|_| odd("something else than UTF-8"))?;
+    Ok(Skill { language, text })
 }
 
 /// Why a request was refused, from whatever the answer says.
@@ -63,14 +84,37 @@ fn parse<T: DeserializeOwned>(at: &reqwest::Url, body: &[u8]) -> Result<T, Clien
     })
 }
 
-async fn body(mut response: Response) -> Result<Bytes, ClientError> {
-    let url = response.url().origin().ascii_serialization();
+async fn body(response: Response) -> Result<Bytes, ClientError> {
+    let at = response.url().clone();
+    let too_large = || ClientError::Protocol(format!("{at} answered more than 32 MiB"));
+    collect(response, MAX_ANSWER).await.map_err(|error| error.at(&at, too_large))
+}
+
+/// Why a body was not read.
+pub(crate) enum ReadError {
+    /// It is larger than allowed.
+    TooLarge,
+    /// The connection broke.
+    Broken(reqwest::Error),
+}
+
+impl ReadError {
+    fn at(self, url: &reqwest::Url, too_large: impl FnOnce() -> ClientError) -> ClientError {
+        match self {
+            Self::TooLarge => too_large(),
+            Self::Broken(source) => {
+                ClientError::Unreachable { url: url.origin().ascii_serialization(), source }
+            }
+        }
+    }
+}
+
+/// The whole body, if it is at most `limit` bytes.
+pub(crate) async fn collect(mut response: Response, limit: usize) -> Result<Bytes, ReadError> {
     let mut body = BytesMut::new();
-    while let Some(piece) =
-        response.chunk().await.map_err(|source| ClientError::Unreachable { url: url.clone(), source })?
-    {
-        if body.len() + piece.len() > MAX_ANSWER {
-            return Err(ClientError::Protocol(format!("{} answered more than 32 MiB", response.url())));
+    while let Some(piece) = response.chunk().await.map_err(ReadError::Broken)? {
+        if body.len() + piece.len() > limit {
+            return Err(ReadError::TooLarge);
         }
         body.extend_from_slice(&piece);
     }
@@ -78,6 +122,6 @@ async fn body(mut response: Response) -> Result<Bytes, ClientError> {
 }
 
 /// `Retry-After` in seconds. The form with a date is left alone: it needs the hub's clock to be right.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -5,7 +5,7 @@
 //! have a key that keeps a second try from being a second message.
 
 use crate::answer;
-use crate::{Backoff, ClientError, Inbox, RegisterBody, SendBody};
+use crate::{ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
@@ -14,6 +14,7 @@ use chorus_protocol::relay::{
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,30 +25,9 @@ use url::Url;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a whole request may take. A hub waits 30 s for a receiver's endpoint before it answers a send.
-const REQUEST_LIMIT: Duration = Duration::from_mins(1);
-
-/// A hub that asks for a longer pause than this is believed, and not waited for.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// How often a send is tried.
-#[derive(Debug, Clone, Copy)]
-pub struct Retry {
-    /// All tries together; the first counts.
-    pub tries: u32,
-    /// Whether `delivery: failed` is tried again too, when its error code says that this may help.
-    pub failed_deliveries: bool,
-    /// The pauses between.
-    pub backoff: Backoff,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        let backoff = Backoff { base_ms: 250, max_ms: 10_000 };
-        Self { tries: 4, failed_deliveries: false, backoff }
-    }
-}
 
 /// Whether a registration made something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +36,15 @@ pub enum Change {
     Created,
     /// The agent was there; its record and its key are new.
     Updated,
+}
+
+/// What a hub teaches agents.
+#[derive(Debug, Clone, Serialize)]
+pub struct Skill {
+    /// The language of the text, if the hub says which.
+    pub language: Option<String>,
+    /// Markdown.
+    pub text: String,
 }
 
 /// One hub, and who is asking. Clones share connections and what was learnt of the hub.
@@ -75,15 +64,7 @@ impl Client {
     pub fn connect(base_url: &str, key: Option<String>) -> Result<Self, ClientError> {
         let base = read_base(base_url)?;
         let authorization = key.map(|key| bearer(&key)).transpose()?;
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("chorus/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_LIMIT);
-        if base.starts_with("http:") {
-            // Without TLS no roots are needed; a system that has none must not be an error then.
-            builder = builder.tls_certs_only([]);
-        }
-        let http = builder.build().map_err(ClientError::Setup)?;
+        let http = http_client(&base).map_err(ClientError::Setup)?;
         Ok(Self { http, base, authorization, endpoints: Arc::default(), retry: Retry::default() })
     }
 
@@ -138,16 +119,14 @@ impl Client {
         let mut failures = 0;
         loop {
             let result = self.send_once(body.clone(), key.clone()).await;
-            let pause = match &result {
+            let asked = match &result {
                 Ok(outcome) => (self.retry.failed_deliveries && may_pass(outcome)).then_some(Duration::ZERO),
                 Err(error) => error.transient(),
             };
-            let Some(asked) = pause.filter(|asked| *asked <= LONGEST_PAUSE) else { return result };
-            if failures + 1 >= self.retry.tries {
+            let Some(pause) = asked.and_then(|asked| self.retry.pause(failures, asked)) else {
                 return result;
-            }
-            let backoff = self.retry.backoff.delay_ms(failures, random());
-            tokio::time::sleep(asked.max(Duration::from_millis(backoff))).await;
+            };
+            tokio::time::sleep(pause).await;
             failures += 1;
         }
     }
@@ -162,6 +141,16 @@ impl Client {
     pub async fn health(&self) -> Result<Value, ClientError> {
         let path = &self.endpoints().await?.health;
         Ok(self.get(self.url(path)?).await?.data)
+    }
+
+    /// How to join this hub and how to behave there, as the hub itself puts it: in `language` (a BCP 47 tag) if it
+    /// can. The key is not needed to ask, so it is not shown.
+    pub async fn skill(&self, language: Option<&str>) -> Result<Skill, ClientError> {
+        let mut url = self.url("/skill")?;
+        if let Some(language) = language {
+            url.query_pairs_mut().append_pair("lang", language);
+        }
+        answer::read_skill(self.call(self.http.get(url)).await?).await
     }
 
     /// Follows the inbox: from after the id `after`, or from what no connection was handed before.
@@ -250,9 +239,17 @@ impl Client {
     }
 }
 
-/// A number nobody can foresee, for jitter. A system without randomness still gets a pause.
-pub(crate) fn random() -> u64 {
-    getrandom::u64().unwrap_or_default()
+/// What makes requests to `url`, whoever is there. Redirects are not followed: they could lead a key elsewhere.
+pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("chorus/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_LIMIT);
+    if url.starts_with("http:") {
+        // Without TLS no roots are needed; a system that has none must not be an error then.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
 }
 
 fn random_key() -> Result<String, ClientError> {
@@ -292,16 +289,22 @@ fn bearer(key: &str) -> Result<HeaderValue, ClientError> {
 }
 
 fn read_base(text: &str) -> Result<String, ClientError> {
-    let fault = |what: &str| ClientError::Invalid(Faults::one("url", what));
-    let form = || fault("must be the hub's address, such as http://127.0.0.1:8787");
-    let url = Url::parse(text).map_err(|_| form())?;
-    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
-        return Err(form());
+    let form = "must be the hub's address, such as http://127.0.0.1:8787";
+    let url = web_address(text, form).and_then(|url| url.query().is_none().then_some(url).ok_or(form));
+    let url = url.map_err(|what| ClientError::Invalid(Faults::one("url", what)))?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// An address on the web, or what is wrong with it: it does not have the `form`, or it holds a secret.
+pub(crate) fn web_address(text: &str, form: &'static str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).map_err(|_| form)?;
+    if !matches!(url.scheme(), "http" | "https") || url.fragment().is_some() {
+        return Err(form);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(fault("must not hold a user name or password"));
+        return Err("must not hold a user name or password");
     }
-    Ok(url.as_str().trim_end_matches('/').to_owned())
+    Ok(url)
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //!
 //! [`Inbox::next`] may be dropped at any await, in a `select!` for instance, without losing an event.
 
-use crate::client::{header, random};
-use crate::seen::Seen;
+use crate::client::header;
+use crate::retry::random;
+use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
 use chorus_protocol::relay::{Connected, Gap, InboxMessage};
 use chorus_protocol::sse::{Event, Item, Parser};
@@ -20,9 +21,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
 const IDLE_LIMIT: Duration = Duration::from_secs(45);
-
-/// How many ids and turns are remembered, each.
-const REMEMBERED: usize = 10_000;
 
 /// A hub may ask for a first pause between these, in milliseconds.
 const PAUSES_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
@@ -234,9 +232,7 @@ impl Inbox {
         }
         // An envelope without both is not a numbered turn, and never a duplicate.
         let Ok(turn) = serde_json::from_str::<Turn>(message.envelope.get()) else { return true };
-        // The number stands first and addresses hold no space: two different turns never read the same.
-        let name = format!("{} {} {}", turn.turn_number, message.sender_id, turn.conversation_id);
-        self.turns.is_new(&name)
+        self.turns.is_new(&turn_name(&message.sender_id, &turn.conversation_id, turn.turn_number))
     }
 }
 

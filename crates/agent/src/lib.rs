@@ -1,7 +1,8 @@
 //! The other end of the wire: what an agent, or a person's command line, needs to talk to a hub.
 //!
 //! [`Client`] asks and sends, [`Inbox`] listens and survives lost connections, [`ClientError`] says what went
-//! wrong in a sentence for a person. What may be said is decided by `chorus-protocol`; this crate checks every
+//! wrong in a sentence for a person. Without a hub, [`Receiver`] takes envelopes straight from peers (and a hub's
+//! webhooks, whose signatures it checks), and [`send_direct`] sends them. What may be said is decided by `chorus-protocol`; this crate checks every
 //! request with it before anything leaves the machine.
 //!
 //! It never knows the hub's or the store's code: a hub written by somebody else must serve it as well.
@@ -10,13 +11,21 @@
 mod answer;
 mod backoff;
 mod client;
+mod direct;
 mod error;
 mod inbox;
+mod receive;
 mod request;
+mod retry;
 mod seen;
+mod signature;
 
 pub use backoff::Backoff;
-pub use client::{Change, Client, Retry};
+pub use client::{Change, Client, Skill};
+pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};
 pub use inbox::{Inbox, InboxItem};
+pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::{RegisterBody, SendBody};
+pub use retry::Retry;
+pub use signature::{SecretFault, WebhookSecret};

@@ -34,10 +34,10 @@ impl RegisterBody {
 }
 
 /// A message to one agent.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct SendBody {
-    /// For whom.
-    receiver_id: String,
+    /// For whom, as a hub knows it; a peer that is sent to directly needs no name.
+    receiver_id: Option<String>,
     /// What is said; members this version does not know are relayed untouched.
     envelope: Value,
 }
@@ -45,13 +45,18 @@ pub struct SendBody {
 impl SendBody {
     /// `text` from `sender` to `receiver`, written by somebody of `culture`.
     pub fn new(sender: &str, receiver: &str, culture: &str, text: &str) -> Self {
+        Self { receiver_id: Some(receiver.to_owned()), ..Self::direct(sender, culture, text) }
+    }
+
+    /// The same to a peer without a hub between: see [`send_direct`](crate::send_direct).
+    pub fn direct(sender: &str, culture: &str, text: &str) -> Self {
         let envelope = json!({
             "chorus_version": CHORUS_VERSION,
             "sender_id": sender,
             "original_text": text,
             "sender_culture": culture,
         });
-        Self { receiver_id: receiver.to_owned(), envelope }
+        Self { receiver_id: None, envelope }
     }
 
     /// The same with one more member of the envelope, such as `cultural_context`.
@@ -60,17 +65,26 @@ impl SendBody {
         self
     }
 
-    /// The bytes to send, or everything that is wrong with them.
+    /// The bytes to send to a hub, or everything that is wrong with them.
     pub(crate) fn checked(&self) -> Result<Bytes, ClientError> {
         let mut faults = Faults::new();
-        if let Err(fault) = Address::parse(&self.receiver_id) {
+        let receiver = self.receiver_id.as_deref().unwrap_or_default();
+        if let Err(fault) = Address::parse(receiver) {
             faults.add("receiver_id", fault);
         }
         check_envelope(&self.envelope, "envelope", &mut faults);
         if !faults.is_empty() {
             return Err(ClientError::Invalid(faults));
         }
-        Ok(json!(self).to_string().into())
+        Ok(json!({"receiver_id": receiver, "envelope": self.envelope}).to_string().into())
+    }
+
+    /// The bytes to send to a peer and whether they are a numbered turn, or everything that is wrong with them.
+    pub(crate) fn checked_direct(&self) -> Result<(Bytes, bool), Faults> {
+        let mut faults = Faults::new();
+        let envelope = check_envelope(&self.envelope, "envelope", &mut faults);
+        let Some(envelope) = envelope.filter(|_| faults.is_empty()) else { return Err(faults) };
+        Ok((json!({"envelope": self.envelope}).to_string().into(), envelope.turn.is_some()))
     }
 }
 
@@ -99,5 +113,9 @@ mod tests {
         let envelope = json!({"chorus_version": "0.4", "sender_id": "alice", "original_text": "hi",
             "sender_culture": "en", "conversation_id": "c", "turn_number": 1});
         assert_eq!(sent, json!({"receiver_id": "bob", "envelope": envelope}));
+        let (sent, numbered) = body.checked_direct().unwrap();
+        assert!(numbered);
+        assert_eq!(serde_json::from_slice::<Value>(&sent).unwrap(), json!({"envelope": envelope}));
+        assert!(SendBody::direct("alice", "en", "hi").checked().is_err());
     }
 }

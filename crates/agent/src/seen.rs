@@ -5,8 +5,16 @@
 
 use std::collections::{HashSet, VecDeque};
 
-/// The longest text remembered: an address, a conversation and a number.
-const MAX_TEXT: usize = 256;
+/// The longest text remembered, in bytes: an address, a conversation (64 characters of up to four) and a number.
+const MAX_TEXT: usize = 512;
+
+/// How many ids and turns are remembered, each.
+pub(crate) const REMEMBERED: usize = 10_000;
+
+/// The name of a turn. The number stands first and addresses hold no space: two different turns never read the same.
+pub(crate) fn turn_name(sender: &str, conversation: &str, number: i64) -> String {
+    format!("{number} {sender} {conversation}")
+}
 
 /// The last so many texts.
 #[derive(Debug)]
@@ -20,6 +28,11 @@ impl Seen {
     /// A memory of `limit` texts.
     pub(crate) fn new(limit: usize) -> Self {
         Self { texts: HashSet::new(), order: VecDeque::new(), limit }
+    }
+
+    /// Whether `text` was seen.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        self.texts.contains(text)
     }
 
     /// Whether `text` is new; from now on it is not.
@@ -51,6 +64,13 @@ mod tests {
         assert!(seen.is_new("c"));
         assert!(seen.is_new("a") && !seen.is_new("c"));
         assert_eq!((seen.texts.len(), seen.order.len()), (2, 2));
+    }
+
+    #[test]
+    fn the_longest_turn_is_kept() {
+        let mut seen = Seen::new(2);
+        let turn = turn_name(&"a".repeat(128), &"🎵".repeat(64), i64::MAX);
+        assert!(!seen.contains(&turn) && seen.is_new(&turn) && seen.contains(&turn) && !seen.is_new(&turn));
     }
 
     #[test]

@@ -4,6 +4,8 @@ pub(crate) mod agents;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
+pub(crate) mod receive;
 pub(crate) mod register;
 pub(crate) mod send;
 pub(crate) mod serve;
+pub(crate) mod skill;

@@ -3,7 +3,7 @@
 //! Everything printed here may come from a server, so it is made harmless first.
 
 use crate::output;
-use chorus_agent::{ClientError, ExitClass};
+use chorus_agent::{ClientError, DirectError, ExitClass};
 use chorus_protocol::relay::Code;
 use owo_colors::OwoColorize;
 use std::fmt;
@@ -72,7 +72,8 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(explained) = error.downcast_ref::<Explained>() {
         return explained.code;
     }
-    match error.downcast_ref().map(ClientError::exit_class) {
+    let direct = || error.downcast_ref().map(DirectError::exit_class);
+    match error.downcast_ref().map(ClientError::exit_class).or_else(direct) {
         Some(ExitClass::Usage) => WRONG_USAGE,
         Some(ExitClass::Refused) => REFUSED,
         Some(ExitClass::Unreachable) => UNREACHABLE,
@@ -83,6 +84,9 @@ fn code(error: &anyhow::Error) -> u8 {
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(explained) = error.downcast_ref::<Explained>() {
         return Some(explained.hint);
+    }
+    if let Some(DirectError::Unreachable { .. }) = error.downcast_ref() {
+        return Some("is the agent there listening? `chorus receive` is one that does");
     }
     let error = error.downcast_ref::<ClientError>()?;
     match (error.code(), error.exit_class()) {

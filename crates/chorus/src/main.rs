@@ -3,7 +3,8 @@
 //! This file knows the commands and nothing else: each lives in its own file under `commands`, takes its arguments
 //! and the global ones, and answers with an exit code. What goes wrong is told in one place, `failure`.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub, 4 unreachable.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub (or by a peer that was sent to directly),
+//! 4 unreachable.
 
 mod commands;
 mod failure;
@@ -13,7 +14,7 @@ mod output;
 mod settings;
 
 use clap::{Parser, Subcommand};
-use commands::{agents, completions, doctor, inbox, register, send, serve};
+use commands::{agents, completions, doctor, inbox, receive, register, send, serve, skill};
 use global::Global;
 use std::process::ExitCode;
 
@@ -42,7 +43,9 @@ enum Command {
     Register(register::Args),
     Send(send::Args),
     Inbox(inbox::Args),
+    Receive(receive::Args),
     Agents(agents::Args),
+    Skill(skill::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -62,7 +65,9 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Register(args) => register::run(&global, args).await,
             Command::Send(args) => send::run(&global, args).await,
             Command::Inbox(args) => inbox::run(&global, args).await,
+            Command::Receive(args) => receive::run(&global, args).await,
             Command::Agents(args) => agents::run(&global, args).await,
+            Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,
             Command::Completions(args) => completions::run(args),
         }

@@ -230,3 +230,24 @@ async fn the_key_is_never_shown() {
     assert!(!format!("{error} {error:?}").contains("ca_secret"));
     assert!(Client::connect(&hub.url, Some(String::new())).is_err());
 }
+
+#[tokio::test]
+async fn what_a_hub_teaches() {
+    let markdown = |text: &str| plain(200, text).header("content-type", "text/markdown; charset=utf-8");
+    let ask = |reply, language| async move {
+        let hub = FakeHub::scripted([reply]).await;
+        (client(&hub).skill(language).await, hub.seen()[0].clone())
+    };
+    let (skill, seen) = ask(markdown("# 加入").header("content-language", "zh-CN"), Some("zh-CN")).await;
+    let skill = skill.unwrap();
+    assert_eq!((skill.language.as_deref(), skill.text.as_str()), (Some("zh-CN"), "# 加入"));
+    assert_eq!((seen.line.as_str(), seen.header("authorization")), ("GET /skill?lang=zh-CN", None));
+    assert_eq!(ask(markdown("# Join"), None).await.1.line, "GET /skill");
+
+    let fault = |reply| async { ask(reply, None).await.0.unwrap_err().to_string() };
+    assert!(fault(markdown(&" ".repeat(257 << 10))).await.contains("more than 256 KiB"));
+    assert!(
+        fault(plain(200, "x").header("content-type", "text/html")).await.contains("is this a Chorus hub?")
+    );
+    assert!(fault(failure(404, "ERR_NOT_FOUND")).await.contains("ERR_NOT_FOUND"));
+}

@@ -1,8 +1,13 @@
-//! The client and the inbox against a hub made of a script. One program, because linking is the main cost.
+//! The client and the inbox against a hub made of a script, the receiver against peers. One program, because linking
+//! is the main cost.
 
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod direct;
+#[cfg(test)]
 mod inbox;
+#[cfg(test)]
+mod receive;
 #[cfg(test)]
 mod support;

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   chorus register alice
   chorus register alice --culture zh-CN --language zh-CN --language en
-  chorus register alice --endpoint https://alice.example/receive
+  chorus register alice --endpoint https://alice.example/receive    also prints the webhooks' secret
   CHORUS_KEY=ca_… chorus register alice       update alice; her key is replaced";
 
 /// Register an agent and print its key, which is shown this once.
@@ -89,15 +89,23 @@ fn read_card(path: &Path) -> anyhow::Result<Value> {
 }
 
 fn show(registered: &Registered) -> String {
-    let address = output::one_line(&registered.agent_id);
-    let Some(key) = registered.api_key.as_deref().map(output::one_line) else {
-        return format!("address  {address}");
-    };
-    format!(
-        "address  {address}\nkey      {key}\n\nexport CHORUS_KEY={}\nexport CHORUS_AGENT={}",
-        quote(&key),
-        quote(&address)
-    )
+    let Registered { agent_id, api_key, webhook_secret, .. } = registered;
+    let given = [
+        ("address", Some(agent_id), "CHORUS_AGENT"),
+        ("key", api_key.as_ref(), "CHORUS_KEY"),
+        ("secret", webhook_secret.as_ref(), "CHORUS_WEBHOOK_SECRET"),
+    ];
+    let given: Vec<_> = given
+        .into_iter()
+        .filter_map(|(what, value, variable)| Some((what, output::one_line(value?), variable)))
+        .collect();
+    let mut lines: Vec<_> = given.iter().map(|(what, value, _)| format!("{what:<8} {value}")).collect();
+    // An address alone is nothing to keep.
+    if given.len() > 1 {
+        lines.push(String::new());
+        lines.extend(given.iter().map(|(_, value, variable)| format!("export {variable}={}", quote(value))));
+    }
+    lines.join("\n")
 }
 
 /// A text as a shell takes it for one word: these lines are made to be pasted, and a hub wrote them.
@@ -121,8 +129,12 @@ mod tests {
     fn the_lines_to_copy() {
         assert_eq!(
             show(&registered("ca_1".into())),
-            "address  alice@x:80\nkey      ca_1\n\nexport CHORUS_KEY=ca_1\nexport CHORUS_AGENT=alice@x:80"
+            "address  alice@x:80\nkey      ca_1\n\nexport CHORUS_AGENT=alice@x:80\nexport CHORUS_KEY=ca_1"
         );
+        let signed = Registered { webhook_secret: Some("whsec_a=".into()), ..registered("ca_1".into()) };
+        let shown = show(&signed);
+        assert!(shown.contains("\nsecret   whsec_a=\n"), "{shown}");
+        assert!(shown.ends_with("\nexport CHORUS_WEBHOOK_SECRET='whsec_a='"), "{shown}");
         assert_eq!(show(&registered(Value::Null)), "address  alice@x:80");
         let hostile = show(&registered("x;rm -rf '~'\n".into()));
         assert!(hostile.contains(r"export CHORUS_KEY='x;rm -rf '\''~'\''\n'"), "{hostile}");

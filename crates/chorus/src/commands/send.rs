@@ -1,15 +1,16 @@
-//! `chorus send`: one message to one agent.
+//! `chorus send`: one message to one agent, by way of a hub or, with `--to URL`, directly.
 //!
 //! A key alone does not tell whose it is, so the sender must be named. Hub and network trouble is tried again with
-//! one idempotency key; a receiver's trouble only when `--retry` asks for it.
+//! one idempotency key; a receiver's trouble only when `--retry` asks for it. A direct send shows no key to anybody.
 
 use crate::failure::{Explained, FAILED};
 use crate::global::Global;
 use crate::output;
 use anyhow::Context;
-use chorus_agent::{Retry, SendBody};
-use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome};
+use chorus_agent::{Retry, SendBody, send_direct};
+use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus};
 use owo_colors::OwoColorize;
+use serde_json::json;
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -19,22 +20,35 @@ Examples:
   git log -1 | chorus send bob - --from alice
   chorus send bob '下午一起喝杯咖啡?' --culture zh-CN --context 'An informal invitation to talk'
   chorus send bob 'And at four?' --conversation meeting-7 --turn 2 --retry 5
+  chorus send --to http://127.0.0.1:8788/receive 'Hello Bob' --from alice@example.org
+                                                     to `chorus receive`, without a hub
 
 CHORUS_AGENT stands for --from, so that it need not be repeated";
+
+const WHOSE_KEY: &str = "name the agent whose key this is with --from NAME, or `export CHORUS_AGENT=NAME`; \
+                         a key alone does not tell whose it is";
 
 /// How much of a receiver's answer is shown.
 const MAX_SHOWN: usize = 500;
 
+const USAGE: &str = "\
+chorus send [OPTIONS] <TO> <TEXT>...
+       chorus send [OPTIONS] --to <URL> <TEXT>...";
+
 /// Send a message to an agent and say what became of it.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Args {
-    /// The receiver's name, or its address name@host
-    to: String,
+    /// The receiver's name, or its address name@host; not given with --to
+    #[arg(value_name = "TO", required_unless_present = "to")]
+    name: Option<String>,
     /// What to say; several words are joined by spaces, and - reads standard input
-    #[arg(required = true)]
+    #[arg(required_unless_present = "to")]
     text: Vec<String>,
-    /// The sender: the agent whose key this is
+    /// Send directly to the agent that receives at this URL: no hub, no key
+    #[arg(long, value_name = "URL", conflicts_with = "idempotency_key")]
+    to: Option<String>,
+    /// The sender: the agent whose key this is; with --to, your address name@host
     #[arg(long, value_name = "NAME", env = "CHORUS_AGENT")]
     from: Option<String>,
     /// The culture the text was written in, as a BCP 47 tag
@@ -58,13 +72,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
-    let client = global.agent_client()?;
     let retry = args.retry.map_or_else(Retry::default, |again| Retry {
         tries: again + 1,
         failed_deliveries: true,
         ..Retry::default()
     });
-    let (to, key) = (args.to.clone(), args.idempotency_key.clone());
+    if let Some(url) = args.to.clone() {
+        let reply = send_direct(&url, &compose(args)?, retry).await?;
+        return tell_reply(global, &url, &reply);
+    }
+    let client = global.agent_client()?;
+    let (to, key) = (args.name.clone().unwrap_or_default(), args.idempotency_key.clone());
     let outcome = client.with_retry(retry).send(&compose(args)?, key.as_deref()).await?;
     if global.json {
         output::json(&outcome)?;
@@ -74,14 +92,39 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(if outcome.delivery == Delivery::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
+/// What a peer answered, in the words of an outcome: a script need not care which way it was sent.
+fn tell_reply(global: &Global, url: &str, reply: &ReceiverReply) -> anyhow::Result<ExitCode> {
+    let took = reply.status == ReceiverStatus::Ok;
+    let delivery = if took { Delivery::Delivered } else { Delivery::Failed };
+    if global.json {
+        output::json(&json!({"delivery": delivery, "receiver_response": reply}))?;
+    } else if took {
+        output::data(format_args!("{}: {} took it", delivery.as_str().green(), output::one_line(url)))?;
+    } else {
+        let (code, detail) = (reply.error_code.as_deref(), reply.detail.as_deref());
+        let why = format!("{}, {}", code.unwrap_or("no code"), detail.unwrap_or("no reason given"));
+        output::data(format_args!("{}: {}", delivery.as_str().red(), cut(&output::one_line(&why))))?;
+    }
+    Ok(if took { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
 fn compose(args: Args) -> anyhow::Result<SendBody> {
+    // With --to nobody is named, and the first word belongs to the text.
+    let (receiver, first) = if args.to.is_some() { (None, args.name) } else { (args.name, None) };
+    let words: Vec<_> = first.into_iter().chain(args.text).collect();
+    if words.is_empty() {
+        let hint = "say it after the address: chorus send --to URL TEXT";
+        return Err(Explained::usage("there is no TEXT to send", hint).into());
+    }
     let Some(from) = args.from.filter(|from| !from.is_empty()) else {
-        let hint = "name the agent whose key this is with --from NAME, or `export CHORUS_AGENT=NAME`; \
-                    a key alone does not tell whose it is";
+        let hint = if receiver.is_some() { WHOSE_KEY } else { "say who writes with --from NAME@HOST" };
         return Err(Explained::usage("the sender is not known", hint).into());
     };
-    let text = if args.text == ["-"] { read_text(std::io::stdin().lock())? } else { args.text.join(" ") };
-    let mut body = SendBody::new(&from, &args.to, &args.culture, &text);
+    let text = if words == ["-"] { read_text(std::io::stdin().lock())? } else { words.join(" ") };
+    let mut body = match receiver {
+        Some(receiver) => SendBody::new(&from, &receiver, &args.culture, &text),
+        None => SendBody::direct(&from, &args.culture, &text),
+    };
     if let Some(context) = args.context {
         body = body.with("cultural_context", context);
     }

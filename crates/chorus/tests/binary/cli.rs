@@ -7,7 +7,7 @@ mod tests {
     /// Runs the program in an environment that names no hub, key or agent.
     fn chorus(args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
-        for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_AGENT"] {
+        for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_AGENT", "CHORUS_WEBHOOK_SECRET"] {
             command.env_remove(name);
         }
         command.args(args).stdin(Stdio::null()).output().unwrap()
@@ -55,6 +55,18 @@ mod tests {
         fails(&["inbox", "--key", "k", "--limit", "3"], 2, &["--history"]);
         fails(&["agents", "--url", "nonsense"], 2, &["url: must be the hub's address"]);
         fails(&["completions", "dos"], 2, &["bash"]);
+        let direct = ["send", "--to", "http://127.0.0.1:1/receive"];
+        fails(&direct, 2, &["there is no TEXT to send"]);
+        fails(&[&direct[..], &["hi"]].concat(), 2, &["the sender is not known"]);
+        fails(&[&direct[..], &["hi", "--idempotency-key", "x"]].concat(), 2, &["cannot be used with"]);
+        fails(
+            &["send", "--to", "bob", "hi", "--from", "a@b"],
+            2,
+            &["url: must be the address where an agent"],
+        );
+        fails(&["receive", "--secret", "hunter2"], 2, &["secret: must be the webhook_secret", "whsec_"]);
+        fails(&["receive", "--path", "inbox"], 2, &["path: must begin with /"]);
+        fails(&["receive", "--count", "0"], 2, &["--count"]);
     }
 
     #[test]
@@ -83,9 +95,20 @@ mod tests {
             &["inbox", "--key", "k"],
             &["inbox", "--history", "--key", "k"],
             &["send", "bob", "hi", "--key", "k", "--from", "alice", "--retry", "1"],
+            &["skill"],
         ] {
             fails(&[args, &["--url", &url]].concat(), 4, &said);
         }
+        let said =
+            ["error: cannot reach the agent at http://127.0.0.1:", "refused", "\n\nhint: is the agent there"];
+        fails(&["send", "--to", &url, "hi", "--from", "alice@x", "--retry", "1"], 4, &said);
+    }
+
+    #[test]
+    fn an_address_that_is_taken() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        fails(&["receive", "--listen", &address], 1, &["cannot listen on 127.0.0.1:", "in use", "--listen"]);
     }
 
     #[test]
@@ -99,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_help_teaches() {
-        for command in ["register", "send", "inbox", "agents", "completions"] {
+        for command in ["register", "send", "inbox", "receive", "agents", "skill", "completions"] {
             let output = chorus(&[command, "--help"]);
             assert!(output.status.success());
             let help = text(&output.stdout);

@@ -5,7 +5,7 @@ use chorus_protocol::sse::{Item, Parser};
 use chorus_testkit::{http, postgres};
 use reqwest::Client;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,8 +141,8 @@ async fn kill_and_count(database: Option<&str>) {
         let expected = acknowledged.remove(&n).unwrap_or_default();
         let deadline = Instant::now() + Duration::from_secs(20);
         let missing = |receiver: &Receiver| {
-            let got: HashMap<&str, ()> = receiver.got.iter().map(|(_, text)| (text.as_str(), ())).collect();
-            expected.iter().filter(|text| !got.contains_key(text.as_str())).count()
+            let got: HashSet<&str> = receiver.got.iter().map(|(_, text)| text.as_str()).collect();
+            expected.iter().filter(|text| !got.contains(text.as_str())).count()
         };
         let complete = |receiver: &Receiver| missing(receiver) == 0;
         let reading = listen(http.clone(), hub.url.clone(), Arc::clone(receiver), complete);

@@ -1,7 +1,14 @@
 //! The program itself, as its users run it: from outside, over sockets and signals.
 
+#[cfg(test)]
 mod cli;
+#[cfg(test)]
 mod durability;
+#[cfg(test)]
 mod hub;
+#[cfg(test)]
+mod p2p;
+#[cfg(test)]
 mod start;
+#[cfg(test)]
 mod trouble;

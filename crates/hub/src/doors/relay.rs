@@ -1,6 +1,7 @@
 //! The relay's door: Chorus Transport 0.4, exactly where its document puts things.
 
 pub(crate) mod directory;
+mod filter;
 pub(crate) mod inbox;
 pub(crate) mod send;
 pub(crate) mod stream;

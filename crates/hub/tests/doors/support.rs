@@ -17,6 +17,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
 use std::thread;
@@ -480,4 +481,13 @@ pub(crate) async fn eventually<T: Debug, F: Future<Output = T>>(
         assert!(Instant::now() < deadline, "still {answer:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Every test relies on this when it drops its hub.
+#[tokio::test]
+async fn a_panic_inside_the_hub_is_noticed() {
+    let hub = TestHub::start();
+    let thread = thread::Builder::new().name(hub.running.as_ref().unwrap().name.clone());
+    thread.spawn(|| panic!("on purpose")).unwrap().join().unwrap_err();
+    std::panic::catch_unwind(AssertUnwindSafe(|| drop(hub))).unwrap_err();
 }

@@ -184,7 +184,7 @@ async fn a_deadlock_is_tried_again() {
         });
     }
     tasks.join_all().await;
-    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    assert!(runs.load(Ordering::SeqCst) >= 3);
     assert_eq!(read(&store, move |tx| Ok((tx.head(one)?, tx.head(other)?))).await, (2, 2));
 }
 

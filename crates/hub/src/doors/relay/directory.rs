@@ -1,5 +1,6 @@
 //! Registering, unregistering and finding agents.
 
+use super::filter::Filter;
 use super::{AgentRef, PageQuery};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, bearer, is_operator, key_hash};
@@ -20,6 +21,10 @@ use chorus_store::{StoreError, Tx};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
+
+/// How many agents are read at once, and at most, to fill one page.
+const SCAN: i64 = 250;
+const MAX_SCANNED: i64 = 5000;
 
 fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     Registration {
@@ -174,10 +179,15 @@ fn refusal(error: RegisterError) -> ApiError {
 
 /// List the agents of this hub
 ///
-/// In the order of their names. `endpoint` is shown to callers with a key.
+/// In the order of their names. `endpoint` is shown to callers with a key. With filters a page may hold fewer agents
+/// than asked for, or none, although there are more: `metadata.next` alone says whether the list goes on.
 #[utoipa::path(get, path = "/agents", tag = "relay", security((), ("key" = [])),
     params(("after" = Option<String>, Query, description = "`metadata.next` of the page before"),
-           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said"),
+           ("q" = Option<String>, Query, description = "A part of the name"),
+           ("culture" = Option<String>, Query, description = "Their user's culture: `zh` finds `zh-CN` too"),
+           ("language" = Option<String>, Query, description = "A language they support"),
+           ("online" = Option<bool>, Query, description = "Whether their inbox is open")),
     responses((status = 200, description = "A page", body = Success<Vec<Registration>>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure)))]
@@ -186,15 +196,35 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let query = PageQuery::parse(&uri)?;
-    let (after, limit) = (query.after.unwrap_or_default(), query.limit);
-    // One more than asked for tells whether there is a next page.
-    let find = move |tx: &mut dyn Tx| agents::list(tx, &after, limit + 1);
-    let mut found = app.store.read::<_, StoreError, _>(find).await?;
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next = found.last().filter(|_| more).map(|agent| agent.name.clone());
-    let page: Vec<_> = found.into_iter().map(|agent| registration(&app, agent, caller.is_known())).collect();
+    let (query, filter) = (PageQuery::parse(&uri)?, Filter::parse(&uri)?);
+    let (first, limit) = (query.after.unwrap_or_default(), query.limit as usize);
+    let hub = Arc::clone(&app);
+    let find = move |tx: &mut dyn Tx| {
+        let (mut page, mut after, mut more) = (Vec::new(), first.clone(), true);
+        for _ in 0..MAX_SCANNED / SCAN {
+            let found = agents::list(tx, &after, SCAN)?;
+            more = found.len() == SCAN as usize;
+            for agent in found {
+                agent.name.clone_into(&mut after);
+                let agent = registration(&hub, agent, caller.is_known());
+                if filter.matches(&agent) {
+                    page.push(agent);
+                }
+            }
+            // One more than asked for tells whether there is a next page.
+            if page.len() > limit || !more {
+                break;
+            }
+        }
+        if page.len() > limit {
+            page.truncate(limit);
+            let last = page.last().and_then(|agent| agent.agent_id.split('@').next());
+            let next = last.map(str::to_owned);
+            return Ok((page, next));
+        }
+        Ok((page, more.then_some(after)))
+    };
+    let (page, next) = app.store.read::<_, StoreError, _>(find).await?;
     Ok(app.success_page(StatusCode::OK, page, next))
 }
 

@@ -1,0 +1,130 @@
+//! Sending straight to a peer, without a hub and without a key.
+//!
+//! Only what may pass is tried again. A peer has nothing that tells a second try from a second message, unless the
+//! envelope is a numbered turn; one that is not is sent again only when it certainly has not arrived.
+
+use crate::answer::{ReadError, collect, retry_after};
+use crate::client::{REQUEST_LIMIT, http_client, web_address};
+use crate::{ExitClass, Retry, SendBody};
+use bytes::Bytes;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::ReceiverReply;
+use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::{Client, Response, Url};
+use std::time::Duration;
+
+/// The largest answer that is read.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// Why a peer gave no answer of the protocol.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectError {
+    /// The input is wrong; nothing was sent.
+    #[error("{0}")]
+    Invalid(Faults),
+    /// No answer came.
+    #[error("cannot reach the agent at {url}")]
+    Unreachable {
+        /// Its address.
+        url: Url,
+        /// What the network said.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// Whoever is there did not take it.
+    #[error("{url} refused: {detail} (HTTP {status})")]
+    Refused {
+        /// The address.
+        url: Url,
+        /// The HTTP status.
+        status: u16,
+        /// The peer's own sentence, or ours.
+        detail: String,
+        /// How long the peer asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// An answer came, but not one this protocol knows.
+    #[error("{0}")]
+    Protocol(String),
+    /// The HTTP client could not be set up.
+    #[error("cannot set up the HTTP client")]
+    Setup(#[source] reqwest::Error),
+}
+
+impl DirectError {
+    /// The class of this failure.
+    pub fn exit_class(&self) -> ExitClass {
+        match self {
+            Self::Invalid(_) => ExitClass::Usage,
+            Self::Refused { .. } => ExitClass::Refused,
+            Self::Unreachable { .. } => ExitClass::Unreachable,
+            Self::Protocol(_) | Self::Setup(_) => ExitClass::Failed,
+        }
+    }
+
+    /// How long to wait at least before the same request may succeed; `None` when it never will, or when it could
+    /// arrive twice. That does not matter if it is `numbered`.
+    fn transient(&self, numbered: bool) -> Option<Duration> {
+        match self {
+            Self::Unreachable { source, .. } => {
+                (source.is_connect() || numbered && !source.is_builder()).then_some(Duration::ZERO)
+            }
+            Self::Refused { status, retry_after, .. } => {
+                let not_taken = matches!(status, 408 | 429 | 503);
+                // A proxy in between does not know what became of it.
+                let unknown = matches!(status, 502 | 504);
+                (not_taken || unknown && numbered).then(|| retry_after.unwrap_or_default())
+            }
+            Self::Invalid(_) | Self::Protocol(_) | Self::Setup(_) => None,
+        }
+    }
+}
+
+/// Sends an envelope to the agent at `url`, and gives what it answers: that it took it, or why it did not.
+pub async fn send_direct(url: &str, body: &SendBody, retry: Retry) -> Result<ReceiverReply, DirectError> {
+    let form = "must be the address where an agent receives, such as http://127.0.0.1:8788/receive";
+    let url = web_address(url, form).map_err(|what| DirectError::Invalid(Faults::one("url", what)))?;
+    let (body, numbered) = body.checked_direct().map_err(DirectError::Invalid)?;
+    let http = http_client(url.as_str()).map_err(DirectError::Setup)?;
+    let mut failures = 0;
+    loop {
+        let result = post(&http, &url, body.clone()).await;
+        let asked = result.as_ref().err().and_then(|error| error.transient(numbered));
+        let Some(pause) = asked.and_then(|asked| retry.pause(failures, asked)) else { return result };
+        tokio::time::sleep(pause).await;
+        failures += 1;
+    }
+}
+
+async fn post(http: &Client, url: &Url, body: Bytes) -> Result<ReceiverReply, DirectError> {
+    let unreachable = |source| DirectError::Unreachable { url: url.clone(), source };
+    let request = http.post(url.clone()).header(CONTENT_TYPE, "application/json").body(body);
+    let response = request.timeout(REQUEST_LIMIT).send().await.map_err(unreachable)?;
+    let (status, retry_after) = (response.status(), retry_after(response.headers()));
+    let otherwise = reason(&response);
+    let answer = collect(response, MAX_ANSWER).await.map_err(|error| match error {
+        ReadError::TooLarge => DirectError::Protocol(format!("{url} answered more than 64 KiB")),
+        ReadError::Broken(source) => unreachable(source),
+    })?;
+    let reply = serde_json::from_slice::<ReceiverReply>(&answer);
+    match reply {
+        Ok(reply) if status.is_success() || status.as_u16() == 400 => Ok(reply),
+        Err(error) if status.is_success() => Err(DirectError::Protocol(format!(
+            "{url} did not answer as an agent does: {error}; is this where an agent receives?"
+        ))),
+        reply => {
+            let detail = reply.ok().and_then(|reply| reply.detail).unwrap_or(otherwise);
+            Err(DirectError::Refused { url: url.clone(), status: status.as_u16(), detail, retry_after })
+        }
+    }
+}
+
+/// What to say of a refusal that gives no reason.
+fn reason(response: &Response) -> String {
+    match response.headers().get(LOCATION).and_then(|to| to.to_str().ok()) {
+        Some(to) if response.status().is_redirection() => {
+            format!("it redirects to {to}; use that address instead")
+        }
+        _ => "it gave no reason an agent would give".into(),
+    }
+}

@@ -1,0 +1,53 @@
+//! How often something is tried, and how long to wait in between.
+
+use crate::Backoff;
+use std::time::Duration;
+
+/// Whoever asks for a longer pause than this is believed, and not waited for.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// How often a send is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry {
+    /// All tries together; the first counts.
+    pub tries: u32,
+    /// Whether `delivery: failed` is tried again too, when its error code says that this may help.
+    pub failed_deliveries: bool,
+    /// The pauses between.
+    pub backoff: Backoff,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let backoff = Backoff { base_ms: 250, max_ms: 10_000 };
+        Self { tries: 4, failed_deliveries: false, backoff }
+    }
+}
+
+impl Retry {
+    /// The pause after `failures` failures before this one, at least as long as the other side `asked`; none when it
+    /// is time to give up.
+    pub(crate) fn pause(&self, failures: u32, asked: Duration) -> Option<Duration> {
+        let again = failures.saturating_add(1) < self.tries && asked <= LONGEST_PAUSE;
+        again.then(|| asked.max(Duration::from_millis(self.backoff.delay_ms(failures, random()))))
+    }
+}
+
+/// A number nobody can foresee, for jitter. A system without randomness still gets a pause.
+pub(crate) fn random() -> u64 {
+    getrandom::u64().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_at_least_what_was_asked_and_end() {
+        let retry = Retry { tries: 3, ..Retry::default() };
+        assert!(retry.pause(0, Duration::ZERO).is_some_and(|pause| pause >= Duration::from_millis(125)));
+        assert_eq!(retry.pause(1, Duration::from_secs(7)), Some(Duration::from_secs(7)));
+        assert_eq!(retry.pause(2, Duration::ZERO), None);
+        assert_eq!(retry.pause(0, Duration::from_secs(61)), None);
+    }
+}
