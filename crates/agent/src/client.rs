@@ -5,7 +5,7 @@
 //! have a key that keeps a second try from being a second message.
 
 use crate::answer;
-use crate::{ClientError, Inbox, RegisterBody, Retry, SendBody};
+use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
@@ -111,11 +111,7 @@ impl Client {
     /// Sends a message. Transient failures are tried again as [`Retry`] says, always with the same idempotency key
     /// (`idempotency_key`, or a fresh one), so that the receiver gets it once. `delivery: failed` is no error.
     pub async fn send(&self, body: &SendBody, idempotency_key: Option<&str>) -> Result<Outcome, ClientError> {
-        let body = body.checked()?;
-        let key = match idempotency_key {
-            Some(key) => header("idempotency_key", key)?,
-            None => header("idempotency_key", &random_key()?)?,
-        };
+        let (body, key) = (body.checked(false)?, key_header(idempotency_key)?);
         let mut failures = 0;
         loop {
             let result = self.send_once(body.clone(), key.clone()).await;
@@ -129,6 +125,21 @@ impl Client {
             tokio::time::sleep(pause).await;
             failures += 1;
         }
+    }
+
+    /// Sends a message and listens to the receiver's answer while it is made, if it can be made now.
+    pub async fn send_stream(
+        &self,
+        body: &SendBody,
+        idempotency_key: Option<&str>,
+    ) -> Result<Answered, ClientError> {
+        let (body, key) = (body.checked(true)?, key_header(idempotency_key)?);
+        let path = &self.endpoints().await?.send;
+        let request = self.post(path, body)?.header(IDEMPOTENCY_KEY, key);
+        // No limit for the whole of it: the stream lasts as long as the receiver speaks.
+        let opening = tokio::time::timeout(REQUEST_LIMIT, request.send()).await;
+        let response = opening.map_err(|_| ClientError::Lost("the hub did not open the stream in 60 s"))?;
+        Answered::read(self.clone(), response.map_err(|source| self.unreachable(source))?).await
     }
 
     /// One page of the inbox's history.
@@ -250,6 +261,14 @@ pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
         builder = builder.tls_certs_only([]);
     }
     builder.build()
+}
+
+/// What makes a second try the same message: the given key, or a new one.
+fn key_header(given: Option<&str>) -> Result<HeaderValue, ClientError> {
+    match given {
+        Some(key) => header("idempotency_key", key),
+        None => header("idempotency_key", &random_key()?),
+    }
 }
 
 fn random_key() -> Result<String, ClientError> {

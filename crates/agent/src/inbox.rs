@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
-const IDLE_LIMIT: Duration = Duration::from_secs(45);
+pub(crate) const IDLE_LIMIT: Duration = Duration::from_secs(45);
 
 /// A hub may ask for a first pause between these, in milliseconds.
 const PAUSES_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
@@ -237,7 +237,7 @@ impl Inbox {
 }
 
 /// What a piece of the stream holds; `None` is a piece that did not come in time.
-fn read(
+pub(crate) fn read(
     piece: Option<reqwest::Result<Option<bytes::Bytes>>>,
     client: &Client,
     parser: &mut Parser,

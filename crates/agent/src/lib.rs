@@ -2,8 +2,9 @@
 //!
 //! [`Client`] asks and sends, [`Inbox`] listens and survives lost connections, [`ClientError`] says what went
 //! wrong in a sentence for a person. Without a hub, [`Receiver`] takes envelopes straight from peers (and a hub's
-//! webhooks, whose signatures it checks), and [`send_direct`] sends them. What may be said is decided by `chorus-protocol`; this crate checks every
-//! request with it before anything leaves the machine.
+//! webhooks, whose signatures it checks), and [`send_direct`] sends them. [`Client::send_stream`] and [`reply`] are the
+//! two ends of an answer that is seen while it is made. What may be said is decided by `chorus-protocol`; this crate
+//! checks every request with it before anything leaves the machine.
 //!
 //! It never knows the hub's or the store's code: a hub written by somebody else must serve it as well.
 //! A TLS provider must have been installed by the program (`rustls::crypto::ring::default_provider()`).
@@ -19,6 +20,7 @@ mod request;
 mod retry;
 mod seen;
 mod signature;
+mod stream;
 
 pub use backoff::Backoff;
 pub use client::{Change, Client, Skill};
@@ -29,3 +31,4 @@ pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::{RegisterBody, SendBody};
 pub use retry::Retry;
 pub use signature::{SecretFault, WebhookSecret};
+pub use stream::{Answered, ReplyStream, Said, reply};

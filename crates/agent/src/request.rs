@@ -66,7 +66,7 @@ impl SendBody {
     }
 
     /// The bytes to send to a hub, or everything that is wrong with them.
-    pub(crate) fn checked(&self) -> Result<Bytes, ClientError> {
+    pub(crate) fn checked(&self, stream: bool) -> Result<Bytes, ClientError> {
         let mut faults = Faults::new();
         let receiver = self.receiver_id.as_deref().unwrap_or_default();
         if let Err(fault) = Address::parse(receiver) {
@@ -76,7 +76,11 @@ impl SendBody {
         if !faults.is_empty() {
             return Err(ClientError::Invalid(faults));
         }
-        Ok(json!({"receiver_id": receiver, "envelope": self.envelope}).to_string().into())
+        let mut body = json!({"receiver_id": receiver, "envelope": self.envelope});
+        if stream {
+            body["stream"] = true.into();
+        }
+        Ok(body.to_string().into())
     }
 
     /// The bytes to send to a peer and whether they are a numbered turn, or everything that is wrong with them.
@@ -95,7 +99,7 @@ mod tests {
     #[test]
     fn every_fault_is_told_before_anything_is_sent() {
         let body = SendBody::new("al ice", "", "en", "hi").with("turn_number", 0);
-        let fault = body.checked().unwrap_err().to_string();
+        let fault = body.checked(false).unwrap_err().to_string();
         for part in
             ["receiver_id: must not be empty", "envelope.sender_id: must be", "envelope.turn_number: must"]
         {
@@ -109,13 +113,13 @@ mod tests {
     fn a_message_as_the_document_shows_it() {
         let body =
             SendBody::new("alice", "bob", "en", "hi").with("conversation_id", "c").with("turn_number", 1);
-        let sent: Value = serde_json::from_slice(&body.checked().unwrap()).unwrap();
+        let sent: Value = serde_json::from_slice(&body.checked(false).unwrap()).unwrap();
         let envelope = json!({"chorus_version": "0.4", "sender_id": "alice", "original_text": "hi",
             "sender_culture": "en", "conversation_id": "c", "turn_number": 1});
         assert_eq!(sent, json!({"receiver_id": "bob", "envelope": envelope}));
         let (sent, numbered) = body.checked_direct().unwrap();
         assert!(numbered);
         assert_eq!(serde_json::from_slice::<Value>(&sent).unwrap(), json!({"envelope": envelope}));
-        assert!(SendBody::direct("alice", "en", "hi").checked().is_err());
+        assert!(SendBody::direct("alice", "en", "hi").checked(false).is_err());
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod receive;
 pub(crate) mod register;
+pub(crate) mod reply;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod skill;

@@ -14,7 +14,7 @@ mod output;
 mod settings;
 
 use clap::{Parser, Subcommand};
-use commands::{agents, completions, doctor, inbox, receive, register, send, serve, skill};
+use commands::{agents, completions, doctor, inbox, receive, register, reply, send, serve, skill};
 use global::Global;
 use std::process::ExitCode;
 
@@ -42,6 +42,7 @@ enum Command {
     Serve(serve::Args),
     Register(register::Args),
     Send(send::Args),
+    Reply(reply::Args),
     Inbox(inbox::Args),
     Receive(receive::Args),
     Agents(agents::Args),
@@ -64,6 +65,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Serve(args) => serve::run(&global, args).await,
             Command::Register(args) => register::run(&global, args).await,
             Command::Send(args) => send::run(&global, args).await,
+            Command::Reply(args) => reply::run(&global, args).await,
             Command::Inbox(args) => inbox::run(&global, args).await,
             Command::Receive(args) => receive::run(&global, args).await,
             Command::Agents(args) => agents::run(&global, args).await,

@@ -12,6 +12,13 @@ pub(crate) fn data(line: impl fmt::Display) -> io::Result<()> {
     writeln!(anstream::stdout().lock(), "{line}")
 }
 
+/// Prints a piece of data at once, without ending the line.
+pub(crate) fn piece(text: impl fmt::Display) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    write!(out, "{text}")?;
+    out.flush()
+}
+
 /// Prints a value as one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(data(json_line(value)?)?)

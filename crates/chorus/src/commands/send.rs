@@ -7,10 +7,10 @@ use crate::failure::{Explained, FAILED};
 use crate::global::Global;
 use crate::output;
 use anyhow::Context;
-use chorus_agent::{Retry, SendBody, send_direct};
+use chorus_agent::{Answered, ReplyStream, Retry, Said, SendBody, send_direct};
 use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus};
 use owo_colors::OwoColorize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -20,6 +20,7 @@ Examples:
   git log -1 | chorus send bob - --from alice
   chorus send bob '下午一起喝杯咖啡?' --culture zh-CN --context 'An informal invitation to talk'
   chorus send bob 'And at four?' --conversation meeting-7 --turn 2 --retry 5
+  chorus send bob 'Tell me a story' --stream        see the answer while it is made
   chorus send --to http://127.0.0.1:8788/receive 'Hello Bob' --from alice@example.org
                                                      to `chorus receive`, without a hub
 
@@ -66,6 +67,9 @@ pub(crate) struct Args {
     /// What makes a second try the same message [default: a new one for each message]
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Listen to the receiver's answer while it is made
+    #[arg(long, conflicts_with_all = ["to", "retry"])]
+    stream: bool,
     /// Try again up to N times, also when the receiver could not be reached [default: 3 times, hub trouble only]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
     retry: Option<u32>,
@@ -83,13 +87,72 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     }
     let client = global.agent_client()?;
     let (to, key) = (args.name.clone().unwrap_or_default(), args.idempotency_key.clone());
-    let outcome = client.with_retry(retry).send(&compose(args)?, key.as_deref()).await?;
+    let outcome = if args.stream {
+        match client.send_stream(&compose(args)?, key.as_deref()).await? {
+            Answered::Stream(stream) => return listen(global, *stream).await,
+            Answered::Outcome(outcome) => outcome,
+        }
+    } else {
+        client.with_retry(retry).send(&compose(args)?, key.as_deref()).await?
+    };
     if global.json {
         output::json(&outcome)?;
     } else {
         output::data(show(&to, &outcome)?)?;
     }
     Ok(if outcome.delivery == Delivery::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Prints an answer while it is made.
+async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<ExitCode> {
+    let mut begun = false;
+    while let Some(said) = stream.next().await {
+        let said = said?;
+        if global.json {
+            let (event, data) = match &said {
+                Said::Chunk(data) => ("chunk", data),
+                Said::Done(data) => ("done", data),
+                Said::Error(data) => ("error", data),
+            };
+            output::json(&json!({"event": event, "data": parsed(data)}))?;
+        }
+        match said {
+            Said::Chunk(data) if !global.json => {
+                output::piece(output::many_lines(&text_of(&data, "text")))?;
+                begun = true;
+            }
+            Said::Done(data) if !global.json => {
+                // Who has seen the pieces need not see the whole of them again.
+                output::data(if begun {
+                    String::new()
+                } else {
+                    output::many_lines(&text_of(&data, "result"))
+                })?;
+            }
+            Said::Error(data) => {
+                if begun {
+                    output::data("")?;
+                }
+                let why = text_of(&data, "message");
+                return Err(
+                    Explained::failed(why, "the message counts as failed; it may be sent again").into()
+                );
+            }
+            _ => {}
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parsed(data: &str) -> Value {
+    serde_json::from_str(data).unwrap_or_else(|_| data.into())
+}
+
+/// What a piece says: its member `name`, or all of it.
+fn text_of(data: &str, name: &str) -> String {
+    let value = parsed(data);
+    let said = value.get(name).unwrap_or(&value);
+    said.as_str().map_or_else(|| said.to_string(), str::to_owned)
 }
 
 /// What a peer answered, in the words of an outcome: a script need not care which way it was sent.

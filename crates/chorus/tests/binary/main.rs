@@ -11,4 +11,6 @@ mod p2p;
 #[cfg(test)]
 mod start;
 #[cfg(test)]
+mod stream;
+#[cfg(test)]
 mod trouble;

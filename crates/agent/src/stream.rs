@@ -1,0 +1,122 @@
+//! Streams between agents: a receiver's output as it is made, and one's own given the same way.
+//!
+//! A send that asks for a stream is tried once: who has seen half of an answer would see it twice. Silence is watched
+//! for, since the hub gives a sign of life every 15 s.
+
+use crate::answer;
+use crate::client::{REQUEST_LIMIT, http_client};
+use crate::inbox::{IDLE_LIMIT, read};
+use crate::{Client, ClientError};
+use bytes::Bytes;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::sse::{Item, Parser};
+use futures_util::stream;
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// What a receiver says while it is being listened to. The data is the receiver's own, JSON by custom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A piece of its output.
+    Chunk(String),
+    /// It is done; the last thing that comes. The message counts as delivered.
+    Done(String),
+    /// It failed; the last thing that comes. The message counts as failed.
+    Error(String),
+}
+
+/// The answer to a send that asked for a stream.
+#[derive(Debug)]
+pub enum Answered {
+    /// The receiver's output, as it comes.
+    Stream(Box<ReplyStream>),
+    /// There is nobody to listen to: the message waits, or this was sent before.
+    Outcome(Outcome),
+}
+
+impl Answered {
+    pub(crate) async fn read(client: Client, response: Response) -> Result<Self, ClientError> {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            let (parser, pending) = (Parser::new(), VecDeque::new());
+            let stream = ReplyStream { client, response, parser, pending, ended: false };
+            return Ok(Self::Stream(Box::new(stream)));
+        }
+        Ok(Self::Outcome(answer::read(response).await?.data))
+    }
+}
+
+/// A receiver's output.
+#[derive(Debug)]
+pub struct ReplyStream {
+    client: Client,
+    response: Response,
+    parser: Parser,
+    pending: VecDeque<Item>,
+    ended: bool,
+}
+
+impl ReplyStream {
+    /// What comes next; nothing after the last word. A stream that ends without one is an error.
+    pub async fn next(&mut self) -> Option<Result<Said, ClientError>> {
+        while !self.ended {
+            while let Some(item) = self.pending.pop_front() {
+                let Item::Event(event) = item else { continue };
+                let said = match event.event.as_str() {
+                    "chunk" => return Some(Ok(Said::Chunk(event.data))),
+                    "done" => Said::Done(event.data),
+                    "error" => Said::Error(event.data),
+                    _ => continue,
+                };
+                self.ended = true;
+                return Some(Ok(said));
+            }
+            let piece = timeout(IDLE_LIMIT, self.response.chunk()).await;
+            match read(piece.ok(), &self.client, &mut self.parser) {
+                Ok(items) => self.pending.extend(items),
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Answers a message with a stream: everything that comes from `output` as it comes, and at its end all of it as the
+/// result. `reply_stream` is the address that came with the message; it is also the credential.
+pub async fn reply(reply_stream: &str, mut output: mpsc::Receiver<String>) -> Result<(), ClientError> {
+    let form = "must be the address that came with the message as reply_stream";
+    let url = crate::client::web_address(reply_stream, form);
+    let url = url.map_err(|what| ClientError::Invalid(Faults::one("reply_stream", what)))?;
+    let http = http_client(url.as_str()).map_err(ClientError::Setup)?;
+    let (lines, body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+    tokio::spawn(async move {
+        let mut whole = String::new();
+        while let Some(piece) = output.recv().await {
+            whole.push_str(&piece);
+            if lines.send(Ok(line(&json!({"type": "chunk", "text": piece})))).await.is_err() {
+                return;
+            }
+        }
+        // Whoever reads the body has gone, or gets the last line.
+        drop(lines.send(Ok(line(&json!({"type": "done", "result": whole})))).await);
+    });
+    let body = stream::unfold(body, |mut body| async { Some((body.recv().await?, body)) });
+    let request = http.post(url.clone()).header(CONTENT_TYPE, "application/x-ndjson");
+    let sent = request.body(reqwest::Body::wrap_stream(body)).send().await;
+    let base = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
+    let response = sent.map_err(|source| ClientError::Unreachable { url: base, source })?;
+    let reading = timeout(REQUEST_LIMIT, answer::read::<Value>(response)).await;
+    reading.map_err(|_| ClientError::Lost("the hub did not finish its answer"))?.map(drop)
+}
+
+fn line(value: &Value) -> Bytes {
+    format!("{value}\n").into()
+}
