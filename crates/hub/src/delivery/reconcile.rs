@@ -23,6 +23,9 @@ const RETENTION_STEP: i64 = 500;
 pub(crate) async fn run(app: AppState) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // Three chances before a lease runs out.
+    let renew_ticks =
+        (app.config.presence.as_millis() / TICK.as_millis() / 3).clamp(1, u128::from(SLOW_TICKS)) as u64;
     for tick in 0_u64.. {
         tokio::select! {
             _ = interval.tick() => {}
@@ -34,8 +37,10 @@ pub(crate) async fn run(app: AppState) {
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(&app).await);
         }
-        if tick % SLOW_TICKS == 0 {
+        if tick % renew_ticks == 0 {
             report("renew open inboxes", renew(&app).await);
+        }
+        if tick % SLOW_TICKS == 0 {
             report("clean up", clean_up(&app).await);
         }
     }
