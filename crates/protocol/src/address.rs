@@ -90,7 +90,8 @@ fn is_word(text: &str) -> bool {
 fn is_host(text: &str) -> bool {
     match text.split_once(':') {
         Some((host, port)) => {
-            is_word(host) && port.parse::<u16>().is_ok() && port.bytes().all(|b| b.is_ascii_digit())
+            let digits = port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit());
+            is_word(host) && digits && port.parse::<u16>().is_ok()
         }
         None => is_word(text),
     }
@@ -116,6 +117,7 @@ mod tests {
             ("alice@host:port", false),
             ("alice@host:99999", false),
             ("alice@host:+80", false),
+            ("alice@host:000080", false),
             ("..@chorus", false),
             ("älice@chorus", false),
         ] {

@@ -102,13 +102,13 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
+        let (inside, mut map) = (self.deeper::<A::Error>()?.depth, Map::new());
         while let Some(name) = access.next_key::<String>()? {
             no_nul(&name)?;
             if map.contains_key(&name) {
                 return Err(de::Error::custom(format_args!("duplicate member \"{}\"", name.escape_debug())));
             }
-            let value = access.next_value_seed(self.deeper()?)?;
+            let value = access.next_value_seed(Self { depth: inside })?;
             map.insert(name, value);
         }
         Ok(Value::Object(map))
@@ -141,8 +141,19 @@ mod tests {
     fn depth_is_bounded() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
         assert!(parse(&nested(MAX_DEPTH)).is_ok());
-        assert!(fault(&nested(MAX_DEPTH + 2)).contains("nested deeper than 64 levels"));
+        assert!(fault(&nested(MAX_DEPTH + 1)).contains("nested deeper than 64 levels"));
+        let around = |inside: &str| format!("{}{inside}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+        for (inside, good) in [("0", true), ("[]", false), ("{}", false)] {
+            assert_eq!(parse(around(inside).as_bytes()).is_ok(), good, "{inside}");
+        }
         assert!(parse(&nested(100_000)).is_err());
+    }
+
+    #[test]
+    fn numbers_are_written_as_they_were_read() {
+        for text in ["0.1", "51.248178375505404", "2.638344616030823e-256", "1.8446744073709439e+283"] {
+            assert_eq!(parse(text.as_bytes()).unwrap().to_string(), text);
+        }
     }
 
     #[test]

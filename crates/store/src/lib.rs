@@ -121,9 +121,9 @@ impl Store {
 
     /// Runs `work` in a transaction of its own and returns once it is committed to disk.
     ///
-    /// Any error rolls everything back. `work` may be run again after a conflict with another transaction, so it
-    /// must not act on the outside; what must happen outside once it is committed goes to [`Tx::after_commit`].
-    /// The work is done even if the caller stops waiting for it.
+    /// Any error rolls everything back, also one that `work` does not pass on. `work` may be run again after a
+    /// conflict with another transaction, so it must not act on the outside; what must happen outside once it is
+    /// committed goes to [`Tx::after_commit`]. The work is done even if the caller stops waiting for it.
     pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,

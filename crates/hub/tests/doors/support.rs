@@ -211,8 +211,12 @@ impl TestHub {
             return;
         }
         assert!(matches!(ended, Ok(Ok(()))), "the hub did not stop well: {ended:?}");
-        let panicked = PANICKED.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(!panicked.iter().any(|thread| thread.starts_with(&name)), "the hub panicked; see above");
+        let panicked = {
+            let threads = PANICKED.lock().unwrap_or_else(PoisonError::into_inner);
+            // Not inside the assertion, whose own panic is noted under the same lock.
+            threads.iter().any(|thread| thread.starts_with(&name))
+        };
+        assert!(!panicked, "the hub panicked; see above");
     }
 
     /// Stops it as SIGTERM would, and says how long that took.

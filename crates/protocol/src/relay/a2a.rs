@@ -46,12 +46,14 @@ fn is_envelope(part: &Value) -> bool {
 pub(super) fn raw(message: &RawValue, place: usize) -> serde_json::Result<Option<Box<RawValue>>> {
     #[derive(Deserialize)]
     struct Message {
-        parts: Vec<Part>,
+        /// Whatever the others are: only one of them is ours.
+        parts: Vec<Box<RawValue>>,
     }
     #[derive(Deserialize)]
     struct Part {
         data: Option<Box<RawValue>>,
     }
     let message: Message = serde_json::from_str(message.get())?;
-    Ok(message.parts.into_iter().nth(place).and_then(|part| part.data))
+    let Some(part) = message.parts.get(place) else { return Ok(None) };
+    Ok(serde_json::from_str::<Part>(part.get())?.data)
 }

