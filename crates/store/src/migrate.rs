@@ -43,8 +43,8 @@ pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<(), StoreE
 pub(crate) fn postgres(client: &mut ::postgres::Client) -> Result<(), StoreError> {
     let mut migrate = || -> Result<Result<(), StoreError>, ::postgres::Error> {
         let mut tx = client.transaction()?;
-        // Any constant will do, as long as every node uses the same.
-        tx.batch_execute("SELECT pg_advisory_xact_lock(7267861); CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")?;
+        // Any constant will do, as long as every node uses the same. Who waits for it waits for a whole migration.
+        tx.batch_execute("SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(7267861); CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")?;
         let row = tx.query_one("SELECT COALESCE(MAX(version), 0) FROM schema_version", &[])?;
         let pending = match pending(row.get(0)) {
             Ok(pending) => pending,

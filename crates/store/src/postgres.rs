@@ -28,6 +28,8 @@ const MAX_TRIES: u32 = 10;
 /// PostgreSQL takes 8000 bytes of NOTIFY payload; one stream is 33 to 52 of them.
 const STREAMS_PER_NOTIFY: usize = 140;
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// How long the server may leave something unacknowledged.
+const SILENCE: Duration = Duration::from_secs(15);
 const CHANNEL: &str = "chorus";
 /// Every statement sees what was committed before it; whoever waited for a lock sees what the holder did.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -128,7 +130,12 @@ impl Drop for Postgres {
 
 fn connect(config: &Config) -> Result<Client, postgres::Error> {
     let mut config = config.clone();
-    config.application_name("chorus").connect_timeout(Duration::from_secs(5));
+    config
+        .application_name("chorus")
+        .connect_timeout(Duration::from_secs(5))
+        // A network that swallows everything must end as an error, not as a worker that waits for ever.
+        .tcp_user_timeout(SILENCE)
+        .keepalives_idle(SILENCE);
     let mut client = config.connect(NoTls)?;
     // Success means committed to disk, whatever the server's default is.
     client.batch_execute(
