@@ -14,7 +14,7 @@ mod output;
 mod settings;
 
 use clap::{Parser, Subcommand};
-use commands::{agents, completions, doctor, inbox, receive, register, reply, send, serve, skill};
+use commands::{agents, bench, completions, doctor, inbox, receive, register, reply, send, serve, skill};
 use global::Global;
 use std::process::ExitCode;
 
@@ -48,6 +48,7 @@ enum Command {
     Agents(agents::Args),
     Skill(skill::Args),
     Doctor(doctor::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
 }
 
@@ -71,6 +72,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Agents(args) => agents::run(&global, args).await,
             Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,
+            Command::Bench(args) => bench::run(&global, args).await,
             Command::Completions(args) => completions::run(args),
         }
     })

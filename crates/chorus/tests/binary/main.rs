@@ -1,6 +1,8 @@
 //! The program itself, as its users run it: from outside, over sockets and signals.
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod durability;

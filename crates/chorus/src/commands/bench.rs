@@ -1,0 +1,218 @@
+//! `chorus bench`: how fast it is, against references that are measured in the same run.
+//!
+//! No number here means anything alone: machines differ, and so does one machine from hour to hour. So every goal is
+//! a ratio of two things measured by turns (or a size). The servers run as processes of their own on fresh data, with
+//! every fsync; nothing is left behind. bench/README.md says how to read what is printed.
+
+mod child;
+mod disk;
+mod echo;
+mod histogram;
+mod history;
+mod http;
+mod inboxes;
+mod listener;
+mod load;
+mod options;
+mod progress;
+mod relay;
+mod report;
+mod request;
+mod size;
+mod spread;
+mod start;
+mod store;
+mod target;
+
+use crate::failure::Explained;
+use crate::global::Global;
+use crate::output;
+use anyhow::Context;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, FromArgMatches};
+use history::Filled;
+use options::{Load, Pace};
+use progress::Progress;
+use report::{Document, Section};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What a server prints when it is ready, before its address.
+const READY: &str = "chorus listening on ";
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus bench relay                              send → inbox, against echo server, store and disk
+  chorus bench relay --senders 1 --seconds 2      one sender at a time: latency
+  chorus bench relay --url http://127.0.0.1:3000  another relay, with the same client
+  chorus bench all --json > figures.json          every figure, for programs
+
+Everything happens in a new subfolder of --dir, which is removed at the end. The machine should be quiet.";
+
+/// Measure how fast a hub is, against references of the same run
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    against: Against,
+    /// A folder on the disk to be measured
+    #[arg(long, global = true, default_value = ".", value_name = "FOLDER")]
+    dir: PathBuf,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Messages per second and their latency, durable, from the sender to the open inbox
+    Relay {
+        #[command(flatten)]
+        load: Load,
+    },
+    /// The same with a long history against none
+    History {
+        #[command(flatten)]
+        stored: Stored,
+    },
+    /// The time until a hub with a long history is ready, after a clean end and after kill -9
+    Start {
+        #[command(flatten)]
+        stored: Stored,
+    },
+    /// The memory of an open inbox
+    Inboxes {
+        #[command(flatten)]
+        opened: Opened,
+    },
+    /// One sender with 1000 open inboxes against 10
+    Spread {
+        #[command(flatten)]
+        pace: Pace,
+    },
+    /// The size of this program and the memory of an idle hub
+    Size,
+    /// All of these
+    All {
+        #[command(flatten)]
+        stored: Stored,
+        #[command(flatten)]
+        opened: Opened,
+    },
+    /// The reference server; a process of its own, started by the others
+    #[command(hide = true)]
+    EchoServer,
+}
+
+#[derive(clap::Args)]
+struct Stored {
+    /// How many messages are stored before
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    messages: u64,
+    #[command(flatten)]
+    load: Load,
+}
+
+#[derive(clap::Args)]
+struct Opened {
+    /// How many inboxes are opened
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    count: u32,
+}
+
+/// The relay to be measured instead of one of our own: `--url` on the command line. A `CHORUS_URL` in the environment
+/// is not enough, it may well be a hub that people work with.
+struct Against(Option<String>);
+
+impl FromArgMatches for Against {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let said = matches.value_source("url") == Some(ValueSource::CommandLine);
+        Ok(Self(matches.get_one("url").filter(|_| said).cloned()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// It adds no argument: `--url` is a global one.
+impl clap::Args for Against {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let Args { against: Against(against), dir, what } = args;
+    if matches!(what, What::EchoServer) {
+        return echo::serve().await;
+    }
+    if against.is_some() && !matches!(what, What::Relay { .. }) {
+        return Err(Explained::usage(
+            "only `chorus bench relay` can measure another server",
+            "leave --url out: the others start hubs of their own",
+        )
+        .into());
+    }
+    let mut document = Document::begin();
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    document.benches = tokio::select! {
+        measured = measure(&dir, what, against.as_deref()) => measured?,
+        // What was going on is dropped, and with it every process and folder.
+        _ = interrupt.recv() => return Ok(ExitCode::from(130)),
+        _ = terminate.recv() => return Ok(ExitCode::from(143)),
+    };
+    if global.json {
+        output::json(&document)?;
+    } else {
+        output::data(document.table())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Result<Vec<Section>> {
+    let folder = tempfile::Builder::new().prefix("chorus-bench-").tempdir_in(dir);
+    let folder = folder.with_context(|| format!("cannot make a folder in {}", dir.display()))?;
+    let (folder, progress) = (folder.path(), &Progress::new());
+    if cfg!(debug_assertions) {
+        progress.done("this is a debug build: its figures say nothing about a release");
+    }
+    Ok(match what {
+        What::Relay { load } => vec![relay::measure(folder, &load, against, progress).await?],
+        What::History { stored: Stored { messages, load } } => {
+            let filled = Filled::make(folder, &load, messages, progress).await?;
+            vec![history::measure(folder, &filled, &load, progress).await?]
+        }
+        What::Start { stored: Stored { messages, load } } => {
+            let filled = Filled::make(folder, &load, messages, progress).await?;
+            vec![start::measure(&filled, &load, progress).await?]
+        }
+        What::Inboxes { opened } => vec![inboxes::measure(folder, opened.count as usize, progress).await?],
+        What::Spread { pace } => vec![spread::measure(folder, &pace, progress).await?],
+        What::Size => vec![size::measure(folder, progress).await?],
+        What::All { stored: Stored { messages, load }, opened } => {
+            let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
+            let filled = Filled::make(folder, &load, messages, progress).await?;
+            sections.push(history::measure(folder, &filled, &load, progress).await?);
+            sections.push(start::measure(&filled, &load, progress).await?);
+            sections.push(inboxes::measure(folder, opened.count as usize, progress).await?);
+            sections.push(spread::measure(folder, &load.pace, progress).await?);
+            sections.push(size::measure(folder, progress).await?);
+            sections
+        }
+        What::EchoServer => vec![],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_arguments_are_sound() {
+        <super::Args as clap::Args>::augment_args(clap::Command::new("bench")).debug_assert();
+    }
+}

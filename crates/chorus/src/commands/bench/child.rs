@@ -1,0 +1,107 @@
+//! The servers that are measured, as processes of their own: this very program as hub and as echo server.
+//!
+//! A child is killed when it is dropped, whatever the reason.
+
+use anyhow::{Context, ensure};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a child may take to end.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct Child {
+    process: std::process::Child,
+    pub(crate) url: String,
+    /// From its start to the line that says it is ready.
+    pub(crate) ready_after: Duration,
+}
+
+impl Child {
+    /// `chorus serve` on a free port with its data in `folder`: durable as it is by default, but without limits.
+    pub(crate) async fn hub(folder: &Path) -> anyhow::Result<Self> {
+        let mut command = this_program()?;
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(folder)
+            .env("CHORUS_RATE_LIMIT", "off")
+            .env("CHORUS_MAX_CONNECTIONS", "1000000")
+            .env("CHORUS_OPERATOR_KEY", "co_bench_bench_bench")
+            .env("CHORUS_LOG", "warn");
+        Self::start(command).await.context("the hub did not start")
+    }
+
+    /// The reference: a bare server that parses a body and sends it back.
+    pub(crate) async fn echo() -> anyhow::Result<Self> {
+        let mut command = this_program()?;
+        command.args(["bench", "echo-server"]);
+        Self::start(command).await.context("the echo server did not start")
+    }
+
+    async fn start(mut command: Command) -> anyhow::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let wait = move || {
+            let begun = Instant::now();
+            let mut child =
+                Self { process: command.spawn()?, url: String::new(), ready_after: Duration::ZERO };
+            let mut line = String::new();
+            let output = child.process.stdout.take().context("no standard output")?;
+            BufReader::new(output.take(1024)).read_line(&mut line)?;
+            child.ready_after = begun.elapsed();
+            let url = line.trim_end().strip_prefix(super::READY).context("it ended before it was ready")?;
+            url.clone_into(&mut child.url);
+            anyhow::Ok(child)
+        };
+        tokio::task::spawn_blocking(wait).await?
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The memory it occupies, in bytes.
+    pub(crate) fn memory(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.id());
+        let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(kib.context("the kernel does not tell how much memory a process has")? * 1024)
+    }
+
+    /// Asks it to end, and waits until it did.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        let asked = Command::new("kill").arg(self.id().to_string()).status().context("cannot run `kill`")?;
+        ensure!(asked.success(), "cannot ask the hub to end");
+        let begun = Instant::now();
+        while self.process.try_wait()?.is_none() {
+            ensure!(begun.elapsed() < PATIENCE, "the hub does not end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends it as `kill -9` does: without a warning.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Either may fail only because it has ended already.
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// This program, in an environment without settings.
+fn this_program() -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CHORUS_")) {
+        command.env_remove(name);
+    }
+    Ok(command)
+}

@@ -1,0 +1,96 @@
+//! `chorus bench relay`: the durable way of a message through a hub, against three references of the same run.
+
+use super::child::Child;
+use super::disk::Disk;
+use super::load::{Outcome, Relay, Senders};
+use super::options::Load;
+use super::progress::Progress;
+use super::report::{Figure, Goal, Phase, Rounds, Section, Unit, millis, ratio};
+use super::request::Clock;
+use super::store::StorePath;
+use super::target::{Fleet, Target};
+use std::path::Path;
+
+/// What a durable send may take beyond three flushes of the disk, at the 99th percentile.
+const FLUSHES: f64 = 3.0;
+const BEYOND_MS: f64 = 5.0;
+
+/// All rounds of each phase.
+#[derive(Debug, Default)]
+struct Series {
+    echo: Vec<Outcome>,
+    relay: Vec<Outcome>,
+    store: Vec<Outcome>,
+    disk: Vec<Outcome>,
+}
+
+/// Measures a hub of our own, or the relay at `against`.
+pub(crate) async fn measure(
+    folder: &Path,
+    load: &Load,
+    against: Option<&str>,
+    progress: &Progress,
+) -> anyhow::Result<Section> {
+    let folder = folder.join("relay");
+    std::fs::create_dir(&folder)?;
+    let Some(url) = against else {
+        let hub = Child::hub(&folder.join("hub")).await?;
+        let fleet = Fleet::register(&hub.url, load.senders, load.receivers).await?;
+        let store = StorePath::open(&folder, load.senders, load.receivers, load.pace.size).await?;
+        return rounds(&folder, load, &hub.url, &fleet, Some(store), progress).await;
+    };
+    // Before anybody is registered there.
+    Target::find(url).await?;
+    let fleet = Fleet::register(url, load.senders, load.receivers).await?;
+    let section = rounds(&folder, load, url, &fleet, None, progress).await;
+    let left = fleet.unregister(url).await;
+    section.and_then(|section| left.map(|()| section))
+}
+
+async fn rounds(
+    folder: &Path,
+    load: &Load,
+    url: &str,
+    fleet: &Fleet,
+    mut store: Option<StorePath>,
+    progress: &Progress,
+) -> anyhow::Result<Section> {
+    let (pace, size) = (&load.pace, load.pace.size);
+    let echo = Child::echo().await?;
+    let mut bare = Senders::connect(&Target::find(&echo.url).await?, fleet, size, Clock::start()).await?;
+    let mut relay = Relay::open(&Target::find(url).await?, fleet, size).await?;
+    let disk = Disk::open(folder)?;
+    let mut series = Series::default();
+    for round in 1..=pace.rounds {
+        let what = |phase: &str| format!("relay, round {round} of {}, {phase}", pace.rounds);
+        series.echo.push(pace.measured(progress, what("echo"), async |time| bare.phase(time).await).await?);
+        series
+            .relay
+            .push(pace.measured(progress, what("relay"), async |time| relay.phase(time).await).await?);
+        if let Some(store) = &mut store {
+            let measured = pace.measured(progress, what("store alone"), async |time| store.phase(time).await);
+            series.store.push(measured.await?);
+        }
+        series.disk.push(pace.measured(progress, what("disk"), async |time| disk.phase(time).await).await?);
+    }
+    let checked = relay.finish().await?;
+    Ok(section(load, store.is_none().then_some(url), &series, checked))
+}
+
+fn section(load: &Load, against: Option<&str>, series: &Series, checked: u64) -> Section {
+    let Series { echo, relay, store, disk } = series;
+    let mut phases = vec![Phase::of("echo", echo), Phase::of("relay", relay)];
+    let mut figures = vec![Figure::new("relay/echo", Unit::Ratio, ratio(relay, echo), Goal::AtLeast(0.25))];
+    if !store.is_empty() {
+        phases.push(Phase::of("store alone", store));
+        figures.push(Figure::new("store/echo", Unit::Ratio, ratio(store, echo), Goal::AtLeast(0.6)));
+    }
+    phases.push(Phase::of("disk", disk));
+    let p99 = relay
+        .iter()
+        .zip(disk)
+        .map(|(relay, disk)| millis(&relay.send, 0.99) / (FLUSHES * millis(&disk.send, 0.99) + BEYOND_MS));
+    figures.push(Figure::new("p99/(3 × disk p99 + 5 ms)", Unit::Ratio, Rounds::of(p99), Goal::AtMost(1.0)));
+    let whose = against.map_or_else(String::new, |url| format!(" at {url}"));
+    Section { bench: "relay", setup: format!("{load}{whose}"), phases, figures, exactly_once: Some(checked) }
+}

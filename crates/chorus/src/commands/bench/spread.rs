@@ -1,0 +1,37 @@
+//! `chorus bench spread`: does it cost a sender anything how many other inboxes are open?
+
+use super::child::Child;
+use super::load::Relay;
+use super::options::Pace;
+use super::progress::Progress;
+use super::report::{Figure, Goal, Phase, Section, Unit, ratio};
+use super::target::{Fleet, Target};
+use std::path::Path;
+
+const FEW: usize = 10;
+const MANY: usize = 1000;
+
+pub(crate) async fn measure(folder: &Path, pace: &Pace, progress: &Progress) -> anyhow::Result<Section> {
+    let (_few, mut narrow) = open(folder, "few", FEW, pace).await?;
+    let (_many, mut wide) = open(folder, "many", MANY, pace).await?;
+    let (mut few, mut many) = (vec![], vec![]);
+    for round in 1..=pace.rounds {
+        let what = |inboxes: usize| format!("spread, round {round} of {}, {inboxes} inboxes", pace.rounds);
+        few.push(pace.measured(progress, what(FEW), async |time| narrow.phase(time).await).await?);
+        many.push(pace.measured(progress, what(MANY), async |time| wide.phase(time).await).await?);
+    }
+    Ok(Section {
+        bench: "spread",
+        setup: format!("one sender, each message to one of the open inboxes; {pace}"),
+        phases: vec![Phase::of("10 inboxes", &few), Phase::of("1000 inboxes", &many)],
+        figures: vec![Figure::new("1000/10", Unit::Ratio, ratio(&many, &few), Goal::AtLeast(0.8))],
+        exactly_once: Some(narrow.finish().await? + wide.finish().await?),
+    })
+}
+
+async fn open(folder: &Path, name: &str, inboxes: usize, pace: &Pace) -> anyhow::Result<(Child, Relay)> {
+    let hub = Child::hub(&folder.join(name)).await?;
+    let fleet = Fleet::register(&hub.url, 1, inboxes).await?;
+    let relay = Relay::open(&Target::find(&hub.url).await?, &fleet, pace.size).await?;
+    Ok((hub, relay))
+}

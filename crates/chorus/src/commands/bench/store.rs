@@ -1,0 +1,213 @@
+//! The reference for the store: the relay's write path alone, without HTTP, in this process; and stores full of it.
+
+use super::histogram::Histogram;
+use super::load::Outcome;
+use super::progress::Progress;
+use super::report::thousands;
+use super::request::{envelope, receiver_name, sender_name};
+use super::target::Fleet;
+use anyhow::{Context, ensure};
+use chorus_hub::Sources;
+use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use chorus_store::deliveries::Lease;
+use chorus_store::directory::{self, Record};
+use chorus_store::relay::{self, Registrar, SendError, Sent};
+use chorus_store::{SqliteOptions, Store, StoreError, Tx, inboxes};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+/// Longer than any run, in milliseconds.
+const LONG: i64 = 24 * 60 * 60 * 1000;
+/// How many messages one transaction holds while a store is filled, and how many such wait at a time.
+const BATCH: u64 = 500;
+const BATCHES: usize = 8;
+
+/// Who sends to whom, with everything that stays the same from message to message.
+#[derive(Debug)]
+struct Cast {
+    senders: Vec<(AgentId, String)>,
+    receivers: Vec<(AgentId, String)>,
+}
+
+impl Cast {
+    /// The `n`-th message of a sender.
+    fn command(&self, sources: &Sources, sender: usize, n: usize) -> relay::Send {
+        let (id, envelope) = &self.senders[sender];
+        let now = sources.now();
+        relay::Send {
+            sender: *id,
+            receiver: self.receivers[(sender + n) % self.receivers.len()].1.clone(),
+            envelope: envelope.clone(),
+            event: EventId(sources.uuid_v7()),
+            trace: TraceId(sources.uuid_v7()),
+            keys: vec![],
+            turn: None,
+            stream: false,
+            lease: Lease { owner: Uuid::nil(), until: now + LONG },
+            now,
+        }
+    }
+}
+
+fn stored(tx: &mut dyn Tx, command: &relay::Send) -> Result<(), SendError> {
+    match relay::send(tx, command)? {
+        Sent::Stored { .. } => Ok(()),
+        _ => Err(SendError::Conflict),
+    }
+}
+
+/// A store with open inboxes, and callers.
+pub(crate) struct StorePath {
+    store: Store,
+    cast: Arc<Cast>,
+    sources: Sources,
+    /// How many messages each caller has sent.
+    sent: Vec<usize>,
+}
+
+impl StorePath {
+    pub(crate) async fn open(
+        folder: &Path,
+        senders: usize,
+        receivers: usize,
+        size: usize,
+    ) -> anyhow::Result<Self> {
+        let (store, sources) =
+            (Store::sqlite(SqliteOptions::file(folder.join("store.db")))?, Sources::system());
+        let mut cast = Cast { senders: vec![], receivers: vec![] };
+        for n in 0..senders {
+            let id = register(&store, &sources, sender_name("store", n), false).await?;
+            cast.senders.push((id, envelope("store", n, size)));
+        }
+        for n in 0..receivers {
+            let name = receiver_name("store", n);
+            cast.receivers.push((register(&store, &sources, name.clone(), true).await?, name));
+        }
+        Ok(Self { store, cast: Arc::new(cast), sources, sent: vec![0; senders] })
+    }
+
+    pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for (sender, first) in self.sent.iter().copied().enumerate() {
+            let (store, cast, sources) = (self.store.clone(), Arc::clone(&self.cast), self.sources.clone());
+            tasks.spawn(async move {
+                let (mut latencies, mut n) = (Histogram::default(), first);
+                while begun.elapsed() < duration {
+                    let send = Instant::now();
+                    let command = cast.command(&sources, sender, n);
+                    store.write(move |tx: &mut dyn Tx| stored(tx, &command)).await?;
+                    latencies.record(send.elapsed().as_nanos() as u64);
+                    n += 1;
+                }
+                Ok::<_, SendError>((sender, n, latencies))
+            });
+        }
+        let mut send = Histogram::default();
+        while let Some(done) = tasks.join_next().await {
+            let (sender, n, latencies) = done?.context("a write failed")?;
+            self.sent[sender] = n;
+            send.add(&latencies);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        self.check().await?;
+        let count = send.count();
+        Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
+    }
+
+    /// As many messages are in the inboxes as were acknowledged.
+    async fn check(&self) -> anyhow::Result<()> {
+        let cast = Arc::clone(&self.cast);
+        let heads = move |tx: &mut dyn Tx| cast.receivers.iter().map(|(id, _)| tx.head(id.0)).sum();
+        let kept: i64 = self.store.read::<_, StoreError, _>(heads).await?;
+        let sent = self.sent.iter().sum::<usize>() as i64;
+        ensure!(kept == sent, "NOT EXACTLY ONCE: {sent} writes were acknowledged, {kept} are in the store");
+        Ok(())
+    }
+}
+
+/// Registers an agent, and opens its inbox if it is to have one.
+async fn register(store: &Store, sources: &Sources, name: String, inbox: bool) -> anyhow::Result<AgentId> {
+    let new = relay::Registration {
+        record: Record { name, endpoint: None, card: None },
+        registrar: Registrar::Itself(None),
+        id: AgentId(sources.uuid_v4()),
+        key: chorus_hub::key_hash(&sources.secret("ca_")),
+        trace: TraceId(sources.uuid_v7()),
+        now: sources.now(),
+    };
+    let (session, until) = (sources.uuid_v4(), sources.now() + LONG);
+    let write = move |tx: &mut dyn Tx| {
+        let agent = relay::register(tx, &new)?.agent;
+        if inbox {
+            inboxes::open(tx, agent.id, session, session, until)?;
+        }
+        Ok::<_, relay::RegisterError>(agent.id)
+    };
+    Ok(store.write(write).await?)
+}
+
+/// Puts so many messages between the agents of a fleet into a hub's data folder, all of them read already.
+pub(crate) async fn fill(
+    folder: &Path,
+    fleet: &Fleet,
+    messages: u64,
+    size: usize,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let (store, sources) = (Store::sqlite(SqliteOptions::file(folder.join("chorus.db")))?, Sources::system());
+    let mut cast = Cast { senders: vec![], receivers: vec![] };
+    for n in 0..fleet.senders.len() {
+        let id = look_up(&store, sender_name(&fleet.run, n)).await?;
+        cast.senders.push((id, envelope(&fleet.run, n, size)));
+    }
+    for n in 0..fleet.receivers.len() {
+        let name = receiver_name(&fleet.run, n);
+        cast.receivers.push((look_up(&store, name.clone()).await?, name));
+    }
+    let cast = Arc::new(cast);
+    let whole = thousands(messages as f64);
+    let (begun, mut done, mut asked) = (Instant::now(), 0, 0);
+    let mut tasks = JoinSet::new();
+    while done < messages {
+        while asked < messages && tasks.len() < BATCHES {
+            let batch = asked..messages.min(asked + BATCH);
+            asked = batch.end;
+            let (store, cast, sources) = (store.clone(), Arc::clone(&cast), sources.clone());
+            tasks.spawn(async move {
+                let count = cast.senders.len();
+                let commands: Vec<_> =
+                    batch.map(|n| cast.command(&sources, n as usize % count, n as usize / count)).collect();
+                let work = move |tx: &mut dyn Tx| {
+                    commands.iter().try_for_each(|command| stored(tx, command))?;
+                    Ok::<_, SendError>(commands.len() as u64)
+                };
+                store.write(work).await
+            });
+        }
+        if let Some(written) = tasks.join_next().await {
+            done += written?.context("a store could not be filled")?;
+            progress.now(&format!("filling: {} of {whole} messages", thousands(done as f64)));
+        }
+    }
+    let hand = move |tx: &mut dyn Tx| {
+        cast.receivers.iter().try_for_each(|(id, _)| {
+            let head = tx.head(id.0)?;
+            inboxes::hand_through(tx, *id, head)
+        })
+    };
+    store.write::<_, StoreError, _>(hand).await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let speed = thousands(messages as f64 / seconds);
+    progress.done(&format!("filled: {whole} messages in {seconds:.1} s, {speed}/s"));
+    Ok(())
+}
+
+async fn look_up(store: &Store, name: String) -> anyhow::Result<AgentId> {
+    let find = move |tx: &mut dyn Tx| directory::by_name(tx, &name);
+    let agent = store.read::<_, StoreError, _>(find).await?;
+    Ok(agent.context("an agent that was registered is not in the store")?.id)
+}

@@ -1,0 +1,120 @@
+//! `chorus bench` runs and says something. How fast anything is, no test asks.
+
+use crate::hub::{Hub, chorus};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const SHORT: [&str; 9] =
+    ["--seconds", "0.2", "--rounds", "1", "--senders", "4", "--receivers", "2", "--json"];
+
+fn bench(dir: &Path, figure: &str) -> Command {
+    let mut command = chorus();
+    command.args(["bench", figure, "--dir"]).arg(dir);
+    command
+}
+
+/// Runs it, checks that it succeeds and leaves nothing behind, and returns what it found.
+#[track_caller]
+fn found(mut command: Command, dir: &Path) -> Value {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "nothing is left behind");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["benches"][0].clone()
+}
+
+#[track_caller]
+fn positive(value: &Value) {
+    assert!(value.as_f64().is_some_and(|number| number > 0.0), "{value}");
+}
+
+#[test]
+fn relay_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "relay");
+    command.args(SHORT);
+    let relay = found(command, dir.path());
+    assert_eq!(relay["bench"], "relay");
+    positive(&relay["exactly_once"]);
+    let phases = relay["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["echo", "relay", "store alone", "disk"]);
+    for phase in phases {
+        positive(&phase["count"]);
+        positive(&phase["per_second"]["median"]);
+        for time in ["p50", "p90", "p99", "p99.9", "max"] {
+            positive(&phase["answered_ms"][time]["median"]);
+        }
+    }
+    positive(&phases[1]["received_ms"]["p99"]["median"]);
+    let figures = relay["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 3);
+    for figure in figures {
+        positive(&figure["median"]);
+        assert!(figure["reached"].is_boolean() && figure["goal"].is_object(), "{figure}");
+    }
+}
+
+/// The same client against a server that it did not start; a variable in the environment is not enough for that.
+#[test]
+fn another_relay_is_measured_when_it_is_named() {
+    let (data, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let hub = Hub::start(data.path(), None);
+    let mut command = bench(dir.path(), "relay");
+    command.args(SHORT).args(["--url", &hub.url]);
+    let relay = found(command, dir.path());
+    assert!(relay["setup"].as_str().unwrap().ends_with(&hub.url), "{relay}");
+    assert_eq!(relay["phases"].as_array().unwrap().len(), 3, "there is no store to look at");
+    let agents = chorus().args(["agents", "--json", "--url", &hub.url]).output().unwrap();
+    assert_eq!(agents.stdout, b"[]\n", "the agents of the load are gone");
+
+    let mut command = bench(dir.path(), "relay");
+    command.args(SHORT).env("CHORUS_URL", &hub.url);
+    assert!(!found(command, dir.path())["setup"].as_str().unwrap().contains("http://"));
+}
+
+#[test]
+fn history_and_start_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "history");
+    command.args(SHORT).args(["--messages", "1000"]);
+    let history = found(command, dir.path());
+    positive(&history["figures"][0]["median"]);
+    positive(&history["exactly_once"]);
+    let mut command = bench(dir.path(), "start");
+    command.args(SHORT).args(["--messages", "1000"]);
+    let start = found(command, dir.path());
+    positive(&start["figures"][0]["median"]);
+    positive(&start["figures"][1]["median"]);
+}
+
+#[test]
+fn inboxes_and_size_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "inboxes");
+    command.args(["--count", "20", "--json"]);
+    assert_eq!(found(command, dir.path())["bench"], "inboxes");
+    let mut command = bench(dir.path(), "size");
+    command.arg("--json");
+    let size = found(command, dir.path());
+    positive(&size["figures"][0]["median"]);
+    positive(&size["figures"][1]["median"]);
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "size");
+    let output = command.args(["--url", "http://127.0.0.1:1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let mut command = bench(dir.path(), "relay");
+    let output = command.args(["--url", "https://hub.example"]).output().unwrap();
+    assert_ne!(output.status.code(), Some(0));
+    let mut command = bench(Path::new("/nowhere"), "size");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot make a folder in /nowhere"));
+}
