@@ -1,7 +1,6 @@
 //! The embedded database: one writer thread, a few readers, one checkpointer.
 //!
-//! The writer drains its queue into one transaction per batch, a savepoint for each job, commits, and only then
-//! answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
+//! The writer drains its queue into one transaction per batch, commits, and only then answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
 use crate::job::{Job, shield};
@@ -9,6 +8,7 @@ use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
 use crate::{StoreError, WakerSlot, migrate, wake};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use std::collections::HashMap;
@@ -187,8 +187,7 @@ fn read_loop(mut session: Session, queue: &Queue<Box<dyn Job>>) {
             // One read transaction: all statements of a job see the same snapshot.
             let outcome = session.batch("BEGIN").and_then(|()| {
                 let mut heads = Heads::default();
-                let mut tx =
-                    SqliteTx { session: &mut session, heads: &mut heads, actions: vec![], fatal: None };
+                let mut tx = SqliteTx::new(&mut session, &mut heads);
                 job.run(&mut tx);
                 let fatal = tx.fatal.take();
                 let end = session.batch("COMMIT");
@@ -240,28 +239,42 @@ impl Writer {
 
     /// Runs a batch in one transaction. An error means that nothing of the batch was kept.
     fn commit(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        // A savepoint makes SQLite copy each page before it changes, for a job that will hardly ever be taken back. So
+        // the first try does without; if a job fails after it wrote, all of them run again, each in its savepoint.
+        if self.attempt(jobs, false)? {
+            return Ok(());
+        }
+        self.heads = Heads::default();
+        self.connection.batch("ROLLBACK")?;
+        self.attempt(jobs, true).map(drop)
+    }
+
+    /// Whether the batch was committed; without savepoints, one job that has to be taken back spoils all.
+    fn attempt(&mut self, jobs: &mut [Box<dyn Job>], savepoints: bool) -> Result<bool, StoreError> {
         self.connection.batch("BEGIN IMMEDIATE")?;
         let mut actions = Vec::new();
         for job in jobs {
-            self.connection.batch("SAVEPOINT job")?;
-            let mut tx = SqliteTx {
-                session: &mut self.connection,
-                heads: &mut self.heads,
-                actions: vec![],
-                fatal: None,
-            };
+            if savepoints {
+                self.connection.batch("SAVEPOINT job")?;
+            }
+            let mut tx = SqliteTx::new(&mut self.connection, &mut self.heads);
             let keep = job.run(&mut tx);
-            let (mut after, fatal) = (tx.actions, tx.fatal);
+            let (mut after, fatal, wrote) = (tx.actions, tx.fatal, tx.wrote);
             if let Some(error) = fatal {
                 return Err(error);
             }
             if keep {
                 actions.append(&mut after);
                 self.heads.keep();
-                self.connection.batch("RELEASE job")?;
             } else {
                 self.heads.restore();
-                self.connection.batch("ROLLBACK TO job")?;
+                if savepoints {
+                    self.connection.batch("ROLLBACK TO job")?;
+                } else if wrote {
+                    return Ok(false);
+                }
+            }
+            if savepoints {
                 self.connection.batch("RELEASE job")?;
             }
         }
@@ -277,7 +290,7 @@ impl Writer {
         for (stream, head) in moved {
             wake(&self.waker, stream, head);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// After a failed batch: nothing cached is trusted, and a connection that cannot even roll back is replaced.
@@ -367,6 +380,8 @@ impl Session {
             // Checkpoints are the checkpointer's work, so that no commit has to wait for one.
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             connection.pragma_update(None, "temp_store", "MEMORY")?;
+            // Plans do not depend on the values bound, or SQLite would prepare a statement anew for each of them.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             Ok(connection)
         };
         let connection = open().map_err(|error| match classify(error) {
@@ -429,9 +444,15 @@ struct SqliteTx<'a> {
     actions: Vec<Box<dyn FnOnce() + Send>>,
     /// An error that cost the whole transaction, whatever the job made of it.
     fatal: Option<StoreError>,
+    /// Whether there is something to be taken back.
+    wrote: bool,
 }
 
-impl SqliteTx<'_> {
+impl<'a> SqliteTx<'a> {
+    fn new(session: &'a mut Session, heads: &'a mut Heads) -> Self {
+        Self { session, heads, actions: vec![], fatal: None, wrote: false }
+    }
+
     fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error) = &result
             && error.is_fatal()
@@ -444,6 +465,7 @@ impl SqliteTx<'_> {
 
 impl Tx for SqliteTx<'_> {
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        self.wrote = true;
         let result = self.session.run(sql, params);
         self.note(result)
     }
@@ -456,6 +478,7 @@ impl Tx for SqliteTx<'_> {
     ) -> Result<(), StoreError> {
         let mut each = || -> Result<(), StoreError> {
             let mut statement = self.session.prepare(sql)?;
+            self.wrote |= !statement.readonly();
             bind(&mut statement, params)?;
             let columns = statement.column_count();
             let mut rows = statement.raw_query();
