@@ -10,11 +10,12 @@ use crate::client::header;
 use crate::retry::random;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
-use chorus_protocol::relay::{Connected, Gap, InboxMessage};
+use chorus_protocol::relay::{Connected, Gap, InboxMessage, turn_number};
 use chorus_protocol::sse::{Event, Item, Parser};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -228,11 +229,12 @@ impl Inbox {
         #[derive(Deserialize)]
         struct Turn {
             conversation_id: String,
-            turn_number: i64,
+            turn_number: Value,
         }
         // An envelope without both is not a numbered turn, and never a duplicate.
         let Ok(turn) = serde_json::from_str::<Turn>(message.envelope.get()) else { return true };
-        self.turns.is_new(&turn_name(&message.sender_id, &turn.conversation_id, turn.turn_number))
+        let Some(number) = turn_number(&turn.turn_number) else { return true };
+        self.turns.is_new(&turn_name(&message.sender_id, &turn.conversation_id, number))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariants live in the store's transactions, not here.
 
+pub(crate) mod answers;
 pub(crate) mod body;
 pub(crate) mod hub;
 pub(crate) mod pages;

@@ -15,7 +15,7 @@ pub use answer::{
     Page, ReceiverReply, ReceiverStatus, Registered, Registration, StoredMessage, Success,
 };
 pub use code::Code;
-pub use envelope::{Envelope, check_card, check_envelope};
+pub use envelope::{Envelope, check_card, check_envelope, turn_number};
 pub use request::{Register, RequestFault, Send};
 
 /// Version of the envelope and of this profile.

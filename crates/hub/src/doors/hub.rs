@@ -1,6 +1,7 @@
 //! The hub's own small doors: health, metrics, the discovery document.
 
 use crate::app::AppState;
+use crate::doors::answers::TooFast;
 use crate::error::ApiError;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -85,7 +86,7 @@ pub(crate) async fn metrics(State(app): State<AppState>) -> Result<Response, Api
 ///
 /// The discovery document of the transport profile, bare as its section 8 shows it.
 #[utoipa::path(get, path = "/.well-known/chorus.json", tag = "relay",
-    responses((status = 200, description = "The document", body = Discovery)))]
+    responses((status = 200, description = "The document", body = Discovery), TooFast))]
 pub(crate) async fn discovery(State(app): State<AppState>) -> axum::Json<Discovery> {
     axum::Json(Discovery::new(&format!("Chorus hub at {}", app.config.host_name)))
 }

@@ -53,14 +53,14 @@ fn fields(document: &Value, operation: &Value) -> Vec<Field> {
         description: prose(&parameter["description"]),
     });
     let body = &operation["requestBody"]["content"]["application/json"]["schema"];
-    parameters.chain(body_fields(document, body, "")).collect()
+    parameters.chain(body_fields(document, body, "", true)).collect()
 }
 
-/// The members of a body, those of objects inside it too.
-fn body_fields(document: &Value, schema: &Value, prefix: &str) -> Vec<Field> {
+/// The members of a body, those of objects inside it too. Nothing is required inside what is not.
+fn body_fields(document: &Value, schema: &Value, prefix: &str, needed: bool) -> Vec<Field> {
     let schema = resolve(document, schema);
     let required = |name: &String| {
-        schema["required"].as_array().is_some_and(|names| names.contains(&name.clone().into()))
+        needed && schema["required"].as_array().is_some_and(|names| names.contains(&name.clone().into()))
     };
     members(&schema["properties"])
         .flat_map(|(name, member)| {
@@ -68,17 +68,35 @@ fn body_fields(document: &Value, schema: &Value, prefix: &str) -> Vec<Field> {
                 name: format!("{prefix}{name}"),
                 place: "body".into(),
                 required: required(name),
-                description: prose(&member["description"]),
+                description: prose(description(member)),
             };
-            std::iter::once(field).chain(body_fields(document, member, &format!("{prefix}{name}.")))
+            std::iter::once(field).chain(body_fields(
+                document,
+                member,
+                &format!("{prefix}{name}."),
+                required(name),
+            ))
         })
         .collect()
 }
 
-/// Follows a reference into the document's components, also the one that carries a description beside it.
+/// Follows references into the document's components: of something that may be absent, and of something that has several
+/// shapes, it is the first.
 fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
-    let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
-    reference.and_then(|path| document.pointer(path.strip_prefix('#')?)).unwrap_or(schema)
+    let target = ways(schema).find_map(|way| document.pointer(way["$ref"].as_str()?.strip_prefix('#')?));
+    target.map_or(schema, |target| resolve(document, target))
+}
+
+/// What a schema says of itself, or the first of those it is made of.
+fn description(schema: &Value) -> &Value {
+    ways(schema).map(|way| &way["description"]).find(|text| text.is_string()).unwrap_or(&Value::Null)
+}
+
+/// A schema itself and those it is made of.
+fn ways(schema: &Value) -> impl Iterator<Item = &Value> {
+    let made_of =
+        ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten();
+    std::iter::once(schema).chain(made_of)
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,5 +1,6 @@
 //! The relay's door: Chorus Transport 0.4, exactly where its document puts things.
 
+pub(crate) mod bodies;
 pub(crate) mod directory;
 mod filter;
 pub(crate) mod inbox;
@@ -78,6 +79,25 @@ impl PageQuery {
 
 /// A place in an inbox as a client names it: an SSE id.
 pub(crate) fn parse_place(name: &str, text: &str) -> Result<i64, ApiError> {
-    let place = text.parse().ok().filter(|place| *place >= 0);
+    // Eighteen digits: more than there will ever be, and they fit.
+    let digits = text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let place = text.parse().ok().filter(|_| digits);
     place.ok_or_else(|| Faults::one(name, "must be the id of a message in this inbox").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_digits() {
+        for (text, place) in
+            [("0", Some(0)), ("0012", Some(12)), ("999999999999999999", Some(999_999_999_999_999_999))]
+        {
+            assert_eq!(parse_place("after", text).ok(), place, "{text}");
+        }
+        for text in ["", "+5", "-1", "1.0", " 1", "1000000000000000000", "٣"] {
+            assert!(parse_place("after", text).is_err(), "{text}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 use crate::app::AppState;
 use crate::config::Config;
+use crate::doors::answers::TooFast;
 use crate::error::ApiError;
 use askama::Template;
 use axum::extract::State;
@@ -101,8 +102,9 @@ fn range(text: &str) -> (&str, u16) {
 /// and read across cultures. In Chinese if `lang` or `Accept-Language` asks for it, else in English.
 #[utoipa::path(get, path = "/skill", tag = "hub",
     params(("lang" = Option<String>, Query, description = "`zh-CN` for Chinese; wins over `Accept-Language`"),
-           ("Accept-Language" = Option<String>, Header, description = "The languages you like, with their qualities")),
-    responses((status = 200, description = "The text", body = String, content_type = "text/markdown")))]
+           ("Accept-Language" = Option<String>, Header, nullable = false, description = "The languages you like, with their qualities")),
+    responses((status = 200, description = "The text", body = String, content_type = "text/markdown"),
+              TooFast))]
 pub(crate) async fn skill(
     State(app): State<AppState>,
     uri: Uri,
@@ -126,7 +128,7 @@ pub(crate) async fn skill(
 ///
 /// The convention of llmstxt.org: a title, a summary, links.
 #[utoipa::path(get, path = "/llms.txt", tag = "hub",
-    responses((status = 200, description = "Markdown", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "Markdown", body = String, content_type = "text/plain"), TooFast))]
 pub(crate) async fn llms(State(app): State<AppState>) -> Result<Response, ApiError> {
     let (url, host) = (app.config.public_url.as_str(), app.config.host_name.as_str());
     let text = Llms { url, host }.render().map_err(ApiError::internal)?;

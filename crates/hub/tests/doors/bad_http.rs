@@ -232,11 +232,13 @@ async fn slow_headers() {
             let begun = Instant::now();
             let (mut reader, mut writer) = stream.split();
             let drip = async {
-                for byte in get("/agents").bytes().cycle() {
-                    // It fails once the hub has closed.
-                    writer.write_all(&[byte]).await.ok();
+                writer.write_all(b"GET /agents HTTP/1.1\r\nX-Slow: ").await.ok();
+                // It fails once the hub has closed.
+                while writer.write_all(b"x").await.is_ok() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
+                // What it said is still to be read.
+                std::future::pending::<()>().await;
             };
             let mut answer = vec![];
             let read = async { while let Ok(1..) = reader.read_buf(&mut answer).await {} };

@@ -1,12 +1,12 @@
 //! The same request again, by key or by turn: one delivery, one answer.
 
-use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope};
+use crate::gate::Gate;
+use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope};
 use chorus_protocol::relay::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -86,21 +86,20 @@ async fn a_key_belongs_to_its_sender_for_a_day() {
 /// While the first one is under way there is no answer yet; afterwards there is.
 #[tokio::test]
 async fn while_a_webhook_hangs() {
-    let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
+    let (hub, gate) = (TestHub::start(), Gate::start().await);
     let alice = hub.register("alice").await;
-    hub.register_webhook("bob", &receiver.url()).await;
-    receiver
-        .set(Reply::Slow(Duration::from_millis(500), Box::new(Reply::Json(200, json!({"status": "ok"})))));
+    hub.register_webhook("bob", gate.url()).await;
     let first = tokio::spawn(Answer::of(keyed(&hub, &alice, "k", &body("bob", "slow"))));
-    receiver.wait_for(1, SOON).await;
+    gate.reached().await;
     let meanwhile = Answer::of(keyed(&hub, &alice, "k", &body("bob", "slow"))).await;
     meanwhile.failure(Code::IdempotencyInProgress);
     assert_eq!(meanwhile.header("retry-after"), "1");
     Answer::of(keyed(&hub, &alice, "k", &body("bob", "other"))).await.failure(Code::IdempotencyConflict);
+    gate.open();
     let first = first.await.unwrap();
     assert_eq!(first.outcome(), (200, "delivered"));
     assert_replayed(&Answer::of(keyed(&hub, &alice, "k", &body("bob", "slow"))).await, &first);
-    assert_eq!(receiver.requests().len(), 1);
+    assert_eq!(gate.count(), 1);
 }
 
 /// A failure is not replayed: the same key is a new attempt.

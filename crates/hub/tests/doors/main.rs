@@ -16,6 +16,8 @@ mod document;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod inbox;

@@ -1,6 +1,7 @@
 //! PostgreSQL: the same doors, and two hubs on one database that are one hub.
 
-use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, text_of};
+use crate::gate::Gate;
+use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually, text_of};
 use chorus_protocol::relay::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -151,22 +152,20 @@ async fn a_deletion_crosses_nodes() {
 /// The first answer is known on every node, and so is a request under way.
 #[tokio::test]
 async fn idempotency_crosses_nodes() {
-    let ((a, b), receiver) = (two_nodes(), FakeAgent::start().await);
+    let ((a, b), gate) = (two_nodes(), Gate::start().await);
     let alice = a.register("alice").await;
-    a.register_webhook("bob", &receiver.url()).await;
-    receiver
-        .set(Reply::Slow(Duration::from_millis(500), Box::new(Reply::Json(200, json!({"status": "ok"})))));
+    a.register_webhook("bob", gate.url()).await;
     let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "once")});
     let send = |hub: &TestHub| {
-        Answer::of(
-            hub.request(Method::POST, "/messages", Some(&alice)).header("idempotency-key", "k").json(&body),
-        )
+        let request = hub.request(Method::POST, "/messages", Some(&alice));
+        Answer::of(request.header("idempotency-key", "k").json(&body))
     };
     let first = tokio::spawn(send(&a));
-    receiver.wait_for(1, SOON).await;
+    gate.reached().await;
     send(&b).await.failure(Code::IdempotencyInProgress);
+    gate.open();
     let first = first.await.unwrap();
     let again = send(&b).await;
     assert_eq!((again.data(), again.header("idempotent-replayed")), (first.data(), "true"));
-    assert_eq!(receiver.requests().len(), 1);
+    assert_eq!(gate.count(), 1);
 }

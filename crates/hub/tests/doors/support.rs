@@ -27,7 +27,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 /// Bound of every wait for something that happens at once on a quiet machine.
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// How long a stop may take, whatever goes on.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 /// The host of every test hub.
@@ -71,7 +71,7 @@ impl Setup {
         config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
         config.rate_limit = None;
         config.rate_limit_anonymous = None;
-        config.webhook_timeout = Duration::from_secs(5);
+        config.webhook_timeout = Duration::from_secs(10);
         config.times.drain = Duration::from_secs(3);
         Self { config, clock: None, queue: 4096, data }
     }

@@ -38,7 +38,7 @@ pub fn check_envelope(value: &Value, path: &str, faults: &mut Faults) -> Option<
         fields.check_length("conversation_id", conversation, 1, 64);
     }
     let turn_number = fields.get("turn_number").and_then(|value| {
-        let number = value.as_i64().filter(|number| *number >= 1);
+        let number = turn_number(value);
         if number.is_none() {
             fields.fault("turn_number", "must be an integer of 1 or more");
         }
@@ -46,6 +46,14 @@ pub fn check_envelope(value: &Value, path: &str, faults: &mut Faults) -> Option<
     });
     let turn = conversation.map(str::to_owned).zip(turn_number);
     sender.map(|sender| Envelope { sender, turn })
+}
+
+/// The number of a turn: an integer of 1 or more, also as writers spell it that know only floating point (`3.0`).
+pub fn turn_number(value: &Value) -> Option<i64> {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let whole = |number: &f64| number.fract() == 0.0 && (1.0..END).contains(number);
+    let number = value.as_i64().or_else(|| value.as_f64().filter(whole).map(|number| number as i64));
+    number.filter(|number| *number >= 1)
 }
 
 /// Checks an agent card and notes every fault.
@@ -166,6 +174,13 @@ mod tests {
     fn turns_are_integers_from_one() {
         for (turn, good) in [
             (json!(1), true),
+            (json!(i64::MAX), true),
+            (json!(3.0), true),
+            (json!(1e18), true),
+            (json!(1e19), false),
+            (json!(u64::MAX), false),
+            (json!(0.0), false),
+            (json!(-3.0), false),
             (json!(1.5), false),
             (json!("1"), false),
             (json!(-1), false),

@@ -1,10 +1,12 @@
 //! Registering, unregistering and finding agents.
 
+use super::bodies::{AgentAddress, OperatorRegisterBody, RegisterBody};
 use super::filter::Filter;
 use super::{AgentRef, PageQuery};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, bearer, is_operator, key_hash};
 use crate::config::Signup;
+use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
 use axum::body::Body;
@@ -19,7 +21,6 @@ use chorus_store::directory::{self as agents, Agent, Record};
 use chorus_store::relay::{self, RegisterError, Registrar};
 use chorus_store::{StoreError, Tx};
 use serde::Serialize;
-use serde_json::Value;
 use std::sync::Arc;
 
 /// How many agents are read at once, and at most, to fill one page.
@@ -51,6 +52,7 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
         (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open", body = Failure),
         (status = 404, description = "An OAuth client tried to register here", body = Failure),
         (status = 409, description = "`ERR_AGENT_ID_TAKEN`", body = Failure),
+        TooSlow, TooLarge, TooFast, Overloaded,
     ))]
 pub(crate) async fn register(
     State(app): State<AppState>,
@@ -74,13 +76,14 @@ pub(crate) async fn register(
 
 /// Register an agent as the operator
 #[utoipa::path(post, path = "/agents", tag = "relay", security(("key" = [])),
-    request_body(content_type = "application/json", content = RegisterBody),
+    request_body(content_type = "application/json", content = OperatorRegisterBody),
     responses(
         (status = 201, description = "Registered", body = Success<Registered>),
         (status = 200, description = "Updated; the key stays", body = Success<Registered>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_ENDPOINT_BLOCKED`", body = Failure),
         (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
         (status = 403, description = "`ERR_FORBIDDEN`", body = Failure),
+        TooSlow, TooLarge, TooFast, Overloaded,
     ))]
 pub(crate) async fn register_by_operator(
     State(app): State<AppState>,
@@ -190,7 +193,8 @@ fn refusal(error: RegisterError) -> ApiError {
            ("online" = Option<bool>, Query, description = "Whether their inbox is open")),
     responses((status = 200, description = "A page", body = Success<Vec<Registration>>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
-              (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure)))]
+              (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
+              TooFast, Overloaded))]
 pub(crate) async fn list(
     State(app): State<AppState>,
     caller: Caller,
@@ -230,11 +234,12 @@ pub(crate) async fn list(
 
 /// Find one agent by its address, its name or its id
 #[utoipa::path(get, path = "/agents/{id}", tag = "relay", security((), ("key" = [])),
-    params(("id" = String, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     responses((status = 200, description = "The agent", body = Success<Registration>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
-              (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure)))]
+              (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
+              TooFast, Overloaded))]
 pub(crate) async fn one(
     State(app): State<AppState>,
     caller: Caller,
@@ -251,11 +256,12 @@ pub(crate) async fn one(
 ///
 /// An agent may unregister itself, the operator anybody. Nothing happens if it is absent already.
 #[utoipa::path(delete, path = "/agents/{id}", tag = "relay", security(("key" = [])),
-    params(("id" = String, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     responses((status = 200, description = "It is not registered (any more)", body = Success<Unregistered>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
-              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure)))]
+              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure),
+              TooFast, Overloaded))]
 pub(crate) async fn unregister(
     State(app): State<AppState>,
     caller: Caller,
@@ -293,19 +299,4 @@ pub(crate) struct Unregistered {
     agent_id: String,
     /// Whether there was something to remove.
     removed: bool,
-}
-
-/// The body of a registration, for the OpenAPI document; [`Register`] is what checks it.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the body for the OpenAPI document")]
-pub(crate) struct RegisterBody {
-    /// `name@host` or `name`; the host is this hub's own or `chorus`.
-    #[schema(max_length = 128, example = "my-agent@chorus")]
-    agent_id: String,
-    /// Where the agent receives envelopes. Required for `POST /agents`.
-    #[schema(example = "https://alice.example/receive")]
-    endpoint: Option<String>,
-    /// What the agent says of itself: `card_version` "0.3", `user_culture`, `supported_languages`.
-    #[schema(value_type = Option<Object>)]
-    agent_card: Option<Value>,
 }

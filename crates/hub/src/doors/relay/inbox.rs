@@ -8,6 +8,7 @@ use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, bearer, key_hash};
 use crate::delivery::live::{End, Inbox};
 use crate::delivery::reconcile;
+use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
 use crate::error::ApiError;
 use axum::body::Body;
 use axum::extract::State;
@@ -42,11 +43,12 @@ const PAGE_BYTES: usize = 1024 * 1024;
 /// connection of yours was handed before. One connection at a time: a second one takes over from the first, which
 /// gets the event `takeover`. Other events: `gap` (history you ask for is gone), and a comment every 15 s.
 #[utoipa::path(get, path = "/agent/inbox", tag = "relay", security(("key" = [])),
-    params(("Last-Event-ID" = Option<String>, Header, description = "Go on after this message")),
-    responses((status = 200, description = "The stream", body = String, content_type = "text/event-stream"),
+    params(("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Go on after this message")),
+    responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
-              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure)))]
+              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure),
+              TooFast, Overloaded))]
 pub(crate) async fn open(
     State(app): State<AppState>,
     caller: Caller,
@@ -254,12 +256,13 @@ fn raw(body: String) -> Result<Box<RawValue>, StoreError> {
 ///
 /// All that was sent to you, by whichever way, in order. An SSE `id` is a valid `after`.
 #[utoipa::path(get, path = "/agent/messages", tag = "relay", security(("key" = [])),
-    params(("after" = Option<String>, Query, description = "`next` of the page before, or an SSE id"),
+    params(("after" = Option<String>, Query, pattern = "^[0-9]{0,18}$", description = "`next` of the page before, or an SSE id"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
     responses((status = 200, description = "A page", body = Success<Page>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
-              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure)))]
+              (status = 403, description = "`ERR_FORBIDDEN`", body = Failure),
+              TooFast, Overloaded))]
 pub(crate) async fn history(
     State(app): State<AppState>,
     caller: Caller,

@@ -1,9 +1,11 @@
 //! Sending: accept, commit, and find out the outcome where that takes longer than the commit.
 
+use super::bodies::SendBody;
 use super::stream::{self, Source};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity};
 use crate::delivery::outbound::Signed;
+use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
 use axum::body::Body;
@@ -37,17 +39,19 @@ const LEASE_MARGIN_MS: i64 = 15_000;
 /// inbox. `delivered`: the receiver's endpoint took it. `failed`: it did not; the hub does not try again by itself.
 /// The same `Idempotency-Key`, or the same `conversation_id` and `turn_number`, is delivered once.
 #[utoipa::path(post, path = "/messages", tag = "relay", security(("key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same for every retry of the same send")),
+    params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
+            description = "The same for every retry of the same send")),
     request_body(content_type = "application/json", content = SendBody),
     responses(
-        (status = 200, description = "Delivered, or failed to be; with `stream` an event stream", body = Success<Outcome>),
+        (status = 200, description = "Delivered, or failed to be; with `stream` an event stream",
+         content((Success<Outcome> = "application/json"), (ServerSentEvent = "text/event-stream"))),
         (status = 202, description = "Queued for the receiver's inbox", body = Success<Outcome>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_SENDER_NOT_REGISTERED`", body = Failure),
         (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
         (status = 403, description = "`ERR_SENDER_MISMATCH`", body = Failure),
         (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
         (status = 409, description = "`ERR_IDEMPOTENCY_CONFLICT`, `ERR_IDEMPOTENCY_IN_PROGRESS`", body = Failure),
-        (status = 413, description = "`ERR_TOO_LARGE`", body = Failure),
+        TooSlow, TooLarge, TooFast, Overloaded,
     ))]
 pub(crate) async fn send(
     State(app): State<AppState>,
@@ -266,46 +270,4 @@ pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
         // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".
         tracing::error!(error = &error as &dyn std::error::Error, trace_id = %outcome.trace_id, "an outcome was not recorded");
     }
-}
-
-/// The body of a send, for the OpenAPI document; [`Send`] is what checks it.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the body for the OpenAPI document")]
-pub(crate) struct SendBody {
-    /// For whom: `name@host` or `name`.
-    #[schema(max_length = 128, example = "bob@chorus")]
-    receiver_id: String,
-    /// What is said; or an A2A message with the envelope as its one data part of media type
-    /// `application/vnd.chorus.envelope+json`.
-    envelope: EnvelopeBody,
-    /// Whether you want the receiver's output as it comes: then the answer is a stream of the events `chunk`, and at
-    /// last `done` or `error`. A message that has to wait for its receiver is answered as always.
-    stream: Option<bool>,
-}
-
-/// An envelope, for the OpenAPI document. Further members are carried along untouched.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the body for the OpenAPI document")]
-pub(crate) struct EnvelopeBody {
-    /// Always "0.4".
-    #[schema(example = "0.4")]
-    chorus_version: String,
-    /// Who says it.
-    #[schema(max_length = 128, example = "alice@chorus")]
-    sender_id: String,
-    /// What is said, in the sender's language.
-    #[schema(min_length = 1, max_length = 10_000, example = "下午一起喝杯咖啡?")]
-    original_text: String,
-    /// The sender's culture, a BCP 47 tag.
-    #[schema(example = "zh-CN")]
-    sender_culture: String,
-    /// What a reader of another culture should know to understand it.
-    #[schema(min_length = 10, max_length = 500)]
-    cultural_context: Option<String>,
-    /// The exchange it belongs to.
-    #[schema(min_length = 1, max_length = 64)]
-    conversation_id: Option<String>,
-    /// Its place there.
-    #[schema(minimum = 1)]
-    turn_number: Option<i64>,
 }

@@ -8,6 +8,7 @@
 use crate::app::{App, AppState};
 use crate::delivery::outbound::{PostError, Signed};
 use crate::delivery::replies::Line;
+use crate::doors::answers::TooFast;
 use crate::error::ApiError;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -232,7 +233,8 @@ async fn from_reply(
     responses((status = 200, description = "The sender has it all", body = Success<Replied>),
               (status = 400, description = "`ERR_VALIDATION`: a line is wrong, or the last one is missing", body = Failure),
               (status = 404, description = "`ERR_NOT_FOUND`: unknown, used, too late, or the sender has gone", body = Failure),
-              (status = 408, description = "`ERR_REQUEST_TIMEOUT`: no line for too long", body = Failure)))]
+              (status = 408, description = "`ERR_REQUEST_TIMEOUT`: no line for too long", body = Failure),
+              TooFast))]
 pub(crate) async fn reply(
     State(app): State<AppState>,
     Path(token): Path<String>,
