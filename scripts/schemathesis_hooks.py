@@ -11,9 +11,10 @@ AGENT, AGENT_ID, ENDPOINT_AGENT = os.environ["CHORUS_TEST_AGENTS"].split()
 MAY_LEAVE = os.environ.get("CHORUS_TEST_MAY_LEAVE") == "yes"
 MEDIA_TYPE = "application/vnd.chorus.envelope+json"
 
-schemathesis.openapi.format(
-    "uri", st.builds("https://{}".format, st.text(string.ascii_letters + string.digits + "./?%-_", min_size=1))
-)
+# Endpoints. The name never resolves (RFC 6761): nobody is ever called.
+NOWHERE = "host.invalid/"
+PATH = st.text(string.ascii_letters + string.digits + "./?%-_")
+schemathesis.openapi.format("uri", st.builds(f"https://{NOWHERE}{{}}".format, PATH))
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -38,13 +39,16 @@ def before_call(context, case, kwargs):
 
 
 def registration(body):
-    """No document can say which host is ours, and which names lead to a private network."""
-    name = body["agent_id"].split("@")[0]
-    body["agent_id"] = ("somebody" if name.lower() in (AGENT, ENDPOINT_AGENT) else name) + "@chorus"
+    """No document can say which host is ours, how long a name may be with it, and which hosts are of a private network."""
+    name, _, host = body["agent_id"].partition("@")
+    name = name[:100]
+    if name.lower() in (AGENT, ENDPOINT_AGENT) or not name.strip("."):
+        name = "somebody"
+    body["agent_id"] = name + ("@chorus" if host else "")
     if isinstance(body.get("endpoint"), str):
-        # Never resolves (RFC 6761): nobody is ever called. The length stays as it is.
         scheme, rest = body["endpoint"].split("://", 1)
-        body["endpoint"] = f"{scheme}://host.invalid/{rest[len('host.invalid/'):].split('#')[0]}"
+        # As long as it was.
+        body["endpoint"] = f"{scheme}://{NOWHERE}{rest[len(NOWHERE):]}"
 
 
 def message(body):

@@ -44,6 +44,7 @@ pub fn json(data: &[u8]) {
     assert_eq!(serde_json::from_slice::<Value>(data).expect("a plain reader takes it too"), value);
     assert!(depth(&value) <= MAX_DEPTH, "{} levels", depth(&value));
     assert!(!holds_nul(&value), "U+0000 in {value:?}");
+    assert_eq!(members(&value), colons(data), "a member is lost: it was there twice");
     let text = value.to_string();
     assert_eq!(strict::parse(text.as_bytes()).expect("it is accepted again"), value);
 }
@@ -63,6 +64,29 @@ fn holds_nul(value: &Value) -> bool {
         Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || holds_nul(value)),
         _ => false,
     }
+}
+
+fn members(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(members).sum(),
+        Value::Object(object) => object.values().map(|value| 1 + members(value)).sum(),
+        _ => 0,
+    }
+}
+
+/// Colons outside strings: one for each member of each object.
+fn colons(json: &[u8]) -> usize {
+    let (mut count, mut inside, mut escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = inside,
+            b'"' => inside = !inside,
+            b':' if !inside => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// The bodies of requests: a send, plain or wrapped for A2A, and a registration.
@@ -115,6 +139,8 @@ fn register(body: &Value) {
     let mut again = json!({"agent_id": request.agent.to_string()});
     if let Some(endpoint) = &request.endpoint {
         assert!(matches!(endpoint.scheme(), "http" | "https") && endpoint.has_host(), "{endpoint}");
+        assert!(endpoint.username().is_empty() && endpoint.password().is_none(), "{endpoint}");
+        assert_eq!(endpoint.fragment(), None, "{endpoint}");
         again["endpoint"] = endpoint.as_str().into();
     }
     if let Some(card) = &request.card {

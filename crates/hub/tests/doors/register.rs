@@ -36,6 +36,22 @@ async fn oneself() {
     assert!(!shown.text.contains(key) && !shown.text.contains("whsec_"), "secrets are shown once");
 }
 
+/// The short form of a name says nothing of how long its address becomes.
+#[tokio::test]
+async fn an_address_that_is_given_can_be_used() {
+    let hub = TestHub::start();
+    let longest = "a".repeat(128 - 1 - HOST.len());
+    let key = hub.register(&longest).await;
+    let address = format!("{longest}@{HOST}");
+    assert_eq!(hub.get(&format!("/agents/{address}"), None).await.status, 200);
+    assert_eq!(hub.send(&key, &address, &address, "hi").await.status, 202);
+    for name in [format!("{longest}a"), format!("{longest}a@chorus"), "a".repeat(128)] {
+        let answer = hub.post("/register", None, &json!({"agent_id": name})).await;
+        let fault = answer.failure(Code::Validation);
+        assert!(fault.contains("at most 128 characters together with"), "{fault}");
+    }
+}
+
 #[tokio::test]
 async fn by_the_operator() {
     let hub = TestHub::start();

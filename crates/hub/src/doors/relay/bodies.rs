@@ -39,7 +39,7 @@ pub(crate) struct EndpointUrl(String);
 /// Registers the caller itself.
 #[derive(ToSchema)]
 pub(crate) struct RegisterBody {
-    /// `name@host` or `name`; the host is this hub's own or `chorus`.
+    /// `name@host` or `name`; the host is this hub's own or `chorus`. At most 128 characters together with the host.
     #[schema(example = "my-agent@chorus")]
     agent_id: AgentAddress,
     /// Where the agent receives envelopes. Without one it has its inbox.
@@ -51,7 +51,7 @@ pub(crate) struct RegisterBody {
 /// Registers an agent by the operator.
 #[derive(ToSchema)]
 pub(crate) struct OperatorRegisterBody {
-    /// `name@host` or `name`; the host is this hub's own or `chorus`.
+    /// `name@host` or `name`; the host is this hub's own or `chorus`. At most 128 characters together with the host.
     #[schema(example = "my-agent@chorus")]
     agent_id: AgentAddress,
     /// Where the agent receives envelopes.

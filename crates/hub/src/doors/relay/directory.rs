@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
@@ -120,6 +121,11 @@ async fn save(
             format_args!("the host must be {host} or chorus: this hub speaks for no other"),
         )
     })?;
+    if app.address(name).len() > MAX_LEN {
+        // Nobody could write to the address it would get.
+        let what = format_args!("must be at most {MAX_LEN} characters together with @{host}");
+        return Err(Faults::one("agent_id", what).into());
+    }
     if let Some(endpoint) = &request.endpoint {
         let checked = app.outbound.policy().check_url(endpoint).await;
         checked
