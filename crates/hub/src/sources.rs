@@ -1,6 +1,7 @@
 //! Where time and randomness come from. Injected, so that tests and simulations can own both.
 
 use data_encoding::HEXLOWER;
+use std::cell::RefCell;
 use std::sync::Arc;
 use uuid::{Builder, Uuid};
 
@@ -14,6 +15,29 @@ pub struct Sources {
 /// Fills bytes with randomness.
 type Fill = dyn Fn(&mut [u8]) + Send + Sync;
 
+/// How many random bytes are fetched at a time: every request needs a few ids, and each fetch is a system call.
+const POOL: usize = 1024;
+
+thread_local! {
+    /// Random bytes, and how many of them are left.
+    static LEFT: RefCell<([u8; POOL], usize)> = const { RefCell::new(([0; POOL], 0)) };
+}
+
+/// The machine's randomness. No byte is given out twice, nor kept after it was given out.
+fn random(bytes: &mut [u8]) {
+    LEFT.with_borrow_mut(|(pool, left)| {
+        for byte in bytes {
+            if *left == 0 {
+                // Without randomness there are no keys, and nothing a hub does would be safe.
+                getrandom::fill(pool).expect("the operating system gives random bytes");
+                *left = POOL;
+            }
+            *left -= 1;
+            *byte = std::mem::take(&mut pool[*left]);
+        }
+    });
+}
+
 impl Sources {
     /// The machine's own.
     pub fn system() -> Self {
@@ -26,10 +50,6 @@ impl Sources {
 
     /// The machine's randomness and a clock of one's own.
     pub fn with_clock(clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        let random = |bytes: &mut [u8]| {
-            // Without randomness there are no keys, and nothing a hub does would be safe.
-            getrandom::fill(bytes).expect("the operating system gives random bytes");
-        };
         Self { clock: Arc::new(clock), random: Arc::new(random) }
     }
 

@@ -1,4 +1,4 @@
-//! Conversations and their events: append-only, each event with its place in the sequence.
+//! Events: append-only, each in its conversation, most with a place in its sequence.
 
 use crate::{Param, StoreError, Tx};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
@@ -23,15 +23,11 @@ pub struct NewEvent<'a> {
     pub body: &'a str,
 }
 
-/// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation. The first event of
-/// a `dm` makes the conversation: its id follows from the pair, so nobody has to look it up.
+/// The place of an event whose order something else tells: a relay envelope's is its receiver's inbox.
+pub const UNPLACED: i64 = 0;
+
+/// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation, or [`UNPLACED`].
 pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
-    if seq == 1 {
-        tx.execute(
-            "INSERT INTO conversations (id, kind, created_at, trace_id) VALUES ($1, 'dm', $2, $3)",
-            &[(&event.conversation).into(), now.into(), (&event.trace).into()],
-        )?;
-    }
     let inline = event.body.len() <= INLINE_BODY;
     tx.execute(
         "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body)

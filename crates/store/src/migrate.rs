@@ -11,11 +11,17 @@ struct Migration {
     postgres: &'static str,
 }
 
+macro_rules! migration {
+    ($name:literal) => {
+        Migration {
+            sqlite: include_str!(concat!("../migrations/sqlite/", $name)),
+            postgres: include_str!(concat!("../migrations/postgres/", $name)),
+        }
+    };
+}
+
 /// In order; the first is number 1.
-const MIGRATIONS: &[Migration] = &[Migration {
-    sqlite: include_str!("../migrations/sqlite/0001_relay.sql"),
-    postgres: include_str!("../migrations/postgres/0001_relay.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[migration!("0001_relay.sql"), migration!("0002_unplaced.sql")];
 
 /// The number of the newest.
 pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;

@@ -244,7 +244,7 @@ fn again(tx: &mut dyn Tx, send: &Send, keys: &[Key], answer: Answer) -> Result<S
     Ok(Sent::Again(answer))
 }
 
-/// Event and delivery, each with the next place in its stream.
+/// Event and delivery. The conversation of two agents follows from the pair and has no row of its own.
 fn store(
     tx: &mut dyn Tx,
     send: &Send,
@@ -253,24 +253,15 @@ fn store(
     state: Delivery,
     lease: Option<Lease>,
 ) -> Result<i64, StoreError> {
-    let conversation = ConversationId::of_pair(send.sender, receiver);
-    // The smaller stream first, so that two senders never wait for each other.
-    let (place, seq) = if conversation.0 < receiver.0 {
-        let place = tx.next_seq(conversation.0)?;
-        (place, tx.next_seq(receiver.0)?)
-    } else {
-        let seq = tx.next_seq(receiver.0)?;
-        (tx.next_seq(conversation.0)?, seq)
-    };
     let event = conversations::NewEvent {
         id: send.event,
-        conversation,
+        conversation: ConversationId::of_pair(send.sender, receiver),
         kind: "envelope",
         author: send.sender,
         trace: send.trace,
         body: &send.envelope,
     };
-    conversations::append(tx, &event, place, send.now)?;
+    conversations::append(tx, &event, conversations::UNPLACED, send.now)?;
     let delivery = NewDelivery {
         agent: receiver,
         event: send.event,
@@ -280,6 +271,7 @@ fn store(
         lease,
         trace: send.trace,
     };
+    let seq = tx.next_seq(receiver.0)?;
     deliveries::append(tx, &delivery, seq, send.now)?;
     Ok(seq)
 }

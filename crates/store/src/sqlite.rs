@@ -14,6 +14,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,9 +26,11 @@ const MAX_BATCH: usize = 256;
 /// The most stream heads kept in memory; past it the cache starts anew.
 const MAX_HEADS: usize = 100_000;
 /// How often the write-ahead log is carried into the database.
-const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
-/// Above this size of the log a checkpoint is forced, at the price of a pause.
-const MAX_WAL: u64 = 256 * 1024 * 1024;
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(200);
+/// Above this size of the log the writer helps to empty it.
+const MAX_WAL: u64 = 64 * 1024 * 1024;
+/// SQLite's own default.
+const PAGE_BYTES: u64 = 4096;
 
 /// When success may be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,8 +95,12 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) fn open(options: SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
         let lock = options.path.as_deref().map(lock_file).transpose()?;
-        let mut writer =
-            Writer { connection: Session::open(&options, false)?, heads: Heads::default(), waker };
+        let mut writer = Writer {
+            connection: Session::open(&options, false)?,
+            heads: Heads::default(),
+            waker,
+            crowded: Arc::default(),
+        };
         migrate::sqlite(&mut writer.connection.connection)?;
         writer.forget_the_dead()?;
 
@@ -100,18 +108,20 @@ impl Sqlite {
         let mut threads = vec![];
         let mut reads = writes.clone();
         let mut checkpointer = None;
-        if let Some(path) = &options.path {
+        if options.path.is_some() {
             reads = Queue::new(options.queue);
             for n in 0..options.readers.max(1) {
                 let (session, queue) = (Session::open(&options, true)?, reads.clone());
                 threads.push(spawn(&format!("store-read-{n}"), move || read_loop(session, &queue))?);
             }
             let session = Session::open(&options, false)?;
-            let wal = beside(path, "-wal");
+            let crowded = Arc::clone(&writer.crowded);
             let (stop, stopped) = channel();
             let thread = spawn("store-checkpoint", move || {
                 while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    checkpoint(&session.connection, &wal);
+                    if checkpoint(&session.connection) > MAX_WAL {
+                        crowded.store(true, Ordering::Release);
+                    }
                 }
             })?;
             checkpointer = Some((stop, thread));
@@ -168,12 +178,15 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn checkpoint(connection: &Connection, wal: &Path) {
-    let size = std::fs::metadata(wal).map_or(0, |data| data.len());
-    let pragma =
-        if size > MAX_WAL { "PRAGMA wal_checkpoint(RESTART)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
-    if let Err(error) = connection.query_row(pragma, [], |_| Ok(())) {
-        tracing::warn!(%error, wal_bytes = size, "checkpoint failed; it is tried again");
+/// Carries the log into the database as far as readers and the writer let it, and says how many bytes of it are in use.
+fn checkpoint(connection: &Connection) -> u64 {
+    let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+    match frames {
+        Ok(frames) => frames.max(0) as u64 * PAGE_BYTES,
+        Err(error) => {
+            tracing::warn!(%error, "checkpoint failed; it is tried again");
+            0
+        }
     }
 }
 
@@ -205,6 +218,8 @@ struct Writer {
     connection: Session,
     heads: Heads,
     waker: WakerSlot,
+    /// Set by the checkpointer when the log has grown large.
+    crowded: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -233,6 +248,11 @@ impl Writer {
             }
             for job in jobs {
                 job.finish(outcome.as_ref().copied().map_err(StoreError::for_the_batch));
+            }
+            // While it writes, no checkpoint reaches the end of the log, which would grow for ever. Between two
+            // batches the writer carries over the little that the checkpointer left, and the log starts again from its beginning.
+            if self.crowded.swap(false, Ordering::AcqRel) {
+                checkpoint(&self.connection.connection);
             }
         }
     }

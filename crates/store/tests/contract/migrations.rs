@@ -48,7 +48,9 @@ async fn many_nodes_open_a_fresh_database_at_once() {
         });
         assert!(begin.elapsed() < PATIENCE);
         let store = place.open().unwrap();
-        assert_eq!(count(&store, "SELECT COUNT(*) FROM schema_version").await, 1);
+        // Each ran once.
+        let again = "SELECT COUNT(*) - COUNT(DISTINCT version) + MIN(version) - 1 FROM schema_version";
+        assert_eq!(count(&store, again).await, 0);
     }
 }
 

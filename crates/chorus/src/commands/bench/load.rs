@@ -9,6 +9,7 @@ use super::listener::{Listener, Received};
 use super::request::{Clock, Request};
 use super::target::{Fleet, Target};
 use anyhow::{Context, bail, ensure};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -33,7 +34,6 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 struct Sender {
     index: usize,
-    connection: Connection,
     request: Request,
     /// The number of its next message, never used twice.
     next: u64,
@@ -41,12 +41,18 @@ struct Sender {
 
 impl Sender {
     /// Sends to one receiver after the other until it is time.
-    async fn run(mut self, clock: Clock, until: u64, receivers: usize) -> anyhow::Result<(Self, Histogram)> {
+    async fn run(
+        mut self,
+        mut connection: Connection,
+        clock: Clock,
+        until: u64,
+        receivers: usize,
+    ) -> anyhow::Result<(Self, Histogram)> {
         let mut latencies = Histogram::default();
         let mut begun = clock.nanos();
         while begun < until {
             let request = self.request.with(receiver_of(self.index, self.next, receivers), self.next, begun);
-            let (status, body) = self.connection.exchange(request).await?;
+            let (status, body) = connection.exchange(request).await?;
             ensure!(matches!(status, 200 | 202), "status {status}: {}", String::from_utf8_lossy(body));
             self.next += 1;
             let now = clock.nanos();
@@ -62,61 +68,63 @@ fn receiver_of(sender: usize, sequence: u64, receivers: usize) -> usize {
     (sender + sequence as usize) % receivers
 }
 
-/// A number of senders with a connection each.
+/// A number of senders.
 #[derive(Debug)]
 pub(crate) struct Senders {
     all: Vec<Sender>,
     receivers: usize,
+    address: SocketAddr,
     clock: Clock,
 }
 
+/// What the senders did in one phase.
+struct Sent {
+    begun: u64,
+    latencies: Histogram,
+    /// The numbers each of them used.
+    used: Vec<Range<u64>>,
+}
+
 impl Senders {
-    pub(crate) async fn connect(
-        target: &Target,
-        fleet: &Fleet,
-        size: usize,
-        clock: Clock,
-    ) -> anyhow::Result<Self> {
-        let mut all = Vec::new();
-        for (index, key) in fleet.senders.iter().enumerate() {
+    pub(crate) fn new(target: &Target, fleet: &Fleet, size: usize, clock: Clock) -> Self {
+        let sender = |(index, key): (usize, &String)| {
             let head = target.head("POST", "/messages", key);
-            let request = Request::new(&head, &fleet.run, index, size);
-            all.push(Sender { index, connection: Connection::open(target.address).await?, request, next: 0 });
-        }
-        Ok(Self { all, receivers: fleet.receivers.len(), clock })
+            Sender { index, request: Request::new(&head, &fleet.run, index, size), next: 0 }
+        };
+        let all = fleet.senders.iter().enumerate().map(sender).collect();
+        Self { all, receivers: fleet.receivers.len(), address: target.address, clock }
     }
 
-    /// Sends for a while; also tells which numbers each sender used.
-    async fn run(&mut self, duration: Duration) -> anyhow::Result<(Histogram, Vec<Range<u64>>)> {
-        let until = self.clock.nanos() + duration.as_nanos() as u64;
+    /// Sends for a while, on new connections: a server may close those that were idle during other phases.
+    async fn run(&mut self, duration: Duration) -> anyhow::Result<Sent> {
+        let mut connections = vec![];
+        for _ in &self.all {
+            connections.push(Connection::open(self.address).await?);
+        }
+        let begun = self.clock.nanos();
+        let until = begun + duration.as_nanos() as u64;
         let mut used: Vec<_> = self.all.iter().map(|sender| sender.next..sender.next).collect();
         let mut tasks = JoinSet::new();
-        for sender in self.all.drain(..) {
-            tasks.spawn(sender.run(self.clock, until, self.receivers));
+        for (sender, connection) in self.all.drain(..).zip(connections) {
+            tasks.spawn(sender.run(connection, self.clock, until, self.receivers));
         }
         let mut latencies = Histogram::default();
         while let Some(done) = tasks.join_next().await {
-            let (sender, mut own) = done?.context("a send failed")?;
+            let (sender, own) = done?.context("a send failed")?;
             used[sender.index].end = sender.next;
-            std::mem::swap(&mut own, &mut latencies);
             latencies.add(&own);
             self.all.push(sender);
         }
         self.all.sort_unstable_by_key(|sender| sender.index);
-        Ok((latencies, used))
+        Ok(Sent { begun, latencies, used })
     }
 
     /// A phase against a server that delivers nothing.
     pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
-        let begun = Instant::now();
-        let (send, _) = self.run(duration).await?;
+        let Sent { begun, latencies: send, .. } = self.run(duration).await?;
+        let seconds = Duration::from_nanos(self.clock.nanos() - begun).as_secs_f64();
         let count = send.count();
-        Ok(Outcome {
-            count,
-            per_second: count as f64 / begun.elapsed().as_secs_f64(),
-            send,
-            end_to_end: None,
-        })
+        Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
     }
 }
 
@@ -136,13 +144,12 @@ impl Relay {
         for key in &fleet.receivers {
             listeners.push(Listener::open(target, key, clock).await?);
         }
-        Ok(Self { senders: Senders::connect(target, fleet, size, clock).await?, listeners, checked: 0 })
+        Ok(Self { senders: Senders::new(target, fleet, size, clock), listeners, checked: 0 })
     }
 
     /// Sends for a while, waits until everything came, and checks it.
     pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
-        let begun = self.senders.clock.nanos();
-        let (send, used) = self.senders.run(duration).await?;
+        let Sent { begun, latencies: send, used } = self.senders.run(duration).await?;
         self.arrival(send.count()).await?;
         let received: Vec<_> = self.listeners.iter().map(Listener::take).collect();
         check(&used, &received)?;
