@@ -30,6 +30,11 @@ def before_call(context, case, kwargs):
             registration(case.body)
         elif path == "/messages":
             message(case.body)
+        for name in ("connection_string", "endpoint"):
+            if path.startswith("/api/v1/agents") and isinstance(case.body.get(name), str):
+                case.body[name] = nowhere(case.body[name])
+        if path == "/api/v1/agents" and case.body["name"].lower() in (AGENT, ENDPOINT_AGENT):
+            case.body["name"] = "somebody"
     if path == "/agents/{id}" and case.method.upper() == "DELETE":
         name = str(case.path_parameters["id"])
         if MAY_LEAVE and case.meta.generation.mode.is_positive:
@@ -46,9 +51,13 @@ def registration(body):
         name = "somebody"
     body["agent_id"] = name + ("@chorus" if host else "")
     if isinstance(body.get("endpoint"), str):
-        scheme, rest = body["endpoint"].split("://", 1)
-        # As long as it was.
-        body["endpoint"] = f"{scheme}://{NOWHERE}{rest[len(NOWHERE):]}"
+        body["endpoint"] = nowhere(body["endpoint"])
+
+
+def nowhere(url):
+    """The same address, as long as it was, of a host that is of no private network and nobody's."""
+    scheme, rest = url.split("://", 1)
+    return f"{scheme}://{NOWHERE}{rest[len(NOWHERE):]}"
 
 
 def message(body):

@@ -5,7 +5,7 @@
 
 use crate::{ClientError, Skill};
 use bytes::{Bytes, BytesMut};
-use chorus_protocol::relay::{Failure, Success};
+use chorus_protocol::relay::{ErrorBody, Success};
 use reqwest::Response;
 use reqwest::header::{CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde::de::DeserializeOwned;
@@ -33,6 +33,22 @@ pub(crate) async fn read<T: DeserializeOwned>(response: Response) -> Result<Succ
 pub(crate) async fn read_bare<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     let at = response.url().clone();
     parse(&at, &body(response).await?)
+}
+
+/// The answer in the hub's own format: plain JSON, or nothing at all.
+pub(crate) async fn read_any(response: Response) -> Result<serde_json::Value, ClientError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    let at = response.url().clone();
+    let body = body(response).await?;
+    if body.is_empty() { Ok(serde_json::Value::Null) } else { parse(&at, &body) }
+}
+
+/// What all error formats of a hub share.
+#[derive(serde::Deserialize)]
+struct Refusal {
+    error: ErrorBody,
 }
 
 /// What the hub teaches agents: text, and the language it is in.
@@ -63,7 +79,7 @@ pub(crate) async fn refusal(response: Response) -> ClientError {
         Ok(body) => body,
         Err(error) => return error,
     };
-    let (code, message) = match (serde_json::from_slice::<Failure>(&body), location) {
+    let (code, message) = match (serde_json::from_slice::<Refusal>(&body), location) {
         (Ok(failure), _) => (failure.error.code, failure.error.message),
         // Redirects are not followed: they could carry the key to another server.
         (Err(_), Some(to)) if (300..400).contains(&status) => {

@@ -27,7 +27,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long a whole request may take. A hub waits 30 s for a receiver's endpoint before it answers a send.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Whether a registration made something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,10 +170,17 @@ impl Client {
         Ok(Inbox::new(self.clone(), after.map(str::to_owned)))
     }
 
-    /// Opens the inbox's stream. It has no limit in time; the caller watches for silence.
-    pub(crate) async fn open_inbox(&self, last_event_id: Option<&str>) -> Result<Response, ClientError> {
-        let path = &self.endpoints().await?.inbox;
-        let mut request = self.request(Method::GET, self.url(path)?).header("accept", "text/event-stream");
+    /// Opens a stream: the inbox's, or the one at `url`. It has no limit in time; the caller watches for silence.
+    pub(crate) async fn open_stream(
+        &self,
+        url: Option<&Url>,
+        last_event_id: Option<&str>,
+    ) -> Result<Response, ClientError> {
+        let url = match url {
+            Some(url) => url.clone(),
+            None => self.url(&self.endpoints().await?.inbox)?,
+        };
+        let mut request = self.request(Method::GET, url).header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", header("after", id)?);
         }
@@ -218,7 +225,7 @@ impl Client {
         self.url(&format!("{}/{agent}", self.endpoints().await?.discover))
     }
 
-    fn url(&self, path: &str) -> Result<Url, ClientError> {
+    pub(crate) fn url(&self, path: &str) -> Result<Url, ClientError> {
         let url = path.starts_with('/').then(|| Url::parse(&format!("{}{path}", self.base)));
         url.and_then(Result::ok).ok_or_else(|| {
             ClientError::Protocol(format!(
@@ -228,7 +235,7 @@ impl Client {
         })
     }
 
-    fn request(&self, method: Method, url: Url) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
         let request = self.http.request(method, url);
         match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization),
@@ -245,7 +252,11 @@ impl Client {
         answer::read(self.call(self.request(Method::GET, url)).await?).await
     }
 
-    async fn call(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+    pub(crate) fn retry(&self) -> &Retry {
+        &self.retry
+    }
+
+    pub(crate) async fn call(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         request.timeout(REQUEST_LIMIT).send().await.map_err(|source| self.unreachable(source))
     }
 }
@@ -264,7 +275,7 @@ pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
 }
 
 /// What makes a second try the same message: the given key, or a new one.
-fn key_header(given: Option<&str>) -> Result<HeaderValue, ClientError> {
+pub(crate) fn key_header(given: Option<&str>) -> Result<HeaderValue, ClientError> {
     match given {
         Some(key) => header("idempotency_key", key),
         None => header("idempotency_key", &random_key()?),

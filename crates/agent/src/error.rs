@@ -71,10 +71,11 @@ impl ClientError {
         }
     }
 
-    /// The transport's code, if the hub refused with one that this version knows.
+    /// The code, if the hub refused with one that this version knows.
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Refused { code, .. } => Code::parse(code),
+            // Paths that are not the relay's leave out the prefix.
+            Self::Refused { code, .. } => Code::parse(code).or_else(|| Code::parse(&format!("ERR_{code}"))),
             _ => None,
         }
     }

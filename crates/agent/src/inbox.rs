@@ -10,7 +10,7 @@ use crate::client::header;
 use crate::retry::random;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
-use chorus_protocol::relay::{Connected, Gap, InboxMessage, turn_number};
+use chorus_protocol::relay::{Gap, InboxMessage, turn_number};
 use chorus_protocol::sse::{Event, Item, Parser};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
+use url::Url;
 
 /// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_secs(45);
@@ -41,7 +42,7 @@ pub enum InboxItem {
         /// The envelope and where it came from.
         message: InboxMessage,
     },
-    /// An event of a kind this client does not know.
+    /// An event of a kind this client does not know, or any event of a conversation that is followed.
     Other {
         /// Its kind.
         event: String,
@@ -80,6 +81,8 @@ enum State {
 /// An agent's inbox.
 pub struct Inbox {
     client: Client,
+    /// Where another stream than the inbox's is.
+    url: Option<Url>,
     state: State,
     /// Resume after this event.
     last_id: Option<String>,
@@ -97,6 +100,7 @@ impl Inbox {
     pub(crate) fn new(client: Client, last_id: Option<String>) -> Self {
         Self {
             client,
+            url: None,
             state: State::Waiting(Instant::now()),
             last_id,
             pending: VecDeque::new(),
@@ -106,6 +110,11 @@ impl Inbox {
             failures: 0,
             idle_limit: IDLE_LIMIT,
         }
+    }
+
+    /// Another stream of events with places.
+    pub(crate) fn of_stream(client: Client, url: Url, last_id: Option<String>) -> Self {
+        Self { url: Some(url), ..Self::new(client, last_id) }
     }
 
     /// The same inbox with another idea of how long silence means a dead connection.
@@ -145,7 +154,7 @@ impl Inbox {
     }
 
     async fn open(&mut self) -> Result<(), ClientError> {
-        let response = self.client.open_inbox(self.last_id.as_deref()).await?;
+        let response = self.client.open_stream(self.url.as_ref(), self.last_id.as_deref()).await?;
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("nothing");
         if !kind.starts_with("text/event-stream") {
@@ -194,12 +203,12 @@ impl Inbox {
     }
 
     fn connected(&mut self, data: &str) -> InboxItem {
-        let connected = serde_json::from_str::<Connected>(data).ok();
+        let connected: Value = serde_json::from_str(data).unwrap_or_default();
         if self.last_id.is_none() {
             // From here on a lost connection must not depend on what the hub believes it has handed over.
-            self.last_id = connected.as_ref().map(|connected| connected.after.to_string());
+            self.last_id = connected["after"].as_i64().map(|after| after.to_string());
         }
-        InboxItem::Connected { agent_id: connected.map(|connected| connected.agent_id) }
+        InboxItem::Connected { agent_id: connected["agent_id"].as_str().map(str::to_owned) }
     }
 
     /// An event with a place in the inbox.
@@ -213,6 +222,7 @@ impl Inbox {
             self.last_id = Some(id.clone());
         }
         match event.as_str() {
+            _ if self.url.is_some() => Some(InboxItem::Other { event, id, data }),
             "message" => match serde_json::from_str::<InboxMessage>(&data) {
                 Ok(message) => self.is_new_turn(&message).then_some(InboxItem::Message { id, message }),
                 Err(error) => Some(InboxItem::Malformed { id, what: format!("not a message: {error}") }),

@@ -3,17 +3,22 @@
 //! [`Client`] asks and sends, [`Inbox`] listens and survives lost connections, [`ClientError`] says what went
 //! wrong in a sentence for a person. Without a hub, [`Receiver`] takes envelopes straight from peers (and a hub's
 //! webhooks, whose signatures it checks), and [`send_direct`] sends them. [`Client::send_stream`] and [`reply`] are the
-//! two ends of an answer that is seen while it is made. What may be said is decided by `chorus-protocol`; this crate
-//! checks every request with it before anything leaves the machine.
+//! two ends of an answer that is seen while it is made. [`ConnectionServer`] takes messages from channels of any service
+//! that was given its connection string, and [`Callback`] answers them. [`harness`] makes an agent out of any program or
+//! model. What may be said is decided by
+//! `chorus-protocol`; this crate checks every request with it before anything leaves the machine.
 //!
 //! It never knows the hub's or the store's code: a hub written by somebody else must serve it as well.
 //! A TLS provider must have been installed by the program (`rustls::crypto::ring::default_provider()`).
 
 mod answer;
+mod api;
 mod backoff;
+mod channel;
 mod client;
 mod direct;
 mod error;
+pub mod harness;
 mod inbox;
 mod receive;
 mod request;
@@ -22,7 +27,12 @@ mod seen;
 mod signature;
 mod stream;
 
+pub use api::{ApiPath, Method};
 pub use backoff::Backoff;
+pub use channel::{
+    Callback, CallbackError, ConnectionOptions, ConnectionSecret, ConnectionSecretFault, ConnectionServer,
+    Delivered, Network, NetworkFault,
+};
 pub use client::{Change, Client, Skill};
 pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};

@@ -7,30 +7,20 @@
 //! Without a secret nobody knows who is writing: a sender's name is only what it says of itself.
 
 mod answer;
+mod desk;
+mod listen;
 mod turns;
+
+pub(crate) use desk::{Busy, Desk, Queue, Waiting, desk};
+pub(crate) use listen::{Limits, Server, json_answer, read_body};
 
 use crate::WebhookSecret;
 use chorus_protocol::relay::{ReceiverReply, ReceiverStatus};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::value::RawValue;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
-use turns::{Claim, Turns};
-
-/// The most connections at a time; the kernel keeps further ones waiting.
-const MAX_CONNECTIONS: usize = 128;
-/// The most envelopes that wait for the program.
-const MAX_WAITING: usize = 64;
-/// How long answers may take to be written when receiving ends, and beyond everything else.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How to receive.
 #[derive(Debug, Clone)]
@@ -92,18 +82,13 @@ pub struct Received {
     pub received_at: i64,
     /// The id the hub gave to the request, if it was signed.
     pub webhook_id: Option<String>,
-    claim: Option<Claim>,
-    answer: oneshot::Sender<ReceiverReply>,
+    waiting: Waiting<ReceiverReply>,
 }
 
 impl Received {
     /// Tells the sender that its envelope was taken. From now on the same turn is a duplicate.
     pub fn accept(self) {
-        if let Some(claim) = self.claim {
-            claim.keep();
-        }
-        // A sender that has gone may ask again, and is told the same.
-        self.answer.send(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None }).ok();
+        self.waiting.taken(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None });
     }
 
     /// Tells the sender that the envelope could not be adapted for this agent's user, and why.
@@ -113,26 +98,31 @@ impl Received {
             error_code: Some("ADAPTATION_FAILED".into()),
             detail: Some(why.into()),
         };
-        // As above.
-        self.answer.send(reply).ok();
+        self.waiting.not_taken(reply);
     }
+}
+
+/// An envelope on its way to the program.
+#[derive(Debug)]
+struct Letter {
+    envelope: Box<RawValue>,
+    sender_id: String,
+    received_at: i64,
+    webhook_id: Option<String>,
 }
 
 /// What all connections share.
 struct Shared {
     options: ReceiveOptions,
-    queue: mpsc::Sender<Received>,
-    turns: Turns,
+    desk: Desk<Letter, ReceiverReply>,
 }
 
 /// One's own address. It ends when it is dropped; [`Receiver::close`] lets the last answers out first.
 #[derive(Debug)]
 pub struct Receiver {
-    address: SocketAddr,
     path: String,
-    queue: mpsc::Receiver<Received>,
-    stop: oneshot::Sender<()>,
-    server: JoinHandle<()>,
+    queue: Queue<Letter, ReceiverReply>,
+    server: Server,
 }
 
 impl Receiver {
@@ -143,85 +133,39 @@ impl Receiver {
         if !path.starts_with('/') || !path.bytes().all(plain) {
             return Err(BindError::Path);
         }
-        let failed = |source| BindError::Listen { address: address.to_owned(), source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let (sender, queue) = mpsc::channel(MAX_WAITING);
-        let (stop, stopped) = oneshot::channel();
-        let shared = Arc::new(Shared { options, queue: sender, turns: Turns::default() });
-        let server = tokio::spawn(serve(listener, shared, stopped));
-        Ok(Self { address, path, queue, stop, server })
+        let ReceiveOptions { head_limit, body_limit, answer_limit, .. } = options;
+        let limits = Limits { head: head_limit, body: body_limit, answer: answer_limit };
+        let (desk, queue) = desk();
+        let shared = Arc::new(Shared { options, desk });
+        let answer = move |_, request| {
+            let shared = Arc::clone(&shared);
+            async move { answer::answer(&shared, request).await }
+        };
+        let server = Server::bind(address, limits, answer).await?;
+        Ok(Self { path, queue, server })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// The URL that peers send to and that is registered with a hub, as this machine sees it.
     pub fn url(&self) -> String {
-        format!("http://{}{}", self.address, self.path)
+        format!("http://{}{}", self.address(), self.path)
     }
 
     /// The next envelope. It may be dropped at its await without losing one. `None` never comes while it listens.
     pub async fn next(&mut self) -> Option<Received> {
-        loop {
-            let received = self.queue.recv().await?;
-            // Whoever gave up waiting was told so, or will try again.
-            if !received.answer.is_closed() {
-                return Some(received);
-            }
-        }
+        let (letter, waiting) = self.queue.next().await?;
+        let Letter { envelope, sender_id, received_at, webhook_id } = letter;
+        Some(Received { envelope, sender_id, received_at, webhook_id, waiting })
     }
 
     /// Takes no more envelopes and waits, a short while, until those that were answered know it.
     pub async fn close(self) {
-        let Self { queue, stop, server, .. } = self;
         // What nobody took goes back to its sender.
-        drop((queue, stop));
-        // It has nothing to tell: a panic was shown already.
-        server.await.ok();
+        drop(self.queue);
+        self.server.close().await;
     }
-}
-
-async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: oneshot::Receiver<()>) {
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let full = connections.len() >= MAX_CONNECTIONS;
-        tokio::select! {
-            _ = &mut stopped => break,
-            _ = connections.join_next(), if full => {}
-            accepted = listener.accept(), if !full => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, Arc::clone(&shared)));
-                }
-                // Out of file descriptors, most likely: it passes when connections end.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            },
-        }
-    }
-    drop(listener);
-    let ended = async { while connections.join_next().await.is_some() {} };
-    // What is left after that is cut.
-    tokio::time::timeout(LAST_WORDS, ended).await.ok();
-}
-
-/// One connection, one request: whatever the peer does, it is over in time.
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let ReceiveOptions { head_limit, body_limit, answer_limit, .. } = shared.options;
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(answer::answer(&shared, request).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head_limit)
-        .max_headers(64)
-        .max_buf_size(64 * 1024)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    let limit = head_limit + body_limit + answer_limit + 2 * LAST_WORDS;
-    // A peer that breaks off has nobody left to be told.
-    drop(tokio::time::timeout(limit, connection).await);
 }

@@ -1,8 +1,12 @@
 //! One file for each command.
 
+pub(crate) mod agent;
+pub(crate) mod agent_url;
 pub(crate) mod agents;
 pub(crate) mod bench;
+pub(crate) mod channel;
 pub(crate) mod completions;
+pub(crate) mod deliveries;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod receive;

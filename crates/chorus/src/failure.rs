@@ -31,6 +31,11 @@ impl Explained {
         Self { code: WRONG_USAGE, what: what.into(), hint }
     }
 
+    /// The hub said no.
+    pub(crate) fn refused(what: impl Into<String>, hint: &'static str) -> Self {
+        Self { code: REFUSED, what: what.into(), hint }
+    }
+
     /// It was called rightly and failed.
     pub(crate) fn failed(what: impl Into<String>, hint: &'static str) -> Self {
         Self { code: FAILED, what: what.into(), hint }

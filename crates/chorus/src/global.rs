@@ -2,8 +2,17 @@
 
 use crate::failure::Explained;
 use chorus_agent::{Client, ClientError};
+use serde_json::Value;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8787";
+
+/// What a person without a token does.
+const NO_TOKEN: &str =
+    "people sign in on the hub's page and make a token there; agents have a key from `chorus register NAME`";
+
+/// How many items one request asks for, and how many pages are more than anybody reads.
+const PAGE: &str = "200";
+const MAX_PAGES: usize = 10_000;
 
 const NO_KEY: &str = "`chorus register NAME` prints one; pass it with --key, or `export CHORUS_KEY=…`";
 
@@ -24,14 +33,53 @@ pub(crate) struct Global {
 impl Global {
     /// A client that shows the key if there is one.
     pub(crate) fn client(&self) -> Result<Client, ClientError> {
-        // A variable that is set to nothing is as good as none.
-        let url = if self.url.is_empty() { DEFAULT_URL } else { &self.url };
-        Client::connect(url, self.key.clone().filter(|key| !key.is_empty()))
+        Client::connect(self.url(), self.key().map(str::to_owned))
+    }
+
+    /// The hub's address. A variable that is set to nothing is as good as none.
+    pub(crate) fn url(&self) -> &str {
+        if self.url.is_empty() { DEFAULT_URL } else { &self.url }
+    }
+
+    /// The key, if one was given.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref().filter(|key| !key.is_empty())
     }
 
     /// Whether a key was given.
     pub(crate) fn has_key(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| !key.is_empty())
+        self.key().is_some()
+    }
+
+    /// A client for what needs somebody's key, whoever that is.
+    pub(crate) fn keyed_client(&self) -> anyhow::Result<Client> {
+        if !self.has_key() {
+            return Err(Explained::usage("this needs a key", NO_TOKEN).into());
+        }
+        Ok(self.client()?)
+    }
+
+    /// All items of a list of `/api/v1`.
+    pub(crate) async fn all_items(
+        &self,
+        path: &[&str],
+        filter: &[(&str, &str)],
+    ) -> anyhow::Result<Vec<Value>> {
+        let client = self.keyed_client()?;
+        let (mut items, mut after) = (Vec::new(), None::<String>);
+        for _ in 0..MAX_PAGES {
+            let mut query = [filter, &[("limit", PAGE)]].concat();
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let mut page = client.api_get(path, &query).await?;
+            if let Value::Array(mut page) = page["items"].take() {
+                items.append(&mut page);
+            }
+            match page["next"].take() {
+                Value::String(next) if Some(&next) != after.as_ref() => after = Some(next),
+                _ => return Ok(items),
+            }
+        }
+        Err(ClientError::Protocol("the hub's list does not come to an end".into()).into())
     }
 
     /// A client for what only an agent may do.

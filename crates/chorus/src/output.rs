@@ -3,6 +3,7 @@
 //! Colours are written always and taken out again by `anstream` where nobody sees them (no terminal, `NO_COLOR`).
 //! Text that others wrote goes through [`many_lines`] or [`one_line`] first: a message must not drive the terminal.
 
+use owo_colors::OwoColorize;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
@@ -46,6 +47,21 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
         if c.is_control() && !keep(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     shown
+}
+
+/// A table with aligned columns. Its cells are one line each.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let widths: [usize; N] = std::array::from_fn(|n| {
+        let cells = rows.iter().map(|row| row[n].chars().count());
+        cells.max().unwrap_or(0).max(head[n].len())
+    });
+    let line = |cells: [&str; N]| {
+        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![line(head).bold().to_string()];
+    lines.extend(rows.iter().map(|row| line(row.each_ref().map(String::as_str))));
+    lines.join("\n")
 }
 
 /// JSON on one line without control characters.

@@ -4,7 +4,7 @@
 //! `chorus serve --help` and the README show.
 
 use chorus_hub::delivery::outbound::Policy;
-use chorus_hub::{Signup, key_hash};
+use chorus_hub::{Mail, Signup, key_hash};
 use chorus_protocol::faults::Faults;
 use chorus_store::Durability;
 use std::collections::BTreeMap;
@@ -44,6 +44,7 @@ settings! {
     CHORUS_RETENTION_DAYS, "for ever", "how long finished history is kept";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
+    CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address";
     CHORUS_MAX_CONNECTIONS, "10000", "the most connections at a time";
     CHORUS_LOG, "info", "`error`, `warn`, `info` or `debug`, to standard error";
     CHORUS_LOG_FORMAT, "text", "`text` or `json`";
@@ -74,6 +75,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) signup: Signup,
+    pub(crate) mail: Mail,
     pub(crate) max_connections: usize,
     pub(crate) log: tracing::Level,
     pub(crate) log_format: LogFormat,
@@ -222,6 +224,7 @@ impl Settings {
                 "closed" => Some(Signup::Closed),
                 _ => None,
             }),
+            mail: read.value("CHORUS_MAIL", Mail::Log, Mail::FORM, Mail::parse),
             max_connections: read.value(
                 "CHORUS_MAX_CONNECTIONS",
                 10_000,
@@ -301,6 +304,21 @@ mod tests {
     fn off_covers_both_limits() {
         let settings = Settings::load(&[layer(&[("CHORUS_RATE_LIMIT", "off")])]).unwrap();
         assert_eq!((settings.rate_limit, settings.rate_limit_anonymous), (None, None));
+    }
+
+    #[test]
+    fn where_mail_goes() {
+        let mail = |text| Settings::load(&[layer(&[("CHORUS_MAIL", text)])]).map(|settings| settings.mail);
+        assert_eq!(mail("log"), Ok(Mail::Log));
+        assert_eq!(mail("dir:mails"), Ok(Mail::Folder("mails".into())));
+        assert!(matches!(mail("smtps://ann:secret@mail.example:465"), Ok(Mail::Server(_))));
+        assert!(
+            mail("pigeon")
+                .unwrap_err()
+                .to_string()
+                .starts_with("CHORUS_MAIL: must be log, dir:PATH, smtp://")
+        );
+        assert_eq!(Settings::load(&[]).unwrap().mail, Mail::Log);
     }
 
     #[test]

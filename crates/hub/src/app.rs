@@ -6,6 +6,7 @@ use crate::delivery::live::{End, Live};
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
 use crate::health::Health;
+use crate::mail::Mailer;
 use crate::metrics::Metrics;
 use crate::rate::Limiter;
 use crate::sources::Sources;
@@ -14,11 +15,12 @@ use axum::response::{IntoResponse, Response};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::{Metadata, Success};
 use chorus_protocol::time::rfc3339;
-use chorus_store::Store;
 use chorus_store::directory::KeyHash;
+use chorus_store::{Store, Tx};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::sync::Arc;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,6 +36,9 @@ pub(crate) struct App {
     pub(crate) replies: Arc<Replies>,
     pub(crate) callers: Callers,
     pub(crate) outbound: Outbound,
+    pub(crate) mailer: Mailer,
+    /// Tells the pusher that something may be due.
+    pub(crate) due: Arc<Notify>,
     pub(crate) keyed_rate: Option<Limiter<KeyHash>>,
     pub(crate) anonymous_rate: Option<Limiter<IpAddr>>,
     pub(crate) metrics: Metrics,
@@ -62,7 +67,9 @@ impl App {
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             metrics: Metrics::new(),
             health: Health::new(sources.now()),
+            mailer: Mailer::default(),
             replies: Arc::default(),
+            due: Arc::default(),
             callers: Callers::default(),
             tasks: TaskTracker::new(),
             config,
@@ -77,6 +84,12 @@ impl App {
     pub(crate) fn revoke(&self, agent: AgentId) {
         self.callers.forget(agent);
         self.live.end(agent, End::Revoked);
+    }
+
+    /// If this transaction is committed, the pusher looks at once for what it made due.
+    pub(crate) fn push_after(&self, tx: &mut dyn Tx) {
+        let due = Arc::clone(&self.due);
+        tx.after_commit(Box::new(move || due.notify_one()));
     }
 
     pub(crate) fn now(&self) -> i64 {

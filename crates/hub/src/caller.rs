@@ -5,17 +5,19 @@
 
 use crate::app::App;
 use crate::error::ApiError;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::{AccountId, AgentId, Principal};
 use chorus_protocol::relay::Code;
+use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::{StoreError, Tx};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq;
+use url::Url;
 
 /// How long another node's change may go unnoticed.
 const MAX_AGE_MS: i64 = 1000;
@@ -27,6 +29,8 @@ const MAX_KEYS: usize = 20_000;
 pub(crate) enum Caller {
     /// One agent, by its key.
     Agent(Identity),
+    /// One person, by a token or a browser's session.
+    Account(Person),
     /// The operator.
     Operator,
     /// No key was shown.
@@ -40,14 +44,64 @@ pub(crate) struct Identity {
     pub(crate) name: String,
 }
 
+/// Which person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Person {
+    pub(crate) id: AccountId,
+    pub(crate) name: String,
+    pub(crate) email: String,
+}
+
 impl Caller {
+    /// Whoever can speak in conversations, or the reason why this one cannot.
+    pub(crate) fn principal(&self) -> Result<Principal, ApiError> {
+        match self {
+            Self::Agent(identity) => Ok(identity.id.into()),
+            Self::Account(person) => Ok(person.id.into()),
+            Self::Operator => Err(ApiError::new(
+                Code::Forbidden,
+                "the operator is in no conversation; use an account's token or an agent's key",
+            )),
+            Self::Nobody => Err(ApiError::unauthorized(
+                "this needs an account's token or an agent's key: Authorization: Bearer ct_… or ca_…",
+            )),
+        }
+    }
+
+    /// The person, or the reason why this is none.
+    pub(crate) fn person(&self) -> Result<&Person, ApiError> {
+        match self {
+            Self::Account(person) => Ok(person),
+            Self::Nobody => {
+                Err(ApiError::unauthorized("this needs an account: sign in, or show a token ct_…"))
+            }
+            Self::Agent(_) | Self::Operator => {
+                Err(ApiError::new(Code::Forbidden, "this is for people's accounts only"))
+            }
+        }
+    }
+
+    /// Whether this is the operator, or the reason why it must be.
+    pub(crate) fn operator(&self) -> Result<(), ApiError> {
+        match self {
+            Self::Operator => Ok(()),
+            Self::Nobody => {
+                Err(ApiError::unauthorized("this needs the operator's key: Authorization: Bearer co_…"))
+            }
+            Self::Agent(_) | Self::Account(_) => {
+                Err(ApiError::new(Code::Forbidden, "this is the operator's only"))
+            }
+        }
+    }
+
     /// The agent, or the reason why this is none.
     pub(crate) fn agent(&self) -> Result<&Identity, ApiError> {
         match self {
             Self::Agent(identity) => Ok(identity),
-            Self::Operator => {
-                Err(ApiError::new(Code::Forbidden, "this needs an agent's own key, not the operator's"))
-            }
+            Self::Operator | Self::Account(_) => Err(ApiError::new(
+                Code::Forbidden,
+                "this needs an agent's own key, not the operator's or an account's",
+            )),
             Self::Nobody => {
                 Err(ApiError::unauthorized("this needs an agent's key: Authorization: Bearer ca_…"))
             }
@@ -63,6 +117,7 @@ impl Caller {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
+            Self::Account(_) => "account",
             Self::Operator => "operator",
             Self::Nobody => "nobody",
         }
@@ -106,6 +161,90 @@ pub(crate) fn is_operator(app: &App, key: &KeyHash) -> bool {
     key.as_slice().ct_eq(app.config.operator_key.as_slice()).into()
 }
 
+/// The name of the cookie of a browser that is signed in.
+pub(crate) const SESSION_COOKIE: &str = "chorus_session";
+
+/// What a request shows of its caller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    /// The hash of the secret.
+    pub(crate) hash: KeyHash,
+    way: Way,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Way {
+    /// A bearer key: an agent's, a token or the operator's.
+    Bearer,
+    /// A browser's cookie.
+    Session,
+}
+
+impl Shown {
+    /// What this request shows, if anything. A key goes before a cookie: who sends one means it.
+    pub(crate) fn by(app: &App, request: &Request) -> Result<Option<Self>, ApiError> {
+        let headers = request.headers();
+        if let Some(key) = bearer(headers)? {
+            return Ok(Some(Self { hash: key_hash(key), way: Way::Bearer }));
+        }
+        let Some(session) = session_cookie(headers) else { return Ok(None) };
+        if !request.method().is_safe() && !is_same_site(app, headers) {
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "a browser's session is good for requests from this hub's own pages only",
+            ));
+        }
+        Ok(Some(Self { hash: key_hash(session), way: Way::Session }))
+    }
+
+    pub(crate) fn is_session(&self) -> bool {
+        self.way == Way::Session
+    }
+}
+
+/// The secret of a browser's session.
+pub(crate) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|cookie| cookie.trim().split_once('='))
+        .find(|(name, _)| *name == SESSION_COOKIE)
+        .map(|(_, secret)| secret)
+}
+
+/// Whether a request that a browser sends on its own came from one of our pages. Browsers say so in headers that pages
+/// cannot forge; who says nothing is refused.
+pub(crate) fn is_same_site(app: &App, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return matches!(site, "same-origin" | "none");
+    }
+    let Some(origin) = text("origin").and_then(|origin| Url::parse(origin).ok()) else { return false };
+    let ours = Url::parse(&app.config.public_url).is_ok_and(|ours| ours.origin() == origin.origin());
+    // Behind a proxy the public address is the operator's to tell; without one the host that was asked is ours.
+    let asked = text("host").is_some_and(|host| {
+        let port = origin.port().map_or_else(String::new, |port| format!(":{port}"));
+        origin.host_str().is_some_and(|name| format!("{name}{port}") == host)
+    });
+    ours || asked
+}
+
+/// The person whose browser this is, for pages that everybody may see.
+pub(crate) async fn of_browser(app: &App, headers: &HeaderMap) -> Result<Option<Person>, ApiError> {
+    let Some(session) = session_cookie(headers) else { return Ok(None) };
+    let shown = Shown { hash: key_hash(session), way: Way::Session };
+    let caller = match app.callers.recall(app, &shown, app.now()) {
+        Recalled::Fresh(caller) => caller,
+        Recalled::Stale | Recalled::Never => match app.callers.look_up(app, &shown, app.now()).await {
+            Err(error) if error.code == Code::Unauthorized => return Ok(None),
+            found => found?,
+        },
+    };
+    Ok(caller.person().ok().cloned())
+}
+
 /// What is remembered of a key.
 pub(crate) enum Recalled {
     /// This is what it means.
@@ -124,48 +263,61 @@ pub(crate) struct Callers {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<KeyHash, (Identity, i64)>,
+    known: HashMap<(KeyHash, Way), (Caller, i64)>,
     /// Counts the changes, so that a look-up that began before one is not remembered after it.
     changes: u64,
 }
 
 impl Callers {
     /// What is remembered of this key.
-    pub(crate) fn recall(&self, app: &App, key: &KeyHash, now: i64) -> Recalled {
-        if is_operator(app, key) {
+    pub(crate) fn recall(&self, app: &App, shown: &Shown, now: i64) -> Recalled {
+        if !shown.is_session() && is_operator(app, &shown.hash) {
             return Recalled::Fresh(Caller::Operator);
         }
-        match self.state().known.get(key) {
-            Some((identity, seen)) if now - seen < MAX_AGE_MS => {
-                Recalled::Fresh(Caller::Agent(identity.clone()))
-            }
+        match self.state().known.get(&(shown.hash, shown.way)) {
+            Some((caller, seen)) if now - seen < MAX_AGE_MS => Recalled::Fresh(caller.clone()),
             Some(_) => Recalled::Stale,
             None => Recalled::Never,
         }
     }
 
     /// What this key means, from the store.
-    pub(crate) async fn look_up(&self, app: &App, key: KeyHash, now: i64) -> Result<Caller, ApiError> {
+    pub(crate) async fn look_up(&self, app: &App, shown: &Shown, now: i64) -> Result<Caller, ApiError> {
         let changes = self.state().changes;
-        let find = move |tx: &mut dyn Tx| directory::by_key(tx, &key);
-        let agent = app.store.read::<_, StoreError, _>(find).await?;
-        let agent = agent.ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))?;
-        let identity = Identity { id: agent.id, name: agent.name };
+        let Shown { hash, way } = *shown;
+        let find = move |tx: &mut dyn Tx| {
+            let kind = match way {
+                Way::Bearer => CredentialKind::Token,
+                Way::Session => CredentialKind::Session,
+            };
+            if way == Way::Bearer
+                && let Some(agent) = directory::by_key(tx, &hash)?
+            {
+                return Ok(Some(Caller::Agent(Identity { id: agent.id, name: agent.name })));
+            }
+            let account = accounts::by_credential(tx, kind, &hash, now)?;
+            Ok(account.map(|account| {
+                Caller::Account(Person { id: account.id, name: account.name, email: account.email })
+            }))
+        };
+        let caller = app.store.read::<_, StoreError, _>(find).await?;
+        let caller = caller.ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))?;
         let mut state = self.state();
         if state.changes == changes {
             if state.known.len() >= MAX_KEYS {
                 state.known.clear();
             }
-            state.known.insert(key, (identity.clone(), now));
+            state.known.insert((hash, way), (caller.clone(), now));
         }
-        Ok(Caller::Agent(identity))
+        Ok(caller)
     }
 
-    /// A key changed: nothing known of this agent holds any more.
-    pub(crate) fn forget(&self, agent: AgentId) {
+    /// A key changed: nothing known of this agent or account holds any more.
+    pub(crate) fn forget(&self, who: impl Into<Principal>) {
+        let who = who.into();
         let mut state = self.state();
         state.changes += 1;
-        state.known.retain(|_, (identity, _)| identity.id != agent);
+        state.known.retain(|_, (caller, _)| caller.principal().ok() != Some(who));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,7 @@
 //! What the hub can be told. Where the values come from (flags, environment, a file) is the binary's business.
 
 use crate::delivery::outbound::Policy;
+use crate::mail::Mail;
 use crate::secrets::MasterKey;
 use chorus_store::Durability;
 use chorus_store::directory::KeyHash;
@@ -14,7 +15,7 @@ pub enum Signup {
     Open,
     /// Whoever was invited.
     Invite,
-    /// Nobody; the operator registers agents.
+    /// Nobody; the operator makes accounts and registers agents.
     Closed,
 }
 
@@ -47,6 +48,8 @@ pub struct Config {
     pub durability: Durability,
     /// Who may register.
     pub signup: Signup,
+    /// Where mail to people goes.
+    pub mail: Mail,
     /// The most connections at a time.
     pub max_connections: usize,
     /// How long things may take.
@@ -106,6 +109,7 @@ impl Config {
             retention: None,
             durability: Durability::Full,
             signup: Signup::Open,
+            mail: Mail::Log,
             max_connections: 10_000,
             times: TimeLimits::default(),
         }

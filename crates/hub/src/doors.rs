@@ -3,9 +3,14 @@
 //! Invariants live in the store's transactions, not here.
 
 pub(crate) mod answers;
+pub(crate) mod api;
 pub(crate) mod body;
+pub(crate) mod channel;
 pub(crate) mod hub;
+pub(crate) mod mcp;
 pub(crate) mod pages;
 pub(crate) mod reference;
 pub(crate) mod relay;
+pub(crate) mod signin;
 pub(crate) mod skill;
+pub(crate) mod tokens;

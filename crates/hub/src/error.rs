@@ -9,6 +9,9 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{Code, ErrorBody, Failure, Metadata};
 use chorus_protocol::time::rfc3339;
 use chorus_store::StoreError;
+use chorus_store::channel::ChannelError;
+use serde::Serialize;
+use serde_json::Value;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +22,8 @@ pub(crate) struct ApiError {
     pub(crate) code: Code,
     /// For the client: what is wrong and what to do. Never a secret, never a stack.
     pub(crate) message: String,
+    /// For a client that is a program: what exactly.
+    pub(crate) details: Option<Value>,
     /// When the same request may succeed, in milliseconds.
     pub(crate) retry_after_ms: Option<i64>,
     /// For the log.
@@ -27,7 +32,7 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), retry_after_ms: None, cause: None }
+        Self { code, message: message.to_string(), details: None, retry_after_ms: None, cause: None }
     }
 
     pub(crate) fn validation(what: impl fmt::Display) -> Self {
@@ -42,6 +47,11 @@ impl ApiError {
         let mut error = Self::new(Code::Internal, "the hub made a mistake; it is in its log");
         error.cause = Some(cause.into().into());
         error
+    }
+
+    pub(crate) fn details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
     }
 
     pub(crate) fn retry_after_ms(mut self, ms: i64) -> Self {
@@ -89,6 +99,45 @@ impl From<StoreError> for ApiError {
     }
 }
 
+impl From<ChannelError> for ApiError {
+    fn from(error: ChannelError) -> Self {
+        match error {
+            ChannelError::NotFound => {
+                Self::new(Code::NotFound, "there is no such conversation, or you are not a member of it")
+            }
+            ChannelError::NoTarget => {
+                Self::new(Code::NotFound, "there is no such message in this conversation")
+            }
+            ChannelError::Archived => Self::new(
+                Code::Conflict,
+                "this conversation is archived: it can be read, nothing can be said in it",
+            ),
+            ChannelError::Forbidden => Self::new(
+                Code::Forbidden,
+                "this is for the owner of the conversation, or the author of the message",
+            ),
+            ChannelError::NoHandle(handle) => {
+                Self::new(Code::NotFound, format_args!("nobody in this conversation is called {handle:?}"))
+            }
+            ChannelError::HandleTaken(handle) => Self::new(
+                Code::Conflict,
+                format_args!(
+                    "somebody else in this conversation is called {handle:?}; give another `handle`"
+                ),
+            ),
+            ChannelError::Already(handle) => {
+                Self::new(Code::Conflict, format_args!("it is a member already, as {handle:?}"))
+            }
+            ChannelError::Stale(version) => Self::new(
+                Code::Conflict,
+                format_args!("the document is at version {version}; read it and change that one"),
+            )
+            .details(serde_json::json!({"version": version})),
+            ChannelError::Store(error) => error.into(),
+        }
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -98,14 +147,59 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The response a client sees, in the relay's common format.
-pub(crate) fn render(error: &ApiError, mut response: Response, now: i64) -> Response {
-    let failure = Failure {
-        success: false,
-        error: ErrorBody { code: error.code.as_str().into(), message: error.message.clone() },
-        metadata: Metadata { timestamp: rfc3339(now), next: None },
+/// In which format a door answers errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The relay's common format.
+    Relay,
+    /// The hub's own: `{"error": {"code", "message", "details"?}}`.
+    Own,
+}
+
+impl Format {
+    /// The format of what lies at this path.
+    pub(crate) fn of(path: &str) -> Self {
+        let own = ["/api/v1", "/channels/", "/inbox/", "/mcp/", "/signin", "/signout"];
+        if own.iter().any(|prefix| path.starts_with(prefix)) { Self::Own } else { Self::Relay }
+    }
+}
+
+/// An error in the hub's own format.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct OwnFailure {
+    pub(crate) error: OwnError,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct OwnError {
+    /// A stable code: `VALIDATION`, `NOT_FOUND`, `CONFLICT`…
+    pub(crate) code: &'static str,
+    /// The same for a person, and what to do.
+    pub(crate) message: String,
+    /// The same for a program, where there is more to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) details: Option<Value>,
+}
+
+/// The response a client sees, in its door's format.
+pub(crate) fn render(error: &ApiError, format: Format, mut response: Response, now: i64) -> Response {
+    let body = match format {
+        Format::Relay => serde_json::to_vec(&Failure {
+            success: false,
+            error: ErrorBody { code: error.code.as_str().into(), message: error.message.clone() },
+            metadata: Metadata { timestamp: rfc3339(now), next: None },
+        }),
+        Format::Own => serde_json::to_vec(&OwnFailure {
+            error: OwnError {
+                code: error.code.short(),
+                message: error.message.clone(),
+                details: error.details.clone(),
+            },
+        }),
     };
-    let body = serde_json::to_vec(&failure).unwrap_or_default();
+    let body = body.unwrap_or_default();
     *response.body_mut() = body.into();
     *response.status_mut() =
         StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,10 +1,11 @@
 //! What surrounds every request: an id, a caller, a rate, an end in time, one format for errors, one line in the log.
 
 use crate::app::{App, AppState};
-use crate::caller::{Caller, Recalled, bearer, key_hash};
-use crate::error::{ApiError, render};
+use crate::caller::{Caller, Recalled, Shown};
+use crate::doors::mcp;
+use crate::error::{ApiError, Format, render};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::relay::Code;
@@ -21,7 +22,10 @@ const BEYOND_WEBHOOK: Duration = Duration::from_mins(1);
 /// just that, and the door of `/register` looks at the key itself.
 const KEYLESS: &[&str] = &[
     "/agent/replies/{token}",
+    "/channels/{id}/inbox/{token}",
+    "/inbox/{sk}",
     "/register",
+    "/api/v1/signin",
     "/health",
     "/metrics",
     "/.well-known/chorus.json",
@@ -31,6 +35,8 @@ const KEYLESS: &[&str] = &[
     "/api",
     "/api/openapi.json",
     "/assets/{name}",
+    "/signin",
+    "/signin/{token}",
 ];
 
 /// Routes that keep time themselves, because they last as long as their peer has something to say.
@@ -39,6 +45,14 @@ const UNTIMED: &[&str] = &["/agent/replies/{token}"];
 /// The address at the other end, put into each request by the accept loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The address of ours it came in by, likewise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Local(pub(crate) IpAddr);
+
+/// Marks an answer that is an error and says so to a person, on a page: it is left as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForPeople;
 
 /// The frame around every request.
 pub(crate) async fn around(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
@@ -50,7 +64,20 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
 
     let mut kind = Caller::Nobody.kind();
-    let response = match admit(&app, request.headers(), &route, peer).await {
+    let format = Format::of(request.uri().path());
+    let shown = Shown::by(&app, &request);
+    let admitted = match mcp::Ticket::by(&app, &route, request.headers()) {
+        // Its door looks up the rest: it is good for the tools of one channel only.
+        Some(ticket) => {
+            request.extensions_mut().insert(ticket);
+            let limiter = app.keyed_rate.as_ref();
+            let taken =
+                limiter.map_or(Ok(()), |limiter| limited(&app, limiter.take(ticket.payer(), app.now())));
+            taken.map(|()| Caller::Nobody)
+        }
+        None => admit(&app, shown, &route, peer).await,
+    };
+    let response = match admitted {
         Ok(caller) => {
             kind = caller.kind();
             request.extensions_mut().insert(caller);
@@ -58,7 +85,7 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
         }
         Err(error) => error.into_response(),
     };
-    let mut response = finish(&app, response, &id, &method);
+    let mut response = finish(&app, response, format, &id, &method);
 
     let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
     app.metrics.request(method.as_str(), &route, status, elapsed.as_secs_f64());
@@ -84,31 +111,40 @@ fn request_id(app: &App, request: &Request) -> String {
 
 /// Finds out who calls and whether it may call now. Whoever shows a valid key pays with its key, everybody else
 /// with its address: guessing keys is as limited as calling without one.
-async fn admit(app: &App, headers: &HeaderMap, route: &str, peer: IpAddr) -> Result<Caller, ApiError> {
+async fn admit(
+    app: &App,
+    shown: Result<Option<Shown>, ApiError>,
+    route: &str,
+    peer: IpAddr,
+) -> Result<Caller, ApiError> {
     let now = app.now();
     // Monitors must see a hub that is busy with others.
     let anonymous = app.anonymous_rate.as_ref().filter(|_| !matches!(route, "/health" | "/metrics"));
     let pay = || anonymous.map_or(Ok(()), |limiter| limited(app, limiter.take(peer, now)));
-    let key = match bearer(headers) {
+    let shown = match shown {
         _ if KEYLESS.contains(&route) => None,
-        Ok(key) => key.map(key_hash),
+        Ok(shown) => shown,
         Err(error) => return pay().and(Err(error)),
     };
-    let Some(key) = key else { return pay().map(|()| Caller::Nobody) };
-    let caller = match app.callers.recall(app, &key, now) {
+    let Some(shown) = shown else { return pay().map(|()| Caller::Nobody) };
+    let caller = match app.callers.recall(app, &shown, now) {
         Recalled::Fresh(caller) => caller,
         recalled => {
             if matches!(recalled, Recalled::Never) {
                 anonymous.map_or(Ok(()), |limiter| limited(app, limiter.peek(&peer, now)))?;
             }
-            match app.callers.look_up(app, key, now).await {
+            match app.callers.look_up(app, &shown, now).await {
+                // A browser whose session has ended is somebody who is not signed in.
+                Err(error) if error.code == Code::Unauthorized && shown.is_session() => {
+                    return pay().map(|()| Caller::Nobody);
+                }
                 Err(error) if error.code == Code::Unauthorized => return pay().and(Err(error)),
                 found => found?,
             }
         }
     };
     if let Some(limiter) = &app.keyed_rate {
-        limited(app, limiter.take(key, now))?;
+        limited(app, limiter.take(shown.hash, now))?;
     }
     Ok(caller)
 }
@@ -136,15 +172,16 @@ async fn answer(app: &App, route: &str, request: Request, next: Next) -> Respons
 }
 
 /// Errors into their door's format; headers that hold for every answer.
-fn finish(app: &App, mut response: Response, id: &str, method: &Method) -> Response {
+fn finish(app: &App, mut response: Response, format: Format, id: &str, method: &Method) -> Response {
     let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
+    let failed = status.is_client_error() || status.is_server_error();
+    if failed && response.extensions().get::<ForPeople>().is_none() {
         let error = response.extensions_mut().remove().unwrap_or_else(|| ApiError::of_status(status));
         // The store tells of its own trouble once for all requests it fails; this is for what is told nowhere else.
         if let Some(cause) = error.cause.as_ref().filter(|_| error.code == Code::Internal) {
             tracing::error!(error = &**cause as &dyn std::error::Error, request_id = id, "a request failed");
         }
-        response = render(&error, response, app.now());
+        response = render(&error, format, response, app.now());
         if method == Method::HEAD {
             *response.body_mut() = axum::body::Body::empty();
         }

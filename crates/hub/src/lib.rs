@@ -6,6 +6,7 @@
 //! hands on what was committed.
 
 mod app;
+mod attention;
 mod caller;
 mod config;
 pub mod delivery;
@@ -13,6 +14,7 @@ mod doors;
 mod error;
 mod frame;
 mod health;
+mod mail;
 mod metrics;
 mod rate;
 mod router;
@@ -21,9 +23,12 @@ mod server;
 mod sources;
 mod stall;
 mod unread;
+mod views;
 
 pub use caller::{key_hash, operator_key_hash};
 pub use config::{Config, Signup, TimeLimits};
+pub use doors::signin::first_link;
+pub use mail::Mail;
 pub use router::openapi;
 pub use secrets::MasterKey;
 pub use server::{StartError, run};

@@ -1,7 +1,7 @@
 //! Every route of the hub, in one place.
 
 use crate::app::AppState;
-use crate::doors::{hub, pages, relay, skill};
+use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};
 use crate::error::ApiError;
 use crate::frame;
 use axum::Router;
@@ -27,6 +27,12 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(skill::llms))
         .routes(routes!(hub::health))
         .routes(routes!(hub::metrics))
+        .merge(api::accounts::routes())
+        .merge(api::agents::routes())
+        .merge(api::channels::routes())
+        .merge(api::messages::routes())
+        .merge(api::deliveries::routes())
+        .merge(channel::routes())
 }
 
 /// All routes, the frame around them, and an answer for paths that are none.
@@ -38,6 +44,9 @@ pub(crate) fn router(app: AppState) -> Router {
         .route("/api", get(pages::api))
         .route("/api/openapi.json", get(pages::openapi))
         .route("/assets/{name}", get(pages::asset))
+        .merge(mcp::routes(&app))
+        .merge(signin::routes())
+        .merge(tokens::routes())
         .fallback(async || ApiError::of_status(StatusCode::NOT_FOUND))
         .layer(axum::Extension(pages))
         .layer(from_fn_with_state(app.clone(), frame::around))

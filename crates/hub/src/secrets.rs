@@ -2,9 +2,10 @@
 //!
 //! So the database holds none of them, and whoever reads it can sign nothing.
 
-use chorus_protocol::ids::AgentId;
-use data_encoding::{BASE64, HEXLOWER};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
+use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
@@ -24,7 +25,56 @@ impl MasterKey {
     }
 }
 
+/// What a callback's address says: which delivery it answers, when it was made, and what the agent was reached by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallbackToken {
+    pub(crate) delivery: DeliveryId,
+    pub(crate) made_at: i64,
+    pub(crate) epoch: i64,
+}
+
 impl MasterKey {
+    /// Seals what the database must keep but not tell, for one owner.
+    pub(crate) fn seal(&self, nonce: [u8; 12], owner: &[u8], secret: &str) -> Option<Vec<u8>> {
+        let mut sealed = secret.as_bytes().to_vec();
+        let nonce_used = Nonce::assume_unique_for_key(nonce);
+        self.sealing_key()?.seal_in_place_append_tag(nonce_used, Aad::from(owner), &mut sealed).ok()?;
+        Some([nonce.as_slice(), &sealed].concat())
+    }
+
+    /// Opens what [`Self::seal`] made for the same owner.
+    pub(crate) fn open(&self, owner: &[u8], sealed: &[u8]) -> Option<String> {
+        let (nonce, sealed) = sealed.split_first_chunk::<12>()?;
+        let mut opened = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let opened = self.sealing_key()?.open_in_place(nonce, Aad::from(owner), &mut opened).ok()?;
+        String::from_utf8(opened.to_vec()).ok()
+    }
+
+    fn sealing_key(&self) -> Option<LessSafeKey> {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &mac(&self.0, &[b"seal\0"])).ok()?;
+        Some(LessSafeKey::new(key))
+    }
+
+    /// What lets an agent answer one delivery, and nobody else.
+    pub(crate) fn callback_token(&self, token: CallbackToken) -> String {
+        let CallbackToken { delivery, made_at, epoch } = token;
+        let numbers = [delivery.seq, made_at, epoch].map(i64::to_be_bytes).concat();
+        let content = [delivery.agent.as_bytes(), &numbers].concat();
+        let mac = mac(&self.0, &[b"callback\0", &content]);
+        format!("tok_{}", BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()))
+    }
+
+    /// Reads what [`Self::callback_token`] made.
+    pub(crate) fn read_callback_token(&self, token: &str) -> Option<CallbackToken> {
+        let bytes = BASE64URL_NOPAD.decode(token.strip_prefix("tok_")?.as_bytes()).ok()?;
+        let (agent, rest) = bytes.split_at_checked(16)?;
+        let number = |at: usize| Some(i64::from_be_bytes(rest.get(at..at + 8)?.try_into().ok()?));
+        let delivery = DeliveryId { agent: AgentId::from_slice(agent)?, seq: number(0)? };
+        let read = CallbackToken { delivery, made_at: number(8)?, epoch: number(16)? };
+        bool::from(self.callback_token(read).as_bytes().ct_eq(token.as_bytes())).then_some(read)
+    }
+
     /// What lets a receiver answer message `seq` of its inbox with a stream, and nobody else.
     pub(crate) fn reply_token(&self, agent: AgentId, seq: i64) -> String {
         let place = [agent.as_bytes(), &seq.to_be_bytes()].concat();
@@ -69,6 +119,42 @@ impl WebhookSecret {
     }
 }
 
+/// What lets an agent use the tools of one channel for a while: which ones, until when, and what it was reached by when it
+/// was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct McpToken {
+    pub(crate) agent: AgentId,
+    pub(crate) channel: ConversationId,
+    pub(crate) expires_at: i64,
+    pub(crate) epoch: i64,
+}
+
+impl MasterKey {
+    /// What an agent shows to use the tools of one channel.
+    pub(crate) fn mcp_token(&self, token: McpToken) -> String {
+        let McpToken { agent, channel, expires_at, epoch } = token;
+        let numbers = [expires_at, epoch].map(i64::to_be_bytes).concat();
+        let content = [agent.as_bytes(), channel.as_bytes(), &numbers].concat();
+        let mac = mac(&self.0, &[b"mcp\0", &content]);
+        format!("mt_{}", BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()))
+    }
+
+    /// Reads what [`Self::mcp_token`] made.
+    pub(crate) fn read_mcp_token(&self, token: &str) -> Option<McpToken> {
+        let bytes = BASE64URL_NOPAD.decode(token.strip_prefix("mt_")?.as_bytes()).ok()?;
+        let (agent, rest) = bytes.split_at_checked(16)?;
+        let (channel, rest) = rest.split_at_checked(16)?;
+        let number = |at: usize| Some(i64::from_be_bytes(rest.get(at..at + 8)?.try_into().ok()?));
+        let read = McpToken {
+            agent: AgentId::from_slice(agent)?,
+            channel: ConversationId::from_slice(channel)?,
+            expires_at: number(0)?,
+            epoch: number(8)?,
+        };
+        bool::from(self.mcp_token(read).as_bytes().ct_eq(token.as_bytes())).then_some(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +179,54 @@ mod tests {
         {
             assert_eq!(master.read_reply_token(forged), None, "{forged}");
         }
+    }
+
+    #[test]
+    fn callback_tokens_are_read_back_and_cannot_be_forged() {
+        let master = MasterKey::new([7; 32]);
+        let delivery = DeliveryId { agent: AgentId(uuid::Uuid::from_u128(9)), seq: 42 };
+        let token = CallbackToken { delivery, made_at: 1_700_000_000_000, epoch: 3 };
+        let printed = master.callback_token(token);
+        assert_eq!(master.read_callback_token(&printed), Some(token));
+        assert_eq!(MasterKey::new([8; 32]).read_callback_token(&printed), None);
+        let other = master.callback_token(CallbackToken { epoch: 4, ..token });
+        for forged in
+            ["", "tok_", "tok_AAAA", &printed[..printed.len() - 2], &[&other[..58], &printed[58..]].concat()]
+        {
+            assert_eq!(master.read_callback_token(forged), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn mcp_tokens_are_read_back_and_cannot_be_forged() {
+        let master = MasterKey::new([7; 32]);
+        let token = McpToken {
+            agent: AgentId(uuid::Uuid::from_u128(9)),
+            channel: ConversationId(uuid::Uuid::from_u128(10)),
+            expires_at: 1_700_000_000_000,
+            epoch: 3,
+        };
+        let printed = master.mcp_token(token);
+        assert_eq!(master.read_mcp_token(&printed), Some(token));
+        assert_eq!(MasterKey::new([8; 32]).read_mcp_token(&printed), None);
+        let other =
+            master.mcp_token(McpToken { channel: ConversationId(uuid::Uuid::from_u128(11)), ..token });
+        for forged in
+            ["", "mt_", "mt_AAAA", &printed[..printed.len() - 2], &[&other[..50], &printed[50..]].concat()]
+        {
+            assert_eq!(master.read_mcp_token(forged), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_is_opened_by_its_owner_only() {
+        let master = MasterKey::new([7; 32]);
+        let sealed = master.seal([1; 12], b"owner", "https://agent.example/inbox/sk_1").unwrap();
+        assert_eq!(master.open(b"owner", &sealed).unwrap(), "https://agent.example/inbox/sk_1");
+        assert!(!String::from_utf8_lossy(&sealed).contains("agent"));
+        assert_eq!(master.open(b"other", &sealed), None);
+        assert_eq!(MasterKey::new([8; 32]).open(b"owner", &sealed), None);
+        assert_eq!(master.open(b"owner", &sealed[..20]), None);
     }
 
     #[test]

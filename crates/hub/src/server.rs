@@ -5,9 +5,9 @@
 
 use crate::app::App;
 use crate::config::Config;
-use crate::delivery::reconcile;
-use crate::error::{ApiError, render};
-use crate::frame::Peer;
+use crate::delivery::{push, reconcile};
+use crate::error::{ApiError, Format, render};
+use crate::frame::{Local, Peer};
 use crate::router;
 use crate::sources::Sources;
 use crate::stall::StallGuard;
@@ -59,6 +59,7 @@ pub async fn run(
     let app = Arc::new(app);
     let router = router::router(Arc::clone(&app));
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
+    let pusher = tokio::spawn(push::run(Arc::clone(&app)));
     let connections = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(app.config.max_connections));
 
@@ -89,6 +90,9 @@ pub async fn run(
     if tokio::time::timeout(drain, app.tasks.wait()).await.is_err() {
         tracing::warn!(open = app.tasks.len(), "work was left unfinished");
     }
+    if pusher.await.is_err() {
+        tracing::error!("the pusher panicked");
+    }
     if reconcilers.await.is_err() {
         tracing::error!("the reconcilers panicked");
     }
@@ -112,7 +116,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpSt
 }
 
 async fn serve(stream: TcpStream, app: &App, router: Router) {
-    let Ok(peer) = stream.peer_addr() else { return };
+    let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
@@ -120,6 +124,7 @@ async fn serve(stream: TcpStream, app: &App, router: Router) {
     let io = TokioIo::new(StallGuard::new(stream, times.stall));
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(Local(local.ip()));
         let (parts, body) = request.into_parts();
         let (body, rest) = Watched::new(body);
         let answer = router.clone().oneshot(Request::from_parts(parts, Body::new(body)));
@@ -167,7 +172,7 @@ async fn serve(stream: TcpStream, app: &App, router: Router) {
 /// Tells a client that did not finish its headers why it is cut off.
 async fn refuse(mut stream: StallGuard<TcpStream>, app: &App) {
     let error = ApiError::new(Code::RequestTimeout, "the request's headers did not arrive in time");
-    let response = render(&error, error.clone().into_response(), app.now());
+    let response = render(&error, Format::Relay, error.clone().into_response(), app.now());
     let Ok(body) = response.into_body().collect().await else { return };
     let body = body.to_bytes();
     let head = format!(

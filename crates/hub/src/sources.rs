@@ -58,7 +58,8 @@ impl Sources {
         (self.clock)()
     }
 
-    fn bytes<const N: usize>(&self) -> [u8; N] {
+    /// Random bytes.
+    pub(crate) fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         (self.random)(&mut bytes);
         bytes

@@ -1,7 +1,7 @@
 //! Typed ids, so that an agent's id cannot be passed where an event's is wanted.
 //!
-//! All are 16 bytes. An agent's id is a plain UUID (the market's document wants one); events and conversations
-//! carry a prefix; a trace id is 32 hex digits, the form W3C trace context uses.
+//! All are 16 bytes, but a delivery's. An agent's id is a plain UUID (the market's document wants one); accounts, events,
+//! conversations and deliveries carry a prefix; a trace id is 32 hex digits, the form W3C trace context uses.
 //! Ids are made by whoever owns a source of randomness; this module only names, prints and reads them.
 
 use sha2::{Digest, Sha256};
@@ -67,8 +67,16 @@ id!(
     EventId, "evt_", simple
 );
 id!(
-    /// One conversation.
-    ConversationId, "cnv_", simple
+    /// One conversation: a channel, or what two say to each other.
+    ConversationId, "ch_", simple
+);
+id!(
+    /// One person's account.
+    AccountId, "acc_", simple
+);
+id!(
+    /// Something that proves who somebody is: a token, a session, an invitation. Its id is no secret.
+    CredentialId, "crd_", simple
 );
 id!(
     /// What ties everything together that one act caused.
@@ -76,17 +84,118 @@ id!(
 );
 
 impl ConversationId {
-    /// The conversation of two agents. It follows from the pair, so that finding it needs no look-up.
-    pub fn of_pair(one: AgentId, other: AgentId) -> Self {
+    /// The conversation of two. It follows from the pair, so that finding it needs no look-up.
+    pub fn of_pair(one: impl Into<Principal>, other: impl Into<Principal>) -> Self {
+        let (one, other) = (one.into().uuid(), other.into().uuid());
         let (low, high) = if one <= other { (one, other) } else { (other, one) };
-        let digest = Sha256::new()
-            .chain_update(b"dm")
-            .chain_update(low.as_bytes())
-            .chain_update(high.as_bytes())
-            .finalize();
+        Self::derived(&[b"dm", low.as_bytes(), high.as_bytes()])
+    }
+
+    /// Another service's channel, as one agent of ours sees it.
+    pub fn of_foreign(agent: AgentId, channel: &str) -> Self {
+        Self::derived(&[b"foreign", agent.as_bytes(), channel.as_bytes()])
+    }
+
+    fn derived(parts: &[&[u8]]) -> Self {
+        let mut digest = Sha256::new();
+        for part in parts {
+            digest.update(part);
+        }
+        let digest = digest.finalize();
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+}
+
+/// Somebody who speaks: a person, by its account, or an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Principal {
+    /// A person.
+    Account(AccountId),
+    /// An agent.
+    Agent(AgentId),
+}
+
+impl Principal {
+    /// What [`Self::kind`] and [`Self::uuid`] gave.
+    pub fn new(kind: &str, id: Uuid) -> Option<Self> {
+        match kind {
+            "account" => Some(Self::Account(AccountId(id))),
+            "agent" => Some(Self::Agent(AgentId(id))),
+            _ => None,
+        }
+    }
+
+    /// `account` or `agent`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Account(_) => "account",
+            Self::Agent(_) => "agent",
+        }
+    }
+
+    /// The id alone.
+    pub fn uuid(self) -> Uuid {
+        match self {
+            Self::Account(id) => id.0,
+            Self::Agent(id) => id.0,
+        }
+    }
+
+    /// The agent, if it is one.
+    pub fn agent(self) -> Option<AgentId> {
+        match self {
+            Self::Agent(id) => Some(id),
+            Self::Account(_) => None,
+        }
+    }
+}
+
+impl From<AccountId> for Principal {
+    fn from(id: AccountId) -> Self {
+        Self::Account(id)
+    }
+}
+
+impl From<AgentId> for Principal {
+    fn from(id: AgentId) -> Self {
+        Self::Agent(id)
+    }
+}
+
+impl fmt::Display for Principal {
+    /// The id as it is printed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Account(id) => id.fmt(f),
+            Self::Agent(id) => id.fmt(f),
+        }
+    }
+}
+
+/// One event on its way to one agent: its place in that agent's inbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryId {
+    /// To whom.
+    pub agent: AgentId,
+    /// Its place.
+    pub seq: i64,
+}
+
+impl DeliveryId {
+    /// Reads the printed form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (agent, seq) = text.strip_prefix("dlv_")?.split_once('_')?;
+        let digits = seq.len() <= 18 && seq.bytes().all(|byte| byte.is_ascii_digit());
+        let seq = seq.parse().ok().filter(|_| digits)?;
+        Some(Self { agent: AgentId(Uuid::try_parse(agent).ok()?), seq })
+    }
+}
+
+impl fmt::Display for DeliveryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dlv_{}_{}", self.agent.0.simple(), self.seq)
     }
 }
 
@@ -102,6 +211,16 @@ mod tests {
         assert_eq!(EventId::parse(&EventId(uuid).to_string()), Some(EventId(uuid)));
         assert_eq!(EventId::parse("a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f"), None);
         assert_eq!(TraceId::from_slice(TraceId(uuid).as_bytes()), Some(TraceId(uuid)));
+        let delivery = DeliveryId { agent: AgentId(uuid), seq: 7 };
+        assert_eq!(DeliveryId::parse(&delivery.to_string()), Some(delivery));
+        for wrong in
+            ["", "dlv_", "dlv_a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f_", "dlv_a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f_+1"]
+        {
+            assert_eq!(DeliveryId::parse(wrong), None, "{wrong}");
+        }
+        for principal in [Principal::Account(AccountId(uuid)), Principal::Agent(AgentId(uuid))] {
+            assert_eq!(Principal::new(principal.kind(), principal.uuid()), Some(principal));
+        }
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
 //!
-//! One file per protocol (`relay`), and beside them what all of them need: addresses, strict JSON,
-//! validation that reports every fault at once, server-sent events, ids and times.
+//! One file per protocol (`channel`, `relay`), and beside them what all of them need: addresses, strict JSON,
+//! validation that reports every fault at once, server-sent events, ids and times, whom a text mentions, and what in
+//! it must not be kept.
 //!
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
 
 pub mod address;
+pub mod channel;
 pub mod faults;
 pub mod ids;
 pub mod json;
+pub mod mentions;
+pub mod redact;
 pub mod relay;
 pub mod sse;
 pub mod time;

@@ -16,7 +16,7 @@ pub use answer::{
 };
 pub use code::Code;
 pub use envelope::{Envelope, check_card, check_envelope, turn_number};
-pub use request::{Register, RequestFault, Send};
+pub use request::{Register, RequestFault, Send, check_endpoint};
 
 /// Version of the envelope and of this profile.
 pub const CHORUS_VERSION: &str = "0.4";

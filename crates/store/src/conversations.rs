@@ -1,46 +1,217 @@
-//! Events: append-only, each in its conversation, most with a place in its sequence.
+//! Conversations and their events: append-only, each event in its conversation, most with a place in its sequence.
+//!
+//! What changes a message (an edit, a deletion, a reaction) is an event of its own that names it; [`log`](crate::log) finds
+//! them, and whoever shows a message applies them. Events are never rewritten.
 
-use crate::{Param, StoreError, Tx};
-use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
+use crate::{Param, Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 
 /// A body up to this size lies in the event's own row; a larger one elsewhere, so that the rows stay small.
 const INLINE_BODY: usize = 64 * 1024;
+/// The place of an event whose order something else tells: a relay envelope's is its receiver's inbox.
+pub const UNPLACED: i64 = 0;
 
-/// One thing that happened.
+/// What kind of conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConversationKind {
+    /// Many talk.
+    Channel,
+    /// Two talk.
+    Dm,
+}
+
+impl ConversationKind {
+    /// As it is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Channel => "channel",
+            Self::Dm => "dm",
+        }
+    }
+}
+
+/// What a member may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History {
+    /// Everything.
+    All,
+    /// What was said while it was a member.
+    Joined,
+}
+
+impl History {
+    /// As it is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Joined => "joined",
+        }
+    }
+
+    /// Reads what [`Self::as_str`] wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::All, Self::Joined].into_iter().find(|history| history.as_str() == text)
+    }
+}
+
+/// One conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    /// Its id.
+    pub id: ConversationId,
+    /// What kind.
+    pub kind: ConversationKind,
+    /// What people call it.
+    pub name: String,
+    /// What it is for.
+    pub context: Option<String>,
+    /// Who may change it.
+    pub owner: Principal,
+    /// What its members may read.
+    pub history: History,
+    /// When it was made.
+    pub created_at: i64,
+    /// Since when nothing can be said in it.
+    pub archived_at: Option<i64>,
+}
+
+macro_rules! select_conversation {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.kind, c.name, c.context, c.owner_kind, c.owner_id, c.history, c.created_at, c.archived_at
+             FROM conversations c ",
+            $rest
+        )
+    };
+}
+
+fn conversation(mut row: Row) -> Result<Conversation, StoreError> {
+    let (id, kind) = (ConversationId(row.uuid(0)?), row.text(1)?);
+    let owner = (row.text(4)?, row.uuid(5)?);
+    let history = row.text(6)?;
+    let odd = || StoreError::unexpected(format!("conversation {id}: {kind} {owner:?} {history}"));
+    Ok(Conversation {
+        id,
+        kind: match &*kind {
+            "channel" => ConversationKind::Channel,
+            "dm" => ConversationKind::Dm,
+            _ => return Err(odd()),
+        },
+        name: row.text(2)?,
+        context: row.opt_text(3)?,
+        owner: Principal::new(&owner.0, owner.1).ok_or_else(odd)?,
+        history: History::parse(&history).ok_or_else(odd)?,
+        created_at: row.int(7)?,
+        archived_at: row.opt_int(8)?,
+    })
+}
+
+/// Adds a conversation. The caller has seen, in this transaction, that there is none of this id.
+pub fn insert(tx: &mut dyn Tx, new: &Conversation, trace: TraceId) -> Result<(), StoreError> {
+    // Two agents that sent each other envelopes before may have one that nobody could enter.
+    tx.execute(
+        "INSERT INTO conversations (id, kind, created_at, trace_id, name, context, owner_kind, owner_id, history)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (id) DO UPDATE SET name = $5, context = $6, owner_kind = $7, owner_id = $8, history = $9",
+        &[
+            (&new.id).into(),
+            new.kind.as_str().into(),
+            new.created_at.into(),
+            (&trace).into(),
+            new.name.as_str().into(),
+            new.context.as_deref().into(),
+            new.owner.kind().into(),
+            (&new.owner.uuid()).into(),
+            new.history.as_str().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Replaces what can change of a conversation.
+pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5 WHERE id = $1",
+        &[
+            (&changed.id).into(),
+            changed.name.as_str().into(),
+            changed.context.as_deref().into(),
+            changed.history.as_str().into(),
+            changed.archived_at.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The conversation of this id.
+pub fn by_id(tx: &mut dyn Tx, id: ConversationId) -> Result<Option<Conversation>, StoreError> {
+    // The conversation of two agents that only send each other envelopes has no owner and no name.
+    tx.first(select_conversation!("WHERE c.id = $1 AND c.owner_id IS NOT NULL"), &[(&id).into()])?
+        .map(conversation)
+        .transpose()
+}
+
+/// The conversations somebody is a member of, in the order of their ids, after `after`.
+pub fn of_member(
+    tx: &mut dyn Tx,
+    principal: Principal,
+    after: Option<ConversationId>,
+    limit: i64,
+) -> Result<Vec<Conversation>, StoreError> {
+    let after = after.as_ref().map_or([].as_slice(), ConversationId::as_bytes);
+    tx.query(
+        select_conversation!(
+            "JOIN members m ON m.conversation_id = c.id
+             WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL AND c.id > $2
+             ORDER BY c.id LIMIT $3"
+        ),
+        &[(&principal.uuid()).into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(conversation)
+    .collect()
+}
+
+/// One thing that happened, to be appended.
 #[derive(Debug, Clone)]
 pub struct NewEvent<'a> {
     /// Its id.
     pub id: EventId,
     /// Where.
     pub conversation: ConversationId,
-    /// What kind of thing: `envelope`.
+    /// What kind of thing: `envelope`, `message`, `reaction`…
     pub kind: &'a str,
     /// By whom.
-    pub author: AgentId,
+    pub author: Principal,
     /// What it belongs to.
     pub trace: TraceId,
+    /// The message that began the thread it is in.
+    pub thread: Option<EventId>,
+    /// What it is about: what a reply answers, what an edit changes.
+    pub target: Option<EventId>,
     /// What was said, JSON.
     pub body: &'a str,
 }
-
-/// The place of an event whose order something else tells: a relay envelope's is its receiver's inbox.
-pub const UNPLACED: i64 = 0;
 
 /// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation, or [`UNPLACED`].
 pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
     let inline = event.body.len() <= INLINE_BODY;
     tx.execute(
-        "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body, author_kind, thread_id,
+                             target_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         &[
             (&event.id).into(),
             (&event.conversation).into(),
             seq.into(),
             event.kind.into(),
-            (&event.author).into(),
+            (&event.author.uuid()).into(),
             (&event.trace).into(),
             now.into(),
             if inline { event.body.into() } else { Param::Null },
+            event.author.kind().into(),
+            event.thread.as_ref().into(),
+            event.target.as_ref().into(),
         ],
     )?;
     if !inline {
@@ -50,4 +221,69 @@ pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Resu
         )?;
     }
     Ok(())
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its id.
+    pub id: EventId,
+    /// Where.
+    pub conversation: ConversationId,
+    /// Its place there.
+    pub seq: i64,
+    /// What kind of thing.
+    pub kind: String,
+    /// By whom.
+    pub author: Principal,
+    /// What the author was called there at last; none for one that never was a member.
+    pub handle: Option<String>,
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// When.
+    pub created_at: i64,
+    /// The message that began the thread it is in.
+    pub thread: Option<EventId>,
+    /// What it is about.
+    pub target: Option<EventId>,
+    /// What was said, JSON.
+    pub body: String,
+}
+
+macro_rules! select_event {
+    ($($rest:tt)+) => {
+        concat!(
+            "SELECT e.id, e.conversation_id, e.seq, e.kind, e.author_kind, e.author_id, e.trace_id, e.created_at, e.thread_id,
+                    e.target_id, COALESCE(e.body, b.body),
+                    (SELECT m.handle FROM members m WHERE m.conversation_id = e.conversation_id
+                        AND m.member_id = e.author_id ORDER BY m.joined_seq DESC LIMIT 1)
+             FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id ",
+            $($rest)+
+        )
+    };
+}
+pub(crate) use select_event;
+
+pub(crate) fn event(mut row: Row) -> Result<Event, StoreError> {
+    let id = |bytes: Option<Vec<u8>>| bytes.as_deref().and_then(EventId::from_slice);
+    let (kind, author) = (row.text(4)?, row.uuid(5)?);
+    Ok(Event {
+        id: EventId(row.uuid(0)?),
+        conversation: ConversationId(row.uuid(1)?),
+        seq: row.int(2)?,
+        kind: row.text(3)?,
+        author: Principal::new(&kind, author)
+            .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?,
+        trace: TraceId(row.uuid(6)?),
+        created_at: row.int(7)?,
+        thread: id(row.opt_bytes(8)?),
+        target: id(row.opt_bytes(9)?),
+        body: row.text(10)?,
+        handle: row.opt_text(11)?,
+    })
+}
+
+/// The event of this id.
+pub fn event_by_id(tx: &mut dyn Tx, id: EventId) -> Result<Option<Event>, StoreError> {
+    tx.first(select_event!("WHERE e.id = $1"), &[(&id).into()])?.map(event).transpose()
 }

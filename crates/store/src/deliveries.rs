@@ -1,10 +1,13 @@
 //! Deliveries: events on their way to agents. In the order of their sequence numbers they are an agent's inbox.
 //!
 //! A delivery by inbox is done when it is stored: who reads it, and how far, is `inboxes`' business. A delivery by
-//! webhook is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
+//! webhook or connection string is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
+//! A relay send is POSTed once, while its sender waits; everything else is pushed until it arrives, which is `push`'s
+//! business.
 
+use crate::directory::Agent;
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::{Code, Delivery};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -16,14 +19,39 @@ pub enum Transport {
     Inbox,
     /// It is POSTed to the agent's endpoint.
     Webhook,
+    /// It is POSTed to the agent's connection string.
+    Channel,
 }
 
 impl Transport {
-    fn as_str(self) -> &'static str {
+    /// As it is stored and shown.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Inbox => "inbox",
             Self::Webhook => "webhook",
+            Self::Channel => "channel",
         }
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+        [Self::Inbox, Self::Webhook, Self::Channel]
+            .into_iter()
+            .find(|transport| transport.as_str() == text)
+            .ok_or_else(|| StoreError::unexpected(format!("transport {text:?}")))
+    }
+}
+
+/// The best way an agent has open: its inbox, else its endpoint, else its connection string; if it has none, it waits
+/// in the inbox.
+pub fn best_transport(agent: &Agent, now: i64) -> Transport {
+    if agent.open_until > now {
+        Transport::Inbox
+    } else if agent.endpoint.is_some() {
+        Transport::Webhook
+    } else if agent.connection.is_some() {
+        Transport::Channel
+    } else {
+        Transport::Inbox
     }
 }
 
@@ -43,7 +71,7 @@ pub struct NewDelivery<'a> {
     pub agent: AgentId,
     /// Of which event.
     pub event: EventId,
-    /// What kind of inbox entry it is: `message`.
+    /// What kind of inbox entry it is: `message` (an envelope), `chat`, `channel`.
     pub kind: &'a str,
     /// How it travels.
     pub transport: Transport,
@@ -51,17 +79,31 @@ pub struct NewDelivery<'a> {
     pub state: Delivery,
     /// Who sends it, if somebody has to.
     pub lease: Option<Lease>,
+    /// What a conversation gives it, unless it is a relay send.
+    pub chat: Option<Chat<'a>>,
     /// What it belongs to.
     pub trace: TraceId,
+}
+
+/// What a delivery has of the conversation its event was said in.
+#[derive(Debug, Clone, Copy)]
+pub struct Chat<'a> {
+    /// Which conversation.
+    pub conversation: ConversationId,
+    /// Why it goes to this agent.
+    pub reason: &'a str,
+    /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
+    pub push: Option<(Option<i64>, i64)>,
 }
 
 /// Stores a delivery at `seq`, which the caller took with [`Tx::next_seq`] of the agent's inbox.
 pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
     // A relay send is final, so nothing retries it: the sender waits for the outcome and decides.
+    let push = delivery.chat.and_then(|chat| chat.push);
     tx.execute(
         "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, retry, attempt, lease_owner,
-                                 lease_until, created_at, updated_at, trace_id)
-         VALUES ($1, $2, $3, $4, $5, $6, 'none', $7, $8, $9, $10, $10, $11)",
+                                 lease_until, created_at, updated_at, trace_id, conversation_id, reason, due_at, give_up_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16)",
         &[
             (&delivery.agent).into(),
             seq.into(),
@@ -69,11 +111,16 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -
             delivery.kind.into(),
             delivery.transport.as_str().into(),
             delivery.state.as_str().into(),
+            if push.is_some() { "push" } else { "none" }.into(),
             i64::from(delivery.lease.is_some()).into(),
             delivery.lease.as_ref().map(|lease| &lease.owner).into(),
             delivery.lease.map(|lease| lease.until).into(),
             now.into(),
             (&delivery.trace).into(),
+            delivery.chat.as_ref().map(|chat| &chat.conversation).into(),
+            delivery.chat.map(|chat| chat.reason).into(),
+            push.and_then(|(due_at, _)| due_at).into(),
+            push.map(|(_, give_up_at)| give_up_at).into(),
         ],
     )?;
     Ok(())
@@ -132,8 +179,10 @@ pub struct Entry {
     pub trace: TraceId,
     /// When it was committed.
     pub created_at: i64,
-    /// The author's name, as long as its row exists.
-    pub author: String,
+    /// Which event.
+    pub event: EventId,
+    /// The author's name, if it is an agent.
+    pub author: Option<String>,
     /// What was said, JSON.
     pub body: String,
 }
@@ -148,8 +197,9 @@ fn entry(mut row: Row) -> Result<Entry, StoreError> {
             .ok_or_else(|| StoreError::unexpected(format!("delivery state {state:?}")))?,
         trace: TraceId(row.uuid(4)?),
         created_at: row.int(5)?,
-        author: row.text(6)?,
+        author: row.opt_text(6)?,
         body: row.text(7)?,
+        event: EventId(row.uuid(8)?),
     })
 }
 
@@ -163,10 +213,10 @@ pub fn page(
 ) -> Result<Vec<Entry>, StoreError> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     tx.each(
-        "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body)
+        "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body), e.id
          FROM deliveries d
          JOIN events e ON e.id = d.event_id
-         JOIN agents a ON a.id = e.author_id
+         LEFT JOIN agents a ON a.id = e.author_id
          LEFT JOIN large_bodies b ON b.event_id = d.event_id
          WHERE d.agent_id = $1 AND d.seq > $2 ORDER BY d.seq LIMIT $3",
         &[(&agent).into(), after.into(), limit.into()],
@@ -178,6 +228,16 @@ pub fn page(
         },
     )?;
     Ok(entries)
+}
+
+/// The event of a delivery, of whichever kind.
+pub fn event_of(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<EventId>, StoreError> {
+    tx.first(
+        "SELECT event_id FROM deliveries WHERE agent_id = $1 AND seq = $2",
+        &[(&id.agent).into(), id.seq.into()],
+    )?
+    .map(|mut row| row.uuid(0).map(EventId))
+    .transpose()
 }
 
 /// What a retention step did.
@@ -194,7 +254,7 @@ pub struct Removed {
 pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed, StoreError> {
     let old = tx.query(
         "SELECT d.agent_id, d.seq, d.event_id FROM deliveries d JOIN inboxes i ON i.agent_id = d.agent_id
-         WHERE d.created_at < $1 AND d.seq >= i.oldest AND d.lease_until IS NULL
+         WHERE d.created_at < $1 AND d.seq >= i.oldest AND d.lease_until IS NULL AND d.state <> 'waiting'
            AND (d.transport <> 'inbox' OR d.seq <= i.handed_through)
          ORDER BY d.agent_id, d.seq LIMIT $2",
         &[cutoff.into(), limit.into()],
@@ -207,8 +267,13 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
             "DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2",
             &[(&agent).into(), seq.into()],
         )?;
-        removed.events += tx.execute("DELETE FROM events WHERE id = $1", &[(&event).into()])?;
-        tx.execute("DELETE FROM large_bodies WHERE event_id = $1", &[(&event).into()])?;
+        // An event with a place in a conversation belongs to all its readers; one without goes with its only delivery.
+        let gone = tx.execute("DELETE FROM events WHERE id = $1 AND seq = 0", &[(&event).into()])?;
+        if gone == 1 {
+            tx.execute("DELETE FROM large_bodies WHERE event_id = $1", &[(&event).into()])?;
+        }
+        tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &[(&agent).into(), seq.into()])?;
+        removed.events += gone;
         inboxes.insert(agent, seq + 1);
     }
     for (agent, next) in inboxes {

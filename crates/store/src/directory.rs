@@ -4,7 +4,7 @@
 //! name that was deleted and registered again is a new agent and inherits nothing.
 
 use crate::{Row, StoreError, Tx, TxExt, inboxes};
-use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::ids::{AccountId, AgentId, TraceId};
 
 /// The SHA-256 of a key. Keys themselves are never stored.
 pub type KeyHash = [u8; 32];
@@ -26,6 +26,23 @@ pub struct Agent {
     pub updated_at: i64,
     /// Until when its inbox counts as open.
     pub open_until: i64,
+    /// The account it belongs to.
+    pub owner: Option<AccountId>,
+    /// What it is, for people.
+    pub description: Option<String>,
+    /// Its own connection string, sealed: the database alone tells nobody where to post.
+    pub connection: Option<Vec<u8>>,
+    /// Counts the changes of what it is reached by; what was given out before one ends with it.
+    pub epoch: i64,
+    /// Why and since when its connection string is not called.
+    pub broken: Option<(String, i64)>,
+}
+
+impl Agent {
+    /// Its own connection string, sealed, unless that is broken.
+    pub fn working_connection(&self) -> Option<&[u8]> {
+        self.connection.as_deref().filter(|_| self.broken.is_none())
+    }
 }
 
 /// What a registration says.
@@ -42,7 +59,8 @@ pub struct Record {
 macro_rules! select_agent {
     ($rest:literal) => {
         concat!(
-            "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until
+            "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
+                    a.connection, a.epoch, a.broken, a.broken_at
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $rest
         )
@@ -58,6 +76,11 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         registered_at: row.int(4)?,
         updated_at: row.int(5)?,
         open_until: row.opt_int(6)?.unwrap_or(0),
+        owner: row.opt_bytes(7)?.as_deref().and_then(AccountId::from_slice),
+        description: row.opt_text(8)?,
+        connection: row.opt_bytes(9)?,
+        epoch: row.int(10)?,
+        broken: row.opt_text(11)?.zip(row.opt_int(12)?),
     })
 }
 
@@ -90,6 +113,125 @@ pub fn list(tx: &mut dyn Tx, after: &str, limit: i64) -> Result<Vec<Agent>, Stor
     .into_iter()
     .map(agent)
     .collect()
+}
+
+/// Which agents a search finds; nothing asks for everybody.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    /// A part of the name or the description.
+    pub text: Option<String>,
+    /// Whether the inbox is open.
+    pub online: Option<bool>,
+    /// Whose.
+    pub owner: Option<AccountId>,
+}
+
+/// A page of what a search finds, in the order of names, after the name `after`.
+pub fn search(
+    tx: &mut dyn Tx,
+    search: &Search,
+    now: i64,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<Agent>, StoreError> {
+    let mut like = String::from("%");
+    for sign in search.text.as_deref().unwrap_or_default().to_lowercase().chars() {
+        if matches!(sign, '%' | '_' | '!') {
+            like.push('!');
+        }
+        like.push(sign);
+    }
+    like.push('%');
+    let owner = search.owner.map_or(uuid::Uuid::nil(), |id| id.0);
+    tx.query(
+        select_agent!(
+            "a.name_key > $1
+             AND (a.name_key LIKE $2 ESCAPE '!' OR LOWER(COALESCE(a.description, '')) LIKE $2 ESCAPE '!')
+             AND (CAST($3 AS BIGINT) = 0 OR a.owner_id = $4)
+             AND CAST($5 AS BIGINT) IN (0, CASE WHEN COALESCE(i.open_until, 0) > $6 THEN 1 ELSE 2 END)
+             ORDER BY a.name_key LIMIT $7"
+        ),
+        &[
+            name_key(after).as_str().into(),
+            like.as_str().into(),
+            i64::from(search.owner.is_some()).into(),
+            (&owner).into(),
+            search.online.map_or(0, |online| if online { 1 } else { 2 }).into(),
+            now.into(),
+            limit.into(),
+        ],
+    )?
+    .into_iter()
+    .map(agent)
+    .collect()
+}
+
+/// An account's agents in the order of their ids, after `after`.
+pub fn of_owner(
+    tx: &mut dyn Tx,
+    owner: AccountId,
+    after: Option<AgentId>,
+    limit: i64,
+) -> Result<Vec<Agent>, StoreError> {
+    let after = after.as_ref().map_or([].as_slice(), AgentId::as_bytes);
+    tx.query(
+        select_agent!("a.owner_id = $1 AND a.id > $2 ORDER BY a.id LIMIT $3"),
+        &[(&owner).into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(agent)
+    .collect()
+}
+
+/// The agent whose hub-issued connection string has this secret.
+pub fn by_inlet(tx: &mut dyn Tx, secret: &KeyHash) -> Result<Option<Agent>, StoreError> {
+    tx.first(select_agent!("a.inlet_hash = $1"), &[secret.as_slice().into()])?.map(agent).transpose()
+}
+
+/// Replaces the secret of the connection string the hub issues for an agent; the old one stops at once.
+pub fn set_inlet(tx: &mut dyn Tx, id: AgentId, secret: &KeyHash, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET inlet_hash = $2, epoch = epoch + 1, updated_at = $3 WHERE id = $1",
+        &[(&id).into(), secret.as_slice().into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// Replaces an agent's own connection string, sealed; whatever was broken is mended by it.
+pub fn set_connection(
+    tx: &mut dyn Tx,
+    id: AgentId,
+    sealed: Option<&[u8]>,
+    now: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET connection = $2, epoch = epoch + 1, broken = NULL, broken_at = NULL, updated_at = $3 WHERE id = $1",
+        &[(&id).into(), sealed.into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// Marks an agent's connection as broken, or as mended.
+pub fn set_broken(tx: &mut dyn Tx, id: AgentId, broken: Option<(&str, i64)>) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET broken = $2, broken_at = $3 WHERE id = $1",
+        &[(&id).into(), broken.map(|(why, _)| why).into(), broken.map(|(_, at)| at).into()],
+    )?;
+    Ok(())
+}
+
+/// Gives an agent to an account.
+pub fn set_owner(
+    tx: &mut dyn Tx,
+    id: AgentId,
+    owner: Option<AccountId>,
+    description: Option<&str>,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET owner_id = $2, description = COALESCE($3, description) WHERE id = $1",
+        &[(&id).into(), owner.as_ref().into(), description.into()],
+    )?;
+    Ok(())
 }
 
 /// How many agents there are.
@@ -130,6 +272,11 @@ pub fn insert(
         registered_at: now,
         updated_at: now,
         open_until: 0,
+        owner: None,
+        description: None,
+        connection: None,
+        epoch: 0,
+        broken: None,
     })
 }
 
@@ -159,6 +306,13 @@ pub fn update(
 pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE agents SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL",
+        &[(&id).into(), now.into()],
+    )?;
+    // What it was in goes on without it.
+    tx.execute(
+        "UPDATE members SET left_at = $2, left_seq = COALESCE(
+             (SELECT s.head FROM streams s WHERE s.id = members.conversation_id), joined_seq)
+         WHERE member_id = $1 AND left_seq IS NULL",
         &[(&id).into(), now.into()],
     )?;
     inboxes::disconnect(tx, id)

@@ -3,7 +3,7 @@
 //! The answer is kept back until the commit is known: `run` computes it, `finish` delivers it, or the reason why
 //! there is none.
 
-use crate::{Param, Row, StoreError, Tx};
+use crate::{Kind, Param, Row, StoreError, Tx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -103,6 +103,15 @@ impl Tx for Watched<'_> {
     fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
         let result = self.tx.head(stream);
         self.note(result)
+    }
+
+    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+        let result = self.tx.lock(stream);
+        self.note(result)
+    }
+
+    fn kind(&self) -> Kind {
+        self.tx.kind()
     }
 
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {

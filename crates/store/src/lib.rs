@@ -3,7 +3,8 @@
 //! A write is a synchronous closure over a [`Tx`]; [`Store::write`] returns when it is committed to disk, and never
 //! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
 //! runs them on a few worker threads, again after a conflict. What the closures say is the same for both and lives
-//! in one module per area: `directory`, `conversations`, `deliveries`, `inboxes`, `idempotency`, `relay`, `settings`.
+//! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`), what is
+//! on its way (`deliveries`, `inboxes`, `push`), and the transactions of each protocol (`relay`, `channel`).
 //!
 //! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
 //! order of commits and a reader can use the last number it saw as a cursor. Whoever moved a counter is announced
@@ -11,6 +12,9 @@
 //!
 //! The store knows no HTTP, no clock and no randomness: times and ids are arguments.
 
+pub mod accounts;
+pub mod artifacts;
+pub mod channel;
 pub mod conversations;
 pub mod deliveries;
 pub mod directory;
@@ -18,10 +22,14 @@ mod error;
 pub mod idempotency;
 pub mod inboxes;
 mod job;
+pub mod log;
+pub mod members;
 mod migrate;
 mod postgres;
+pub mod push;
 mod queue;
 pub mod relay;
+pub mod search;
 pub mod settings;
 mod sqlite;
 mod threads;

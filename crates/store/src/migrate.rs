@@ -21,7 +21,8 @@ macro_rules! migration {
 }
 
 /// In order; the first is number 1.
-const MIGRATIONS: &[Migration] = &[migration!("0001_relay.sql"), migration!("0002_unplaced.sql")];
+const MIGRATIONS: &[Migration] =
+    &[migration!("0001_relay.sql"), migration!("0002_unplaced.sql"), migration!("0003_people.sql")];
 
 /// The number of the newest.
 pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;

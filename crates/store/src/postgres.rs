@@ -8,7 +8,7 @@ use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
-use crate::{StoreError, WakerSlot, migrate, wake};
+use crate::{Kind, StoreError, WakerSlot, migrate, wake};
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::private::BytesMut;
@@ -317,6 +317,18 @@ impl Tx for PostgresTx<'_> {
     fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
         let row = self.first("SELECT head FROM streams WHERE id = $1", &[(&stream).into()])?;
         row.map_or(Ok(0), |mut row| row.int(0))
+    }
+
+    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+        self.execute(
+            "INSERT INTO streams (id, head) VALUES ($1, 0) ON CONFLICT (id) DO UPDATE SET head = streams.head",
+            &[(&stream).into()],
+        )?;
+        Ok(())
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Postgres
     }
 
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {

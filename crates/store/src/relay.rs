@@ -145,8 +145,10 @@ pub enum Sent {
 pub struct Pending {
     /// To whom.
     pub receiver: Agent,
-    /// Where to POST it; without one it is in the receiver's open inbox and will be answered from there.
-    pub endpoint: Option<String>,
+    /// The conversation of the two.
+    pub conversation: ConversationId,
+    /// How it travels: by inbox, it will be answered from there.
+    pub transport: Transport,
     /// Its place in the receiver's inbox.
     pub seq: i64,
     /// What was claimed for it.
@@ -207,12 +209,12 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     }
 
     let open = receiver.open_until > send.now;
-    let endpoint = receiver.endpoint.clone().filter(|_| !open);
-    let (transport, state) = match (&endpoint, open) {
-        (_, true) if send.stream => (Transport::Inbox, Delivery::Sending),
-        (_, true) => (Transport::Inbox, Delivery::DeliveredSse),
-        (Some(_), false) => (Transport::Webhook, Delivery::Sending),
-        (None, false) => (Transport::Inbox, Delivery::Queued),
+    let transport = deliveries::best_transport(&receiver, send.now);
+    let state = match transport {
+        Transport::Inbox if open && send.stream => Delivery::Sending,
+        Transport::Inbox if open => Delivery::DeliveredSse,
+        Transport::Inbox => Delivery::Queued,
+        Transport::Webhook | Transport::Channel => Delivery::Sending,
     };
     let pending = state == Delivery::Sending;
     let lease = pending.then_some(send.lease);
@@ -220,14 +222,15 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
 
     if pending {
         let (lease, trace) = (send.lease, send.trace);
-        return Ok(Sent::Pending(Pending { receiver, endpoint, seq, keys, lease, trace }));
+        let conversation = ConversationId::of_pair(send.sender, receiver.id);
+        return Ok(Sent::Pending(Pending { receiver, conversation, transport, seq, keys, lease, trace }));
     }
     let outcome = Outcome {
         delivery: state,
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: send.trace,
+        trace_id: Some(send.trace),
     };
     let answer = answer_of(&outcome)?;
     for key in &keys {
@@ -257,8 +260,10 @@ fn store(
         id: send.event,
         conversation: ConversationId::of_pair(send.sender, receiver),
         kind: "envelope",
-        author: send.sender,
+        author: send.sender.into(),
         trace: send.trace,
+        thread: None,
+        target: None,
         body: &send.envelope,
     };
     conversations::append(tx, &event, conversations::UNPLACED, send.now)?;
@@ -269,6 +274,7 @@ fn store(
         transport,
         state,
         lease,
+        chat: None,
         trace: send.trace,
     };
     let seq = tx.next_seq(receiver.0)?;

@@ -7,7 +7,7 @@ use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
-use crate::{StoreError, WakerSlot, migrate, wake};
+use crate::{Kind, StoreError, WakerSlot, migrate, wake};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
@@ -227,7 +227,8 @@ impl Writer {
     fn forget_the_dead(&mut self) -> Result<(), StoreError> {
         self.connection.batch(
             "DELETE FROM idempotency WHERE state = 'in_progress';
-             UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE node IS NOT NULL;",
+             UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE node IS NOT NULL;
+             UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE lease_until IS NOT NULL AND retry = 'push';",
         )
     }
 
@@ -526,6 +527,14 @@ impl Tx for SqliteTx<'_> {
         }
         let row = self.first("SELECT head FROM streams WHERE id = $1", &[(&stream).into()])?;
         row.map_or(Ok(0), |mut row| row.int(0))
+    }
+
+    fn lock(&mut self, _: Uuid) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Sqlite
     }
 
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {

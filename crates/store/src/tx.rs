@@ -3,8 +3,8 @@
 //! The dialect is what both understand: `$1` parameters, TEXT, BIGINT and bytes, `ON CONFLICT`, `RETURNING`. Types
 //! are three; times are integer milliseconds, JSON is text, ids are sixteen bytes.
 
-use crate::StoreError;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
+use crate::{Kind, StoreError};
+use chorus_protocol::ids::{AccountId, AgentId, ConversationId, CredentialId, EventId, TraceId};
 use uuid::Uuid;
 
 /// A value bound to a statement.
@@ -59,7 +59,7 @@ macro_rules! id_params {
         }
     )*};
 }
-id_params!(AgentId, ConversationId, EventId, TraceId);
+id_params!(AccountId, AgentId, ConversationId, CredentialId, EventId, TraceId);
 
 /// A value read from a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +156,13 @@ pub trait Tx {
 
     /// The last sequence number of a stream; 0 for one that has none.
     fn head(&mut self, stream: Uuid) -> Result<i64, StoreError>;
+
+    /// Keeps other transactions from this stream until this one ends, without moving it. On SQLite nothing is needed:
+    /// one transaction writes at a time.
+    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError>;
+
+    /// Which database this is, for the little that cannot be said the same way to both.
+    fn kind(&self) -> Kind;
 
     /// Something to do once, if and only if this transaction commits; on the store's thread, so it must be brief.
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>);

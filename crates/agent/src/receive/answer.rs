@@ -2,8 +2,7 @@
 //!
 //! Every answer, whatever its status, is a reply of the protocol in JSON.
 
-use super::turns::Turn;
-use super::{Received, Shared};
+use super::{Busy, Letter, Shared, json_answer, read_body};
 use crate::seen::turn_name;
 use bytes::Bytes;
 use chorus_protocol::faults::{Faults, Fields};
@@ -11,20 +10,13 @@ use chorus_protocol::json;
 use chorus_protocol::relay::{
     CHORUS_VERSION, Envelope, MAX_BODY, ReceiverReply, ReceiverStatus, check_envelope,
 };
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, ORIGIN, RETRY_AFTER};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderName, ORIGIN, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::time::Duration;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
-
-/// What is read of a body that is too large, so that its sender gets to see the answer.
-const DRAIN: usize = 4 * 1024 * 1024;
-const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 const INVALID: Option<&str> = Some("INVALID_ENVELOPE");
 const UNSUPPORTED: Option<&str> = Some("UNSUPPORTED_VERSION");
@@ -62,21 +54,17 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Respo
             )
         }
     };
-    let body = serde_json::to_vec(&reply).unwrap_or_default();
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some((name, value)) = header {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+    json_answer(status, header, &reply)
 }
 
 async fn take(shared: &Shared, request: Request<Incoming>) -> Result<ReceiverReply, Refusal> {
     let (head, body) = request.into_parts();
     // First of all, so that no sender is cut off while it writes.
-    let body = read(body, shared.options.body_limit).await?;
+    let body = read_body(body, MAX_BODY, shared.options.body_limit).await.map_err(|fault| {
+        let status = fault.status();
+        let error_code = INVALID.filter(|_| status != StatusCode::REQUEST_TIMEOUT);
+        Refusal::new(status, error_code, fault)
+    })?;
     if head.uri.path() != shared.options.path {
         return Err(Refusal::new(StatusCode::NOT_FOUND, None, "there is nothing at this path"));
     }
@@ -92,25 +80,6 @@ async fn take(shared: &Shared, request: Request<Incoming>) -> Result<ReceiverRep
     let webhook_id = authenticate(shared, &head.headers, &body, now)?;
     let (envelope, raw) = check(&body)?;
     hand_over(shared, &envelope, raw, webhook_id, now).await
-}
-
-/// The whole body, if it is not too large and comes in time.
-async fn read(body: Incoming, limit: Duration) -> Result<Bytes, Refusal> {
-    let too_large = || {
-        let detail = format!("the body must be at most {MAX_BODY} bytes");
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID, detail)
-    };
-    if body.size_hint().lower() > MAX_BODY as u64 {
-        // Its outcome does not matter: the answer is the same.
-        drop(timeout(DRAIN_TIME, Limited::new(body, DRAIN).collect()).await);
-        return Err(too_large());
-    }
-    match timeout(limit, Limited::new(body, MAX_BODY).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Refusal::new(StatusCode::BAD_REQUEST, INVALID, "the body broke off")),
-        Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, None, "the body did not arrive in time")),
-    }
 }
 
 /// The id of a signed request; none where nothing need be signed.
@@ -163,21 +132,12 @@ async fn hand_over(
     let turn = envelope.turn.as_ref();
     let name = turn.map(|(id, number)| turn_name(&sender_id.to_ascii_lowercase(), id, *number));
     let name = name.or_else(|| webhook_id.as_ref().map(|id| format!("id {id}")));
-    let claim = match name.map(|name| shared.turns.claim(name)) {
-        None => None,
-        Some(Turn::New(claim)) => Some(claim),
-        Some(Turn::Pending) => return Err(Refusal::busy("this turn is being taken; ask again")),
-        Some(Turn::Taken) => {
-            return Ok(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None });
-        }
-    };
-    let (answer, answered) = oneshot::channel();
-    let received = Received { envelope: raw, sender_id, received_at: now, webhook_id, claim, answer };
-    if shared.queue.try_send(received).is_err() {
-        return Err(Refusal::busy("too many envelopes wait for this agent; try again"));
-    }
-    match timeout(shared.options.answer_limit, answered).await {
-        Ok(Ok(reply)) => Ok(reply),
-        _ => Err(Refusal::busy("the agent did not take it; try again")),
+    let letter = Letter { envelope: raw, sender_id, received_at: now, webhook_id };
+    match shared.desk.hand_over(letter, name, shared.options.answer_limit).await {
+        Ok(Some(reply)) => Ok(reply),
+        Ok(None) => Ok(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None }),
+        Err(Busy::Pending) => Err(Refusal::busy("this turn is being taken; ask again")),
+        Err(Busy::Full) => Err(Refusal::busy("too many envelopes wait for this agent; try again")),
+        Err(Busy::Late) => Err(Refusal::busy("the agent did not take it; try again")),
     }
 }

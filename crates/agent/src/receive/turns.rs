@@ -16,11 +16,11 @@ struct State {
 
 /// All turns of one receiver.
 #[derive(Debug, Clone)]
-pub(super) struct Turns(Arc<Mutex<State>>);
+pub(crate) struct Turns(Arc<Mutex<State>>);
 
 /// What is known of a turn.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     /// Nothing; it is pending now.
     New(Claim),
     /// The program has it before it.
@@ -31,7 +31,7 @@ pub(super) enum Turn {
 
 /// A pending turn.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     name: String,
     turns: Turns,
 }
@@ -48,7 +48,7 @@ impl Turns {
     }
 
     /// Claims the turn of this name, if nobody has.
-    pub(super) fn claim(&self, name: String) -> Turn {
+    pub(crate) fn claim(&self, name: String) -> Turn {
         let mut state = self.state();
         if state.taken.contains(&name) {
             return Turn::Taken;
@@ -62,7 +62,7 @@ impl Turns {
 
 impl Claim {
     /// The program took it: from now on it is a duplicate.
-    pub(super) fn keep(self) {
+    pub(crate) fn keep(self) {
         self.turns.state().taken.is_new(&self.name);
     }
 }

@@ -4,7 +4,6 @@ use crate::global::Global;
 use crate::output;
 use chorus_agent::{Client, ClientError};
 use chorus_protocol::relay::Registration;
-use owo_colors::OwoColorize;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -73,17 +72,7 @@ async fn all(client: &Client) -> Result<Vec<Registration>, ClientError> {
 
 fn table(agents: &[Registration]) -> String {
     let rows: Vec<_> = agents.iter().map(row).collect();
-    let widths: [usize; 5] = std::array::from_fn(|n| {
-        let cells = rows.iter().map(|row| row[n].chars().count());
-        cells.max().unwrap_or(0).max(HEAD[n].len())
-    });
-    let line = |cells: [&str; 5]| {
-        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    let mut lines = vec![line(HEAD).bold().to_string()];
-    lines.extend(rows.iter().map(|row| line(row.each_ref().map(String::as_str))));
-    lines.join("\n")
+    output::table(HEAD, &rows)
 }
 
 fn row(agent: &Registration) -> [String; 5] {

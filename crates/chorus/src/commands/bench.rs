@@ -4,6 +4,7 @@
 //! a ratio of two things measured by turns (or a size). The servers run as processes of their own on fresh data, with
 //! every fsync; nothing is left behind. bench/README.md says how to read what is printed.
 
+mod channel;
 mod child;
 mod disk;
 mod echo;
@@ -90,6 +91,13 @@ enum What {
         #[command(flatten)]
         pace: Pace,
     },
+    /// Talking in and opening a large channel against a small one
+    Channel {
+        #[command(flatten)]
+        crowd: Crowd,
+        #[command(flatten)]
+        pace: Pace,
+    },
     /// The size of this program and the memory of an idle hub
     Size,
     /// All of these
@@ -98,6 +106,8 @@ enum What {
         stored: Stored,
         #[command(flatten)]
         opened: Opened,
+        #[command(flatten)]
+        crowd: Crowd,
     },
     /// The reference server; a process of its own, started by the others
     #[command(hide = true)]
@@ -111,6 +121,16 @@ struct Stored {
     messages: u64,
     #[command(flatten)]
     load: Load,
+}
+
+#[derive(clap::Args)]
+struct Crowd {
+    /// How many are in the large channel
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    members: u32,
+    /// How many messages were said in it before
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
+    said: u64,
 }
 
 #[derive(clap::Args)]
@@ -194,14 +214,19 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         }
         What::Inboxes { opened } => vec![inboxes::measure(folder, opened.count as usize, progress).await?],
         What::Spread { pace } => vec![spread::measure(folder, &pace, progress).await?],
+        What::Channel { crowd, pace } => {
+            vec![channel::measure(folder, crowd.members as usize, crowd.said, &pace, progress).await?]
+        }
         What::Size => vec![size::measure(folder, progress).await?],
-        What::All { stored: Stored { messages, load }, opened } => {
+        What::All { stored: Stored { messages, load }, opened, crowd } => {
             let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
             let filled = Filled::make(folder, &load, messages, progress).await?;
             sections.push(history::measure(folder, &filled, &load, progress).await?);
             sections.push(start::measure(&filled, &load, progress).await?);
             sections.push(inboxes::measure(folder, opened.count as usize, progress).await?);
             sections.push(spread::measure(folder, &load.pace, progress).await?);
+            let members = crowd.members as usize;
+            sections.push(channel::measure(folder, members, crowd.said, &load.pace, progress).await?);
             sections.push(size::measure(folder, progress).await?);
             sections
         }

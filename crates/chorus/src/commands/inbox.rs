@@ -151,7 +151,16 @@ async fn history(global: &Global, args: &Args, client: &Client) -> anyhow::Resul
                 output::json(stored)?;
             } else {
                 let (id, time) = (Some(stored.id.as_str()), &stored.created_at);
-                output::data(message::show(id, time, &stored.sender_id, &stored.envelope))?;
+                match (&stored.envelope, &stored.data) {
+                    (Some(envelope), _) => {
+                        let sender = stored.sender_id.as_deref().unwrap_or("?");
+                        output::data(message::show(id, time, sender, envelope))?;
+                    }
+                    (None, data) => {
+                        let data = data.as_ref().map_or("", |data| data.get());
+                        output::data(output::one_line(&format!("{} {} {data}", stored.id, stored.kind)))?;
+                    }
+                }
             }
         }
         left = left.saturating_sub(page.messages.len() as u64);

@@ -212,8 +212,8 @@ fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
         Delivery::Delivered => format!("{to}'s endpoint took it"),
         Delivery::DeliveredSse => format!("{to}'s inbox is open"),
         Delivery::Queued => format!("it waits for {to}'s inbox"),
-        Delivery::Sending => format!("it is on its way to {to}'s endpoint"),
-        Delivery::Failed => {
+        Delivery::Sending | Delivery::Waiting => format!("it is on its way to {to}'s endpoint"),
+        Delivery::Failed | Delivery::Dead => {
             let (code, detail) = (outcome.error_code.as_deref(), outcome.detail.as_deref());
             format!("{}, {}", code.unwrap_or("no code"), detail.unwrap_or("no reason given"))
         }
@@ -227,7 +227,8 @@ fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
         Delivery::Failed => delivery.red().to_string(),
         _ => delivery.green().to_string(),
     };
-    Ok(format!("{delivery}: {}{answer}; trace {}", output::one_line(&what), outcome.trace_id))
+    let trace = outcome.trace_id.map_or_else(String::new, |trace| format!("; trace {trace}"));
+    Ok(format!("{delivery}: {}{answer}{trace}", output::one_line(&what)))
 }
 
 fn cut(text: &str) -> String {

@@ -100,6 +100,9 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
         .as_ref()
         .map_or_else(|| format!("http://{address}"), |url| url.as_str().trim_end_matches('/').to_owned());
     let config = config(&settings, node, operator, master, url);
+    if let Some(link) = chorus_hub::first_link(&store, &config, &sources).await? {
+        output::talk(format_args!("sign in: {link}"));
+    }
 
     // From here on a signal drains; before, it simply ends the program, which has nothing to lose yet.
     let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -233,6 +236,7 @@ fn config(
         retention: settings.retention,
         durability: settings.durability,
         signup: settings.signup,
+        mail: settings.mail.clone(),
         max_connections: settings.max_connections,
         ..Config::new(node, host_name, operator_key, master_key)
     }

@@ -1,7 +1,11 @@
 //! The program itself, as its users run it: from outside, over sockets and signals.
 
 #[cfg(test)]
+mod agent;
+#[cfg(test)]
 mod bench;
+#[cfg(test)]
+mod channel;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]

@@ -75,6 +75,36 @@ async fn the_operator_key_is_made_once_and_printed_once() {
     assert_eq!(printed.len(), 1, "printed at the first start only");
 }
 
+/// Whether or not the operator's key was given.
+#[tokio::test]
+async fn a_link_that_signs_in_is_printed_at_the_first_start() {
+    for given in [true, false] {
+        let data = tempfile::tempdir().unwrap();
+        for start in 0..2 {
+            let log = data.path().join("stderr");
+            let mut command = serve(data.path(), None);
+            if !given {
+                command.env_remove("CHORUS_OPERATOR_KEY");
+            }
+            command.env("CHORUS_SIGNUP", "closed").stderr(fs::File::create(&log).unwrap());
+            let hub = Hub::run(command);
+            let said = fs::read_to_string(&log).unwrap();
+            let links: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("sign in: ")).collect();
+            if start == 1 {
+                assert_eq!(links, [] as [&str; 0], "{said}");
+            } else {
+                assert_eq!(links.len(), 1, "{said}");
+                assert!(links[0].starts_with(&format!("{}/signin/ml_", hub.url)), "{said}");
+                let button = http::client().post(links[0]).header("origin", &hub.url);
+                assert_eq!(button.send().await.unwrap().status(), 303);
+            }
+            hub.signal("TERM");
+            let (status, rest) = hub.wait();
+            assert!(status.success() && rest.is_empty(), "nothing more on standard output: {rest}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_start_says_why() {
     let data = tempfile::tempdir().unwrap();

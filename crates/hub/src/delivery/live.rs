@@ -1,15 +1,22 @@
-//! The open inboxes of this node: one connection per agent, a cursor each, no queues.
+//! The open inboxes of this node, one connection per agent, and the conversations that are followed here by any number: a
+//! cursor each, no queues.
 //!
 //! A commit raises an inbox's head and wakes its reader; the reader fetches what lies between its cursor and the
 //! head, from [`Frames`] or from the store. A new connection takes over from the old one, which learns why it ends.
 
 use super::frames::Frames;
+use bytes::Bytes;
 use chorus_protocol::ids::AgentId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast, watch};
 use uuid::Uuid;
+
+/// So many conversations that nobody follows any more may be remembered.
+const MAX_UNUSED: usize = 1000;
+/// So many passing signs wait for a slow reader; more are lost to it.
+const MAX_SIGNS: usize = 16;
 
 /// Why an inbox ends although its connection is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,10 +110,28 @@ impl Inbox {
     }
 }
 
-/// All open inboxes of this node.
+/// A conversation that is followed here.
+struct Followed {
+    head: watch::Sender<i64>,
+    /// What is kept nowhere: that somebody is typing. On this node only.
+    signs: broadcast::Sender<Bytes>,
+}
+
+impl Followed {
+    fn new() -> Self {
+        Self { head: watch::channel(0).0, signs: broadcast::channel(MAX_SIGNS).0 }
+    }
+
+    fn is_over(&self) -> bool {
+        self.head.is_closed()
+    }
+}
+
+/// All open inboxes of this node, and all conversations somebody follows here.
 #[derive(Default)]
 pub(crate) struct Live {
     inboxes: Mutex<HashMap<AgentId, Arc<Inbox>>>,
+    followed: Mutex<HashMap<Uuid, Followed>>,
     pub(crate) frames: Frames,
 }
 
@@ -145,6 +170,50 @@ impl Live {
         if let Some(inbox) = self.inboxes().get(&AgentId(stream)) {
             inbox.raise(head);
         }
+        let mut followed = self.followed();
+        if let Some(conversation) = followed.get(&stream) {
+            if conversation.is_over() {
+                followed.remove(&stream);
+            } else {
+                conversation.head.send_if_modified(|known| {
+                    let moved = *known < head;
+                    *known = (*known).max(head);
+                    moved
+                });
+            }
+        }
+    }
+
+    /// The head of a conversation, from now on, 0 until it moves; and its passing signs.
+    pub(crate) fn follow(&self, stream: Uuid) -> (watch::Receiver<i64>, broadcast::Receiver<Bytes>) {
+        let mut followed = self.followed();
+        if followed.len() > MAX_UNUSED {
+            followed.retain(|_, conversation| !conversation.is_over());
+        }
+        let conversation = followed.entry(stream).or_insert_with(Followed::new);
+        (conversation.head.subscribe(), conversation.signs.subscribe())
+    }
+
+    /// Shows a passing sign to whoever follows a conversation here.
+    pub(crate) fn show(&self, stream: Uuid, sign: Bytes) {
+        if let Some(conversation) = self.followed().get(&stream) {
+            // Nobody may be left to see it.
+            drop(conversation.signs.send(sign));
+        }
+    }
+
+    pub(crate) fn is_followed(&self, stream: Uuid) -> bool {
+        self.followed().get(&stream).is_some_and(|conversation| !conversation.is_over())
+    }
+
+    /// The conversations that somebody follows here.
+    pub(crate) fn all_followed(&self) -> Vec<Uuid> {
+        let open = |(stream, conversation): (&Uuid, &Followed)| (!conversation.is_over()).then_some(*stream);
+        self.followed().iter().filter_map(open).collect()
+    }
+
+    fn followed(&self) -> MutexGuard<'_, HashMap<Uuid, Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Inbox>> {

@@ -252,7 +252,24 @@ impl Outbound {
         tokio::time::timeout(self.timeout, work).await.unwrap_or(Err(PostError::Timeout(self.timeout)))
     }
 
+    /// POSTs signed JSON and returns the status of the answer, which is not read, and its `Retry-After`.
+    pub(crate) async fn push(
+        &self,
+        endpoint: &str,
+        message: Signed,
+    ) -> Result<(u16, Option<String>), PostError> {
+        let response = self.in_time(self.request(endpoint, message)).await?;
+        let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        Ok((response.status().as_u16(), after.map(str::to_owned)))
+    }
+
     async fn send(&self, endpoint: &str, message: Signed) -> Result<Answer, PostError> {
+        let response = self.request(endpoint, message).await?;
+        let status = response.status();
+        if status.is_success() { Ok(Answer(response)) } else { Err(PostError::Status(status.as_u16())) }
+    }
+
+    async fn request(&self, endpoint: &str, message: Signed) -> Result<reqwest::Response, PostError> {
         let url = Url::parse(endpoint).map_err(|error| PostError::Unreachable(error.to_string()))?;
         // A literal address never reaches the resolver.
         match url.host() {
@@ -272,9 +289,7 @@ impl Outbound {
                 if message.stream { "text/event-stream, application/json" } else { "application/json" },
             )
             .body(message.body);
-        let response = request.send().await.map_err(|error| self.failure(error))?;
-        let status = response.status();
-        if status.is_success() { Ok(Answer(response)) } else { Err(PostError::Status(status.as_u16())) }
+        request.send().await.map_err(|error| self.failure(error))
     }
 
     fn failure(&self, error: reqwest::Error) -> PostError {

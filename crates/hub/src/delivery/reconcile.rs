@@ -7,7 +7,7 @@
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, deliveries, idempotency, inboxes};
+use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +87,15 @@ async fn poll(app: &App) -> Result<(), StoreError> {
             _ => inbox.finish(End::TakenOver),
         }
     }
+    let followed = app.live.all_followed();
+    if !followed.is_empty() {
+        let heads = move |tx: &mut dyn Tx| {
+            followed.iter().map(|stream| Ok((*stream, tx.head(*stream)?))).collect::<Result<Vec<_>, _>>()
+        };
+        for (stream, head) in app.store.read::<_, StoreError, _>(heads).await? {
+            app.live.wake(stream, head);
+        }
+    }
     Ok(())
 }
 
@@ -106,6 +115,7 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
         idempotency::remove_expired(tx, now)?;
+        accounts::remove_expired(tx, now, RETENTION_STEP)?;
         cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, RETENTION_STEP)
         })

@@ -41,3 +41,11 @@ pub(crate) async fn read_json(
     let bytes = read(app, headers, body, limit).await?;
     json::parse(&bytes).map_err(ApiError::validation)
 }
+
+/// What a client calls a request that it may send again.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
+    key.map(Some)
+        .ok_or_else(|| ApiError::validation("Idempotency-Key: must be 1 to 255 visible ASCII characters"))
+}

@@ -2,11 +2,12 @@
 
 use super::reference::{Operation, operations};
 use crate::app::AppState;
+use crate::caller::of_browser;
 use crate::error::ApiError;
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -48,6 +49,8 @@ struct Home {
     url: String,
     agents: i64,
     open: usize,
+    /// The name of who is signed in.
+    person: Option<String>,
 }
 
 #[derive(Template)]
@@ -58,18 +61,26 @@ struct Api {
     operations: Arc<Vec<Operation>>,
 }
 
-fn page(template: &impl Template) -> Result<Response, ApiError> {
+/// What every page names its style sheet.
+pub(crate) fn style() -> &'static str {
+    &STYLE_NAME
+}
+
+/// A page, guarded.
+pub(crate) fn page(template: &impl Template) -> Result<Response, ApiError> {
     let html = template.render().map_err(ApiError::internal)?;
     let headers = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
+        // To nobody else. Without any, browsers would not say either that a form was sent from our own page.
+        (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
     ];
     Ok((headers, Html(html)).into_response())
 }
 
 /// The first page: what this is, and what to do next.
-pub(crate) async fn home(State(app): State<AppState>) -> Result<Response, ApiError> {
+pub(crate) async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let person = of_browser(&app, &headers).await?;
     let agents = app.store.read::<_, chorus_store::StoreError, _>(chorus_store::directory::count).await?;
     page(&Home {
         style: &STYLE_NAME,
@@ -77,6 +88,7 @@ pub(crate) async fn home(State(app): State<AppState>) -> Result<Response, ApiErr
         url: app.config.public_url.clone(),
         agents,
         open: app.live.len(),
+        person: person.map(|person| person.name),
     })
 }
 

@@ -7,29 +7,81 @@ use std::collections::BTreeSet;
 use tokio::task::JoinHandle;
 
 /// The callers, in the order of the columns.
-const CALLERS: [&str; 5] = ["nobody", "a bad key", "the agent itself", "another agent", "the operator"];
+const CALLERS: [&str; 7] = [
+    "nobody",
+    "a bad key",
+    "the agent itself",
+    "another agent",
+    "its owner",
+    "another person",
+    "the operator",
+];
 
-/// What each caller gets when all but its key is in order. `{id}` is the agent itself.
-const TABLE: &[(&str, &str, [u16; 5])] = &[
+/// What each caller gets when all but its key is in order. The agent belongs to the owner, who also owns the channel it is
+/// in and made what is there; the message in it is the agent's.
+const TABLE: &[(&str, &str, [u16; 7])] = &[
     // Registering a new name, so a key changes nothing.
-    ("post", "/register", [201, 201, 201, 201, 201]),
-    ("post", "/agents", [401, 401, 403, 403, 201]),
-    ("get", "/agents", [200, 401, 200, 200, 200]),
-    ("get", "/agents/{id}", [200, 401, 200, 200, 200]),
-    ("delete", "/agents/{id}", [401, 401, 200, 403, 200]),
+    ("post", "/register", [201, 201, 201, 201, 201, 201, 201]),
+    ("post", "/agents", [401, 401, 403, 403, 403, 403, 201]),
+    ("get", "/agents", [200, 401, 200, 200, 200, 200, 200]),
+    ("get", "/agents/{id}", [200, 401, 200, 200, 200, 200, 200]),
+    ("delete", "/agents/{id}", [401, 401, 200, 403, 200, 403, 200]),
     // As the agent itself.
-    ("post", "/messages", [401, 401, 202, 403, 202]),
+    ("post", "/messages", [401, 401, 202, 403, 403, 403, 202]),
     // Each agent's own.
-    ("get", "/agent/inbox", [401, 401, 200, 200, 403]),
-    ("get", "/agent/messages", [401, 401, 200, 200, 403]),
+    ("get", "/agent/inbox", [401, 401, 200, 200, 403, 403, 403]),
+    ("get", "/agent/messages", [401, 401, 200, 200, 403, 403, 403]),
     // The address is the credential.
-    ("post", "/agent/replies/{token}", [200, 200, 200, 200, 200]),
+    ("post", "/agent/replies/{token}", [200, 200, 200, 200, 200, 200, 200]),
+    ("post", "/inbox/{sk}", [200, 200, 200, 200, 200, 200, 200]),
+    ("post", "/channels/{id}/inbox/{token}", [200, 200, 200, 200, 200, 200, 200]),
     // The same for everybody.
-    ("get", "/.well-known/chorus.json", [200, 200, 200, 200, 200]),
-    ("get", "/skill", [200, 200, 200, 200, 200]),
-    ("get", "/llms.txt", [200, 200, 200, 200, 200]),
-    ("get", "/health", [200, 200, 200, 200, 200]),
-    ("get", "/metrics", [200, 200, 200, 200, 200]),
+    ("get", "/.well-known/chorus.json", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/skill", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/llms.txt", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/health", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/metrics", [200, 200, 200, 200, 200, 200, 200]),
+    ("post", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 201]),
+    ("post", "/api/v1/invitations", [401, 401, 403, 403, 201, 201, 201]),
+    ("get", "/api/v1/me", [401, 401, 200, 200, 200, 200, 200]),
+    ("post", "/api/v1/signin", [202, 202, 202, 202, 202, 202, 202]),
+    ("post", "/api/v1/signout", [204, 401, 204, 204, 204, 204, 204]),
+    ("get", "/api/v1/tokens", [401, 401, 403, 403, 200, 200, 403]),
+    ("post", "/api/v1/tokens", [401, 401, 403, 403, 201, 201, 403]),
+    ("delete", "/api/v1/tokens/{id}", [401, 401, 403, 403, 204, 404, 403]),
+    ("get", "/api/v1/agents", [401, 401, 200, 200, 200, 200, 200]),
+    ("post", "/api/v1/agents", [401, 401, 403, 403, 201, 201, 403]),
+    ("post", "/api/v1/agents/claim", [401, 401, 403, 403, 200, 200, 403]),
+    ("get", "/api/v1/agents/{id}", [401, 401, 200, 200, 200, 200, 200]),
+    ("delete", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
+    ("put", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
+    ("post", "/api/v1/agents/{id}/connection-string/rotate", [401, 401, 200, 403, 200, 403, 200]),
+    ("post", "/api/v1/agents/{id}/connection/mend", [401, 401, 200, 403, 200, 403, 200]),
+    ("get", "/api/v1/channels", [401, 401, 200, 200, 200, 200, 403]),
+    ("post", "/api/v1/channels", [401, 401, 201, 201, 201, 201, 403]),
+    ("delete", "/api/v1/channels/{id}", [401, 401, 403, 404, 204, 404, 403]),
+    ("get", "/api/v1/channels/{id}", [401, 401, 200, 404, 200, 404, 403]),
+    ("patch", "/api/v1/channels/{id}", [401, 401, 403, 404, 200, 404, 403]),
+    ("get", "/api/v1/channels/{id}/artifacts", [401, 401, 200, 404, 200, 404, 403]),
+    ("post", "/api/v1/channels/{id}/artifacts", [401, 401, 201, 404, 201, 404, 403]),
+    ("get", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
+    ("put", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
+    ("get", "/api/v1/channels/{id}/events", [401, 401, 200, 404, 200, 404, 403]),
+    ("get", "/api/v1/channels/{id}/members", [401, 401, 200, 404, 200, 404, 403]),
+    ("post", "/api/v1/channels/{id}/members", [401, 401, 403, 404, 201, 404, 403]),
+    ("delete", "/api/v1/channels/{id}/members/{handle}", [401, 401, 204, 404, 204, 404, 403]),
+    ("post", "/api/v1/channels/{id}/messages", [401, 401, 201, 404, 201, 404, 403]),
+    ("delete", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 204, 404, 204, 404, 403]),
+    ("patch", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 200, 404, 403, 404, 403]),
+    ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions", [401, 401, 201, 404, 201, 404, 403]),
+    ("get", "/api/v1/channels/{id}/stream", [401, 401, 200, 404, 200, 404, 403]),
+    ("post", "/api/v1/channels/{id}/typing", [401, 401, 204, 404, 204, 404, 403]),
+    ("get", "/api/v1/deliveries", [401, 401, 200, 200, 200, 200, 200]),
+    ("post", "/api/v1/deliveries/replay", [401, 401, 202, 202, 202, 202, 202]),
+    ("post", "/api/v1/deliveries/{id}/replay", [401, 401, 409, 404, 409, 404, 409]),
+    ("post", "/api/v1/dms", [401, 401, 201, 201, 201, 201, 403]),
+    ("get", "/api/v1/events/{event_id}", [401, 401, 200, 404, 200, 404, 403]),
+    ("get", "/api/v1/search", [401, 401, 200, 200, 200, 200, 403]),
 ];
 
 /// Pages are no part of the API and belong to everybody.
@@ -68,51 +120,153 @@ fn every_status_is_documented() {
     }
 }
 
+/// What the routes are about, made anew for each call.
+struct World {
+    name: String,
+    other: String,
+    keys: [Option<String>; 7],
+    channel: String,
+    event: String,
+    delivery: String,
+    token: String,
+    /// Where to post without a key: the agent's connection string, and its callback.
+    inlet: String,
+    callback: String,
+}
+
+impl World {
+    async fn make(hub: &TestHub, place: &str) -> Self {
+        let (name, other) = (format!("a-{place}"), format!("b-{place}"));
+        let (itself, another) = (hub.register(&name).await, hub.register(&other).await);
+        let owner = hub.account(&format!("owner-{place}@example.org")).await;
+        let person = hub.account(&format!("other-{place}@example.org")).await;
+        let ask = async |path: &str, key: &str, body: Value| {
+            let answer = hub.post(path, Some(key), &body).await;
+            assert!(answer.status < 300, "{path}: {}", answer.text);
+            answer.body
+        };
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        ask("/api/v1/agents/claim", &owner, json!({"api_key": itself})).await;
+        let channel = text(&ask("/api/v1/channels", &owner, json!({"name": "c"})).await["id"]);
+        let at = format!("/api/v1/channels/{channel}");
+        ask(&format!("{at}/members"), &owner, json!({"agent": name, "handle": "a"})).await;
+        ask(&format!("{at}/artifacts"), &owner, json!({"slug": "notes", "content": "x"})).await;
+        ask(&format!("{at}/messages"), &owner, json!({"content": "@a hello"})).await;
+        let event =
+            text(&ask(&format!("{at}/messages"), &itself, json!({"content": "hello"})).await["event_id"]);
+        let token = text(&ask("/api/v1/tokens", &owner, json!({"label": "t"})).await["id"]);
+        let rotate = format!("/api/v1/agents/{name}/connection-string/rotate");
+        let inlet = text(&ask(&rotate, &owner, json!({})).await["connection_string"]);
+        let history = hub.get("/agent/messages", Some(&itself)).await.body;
+        let callback = text(&history["data"]["messages"][0]["data"]["callback"]);
+        let deliveries = hub.get("/api/v1/deliveries", Some(&owner)).await.body;
+        let delivery = text(&deliveries["items"][0]["id"]);
+        let local = |url: &str| url.strip_prefix(&hub.url).expect("it is on this hub").to_owned();
+        let (inlet, callback) = (local(&inlet), local(&callback));
+        let bad = "ca_00000000000000000000000000000000".to_owned();
+        let keys = [
+            None,
+            Some(bad),
+            Some(itself),
+            Some(another),
+            Some(owner),
+            Some(person),
+            Some(OPERATOR.to_owned()),
+        ];
+        Self { name, other, keys, channel, event, delivery, token, inlet, callback }
+    }
+
+    /// The path of a route with everything filled in.
+    fn path(&self, route: &str) -> String {
+        match route {
+            "/inbox/{sk}" => return self.inlet.clone(),
+            "/channels/{id}/inbox/{token}" => return self.callback.clone(),
+            "/api/v1/search" => return format!("{route}?q=hello"),
+            _ => {}
+        }
+        let id = match route.split('/').nth(3).unwrap_or_default() {
+            "channels" => &self.channel,
+            "deliveries" => &self.delivery,
+            "tokens" => &self.token,
+            _ => &self.name,
+        };
+        let path = route.replace("{id}", id).replace("{event_id}", &self.event);
+        path.replace("{handle}", "a").replace("{slug}", "notes")
+    }
+
+    /// What belongs into the body of a route.
+    fn body(&self, method: &str, route: &str) -> Option<Value> {
+        let new = format!("new-{}", self.name);
+        Some(match (method, route) {
+            ("post", "/messages") => {
+                json!({"receiver_id": self.other, "envelope": envelope(&self.name, "hi")})
+            }
+            ("post", "/register" | "/agents") => {
+                json!({"agent_id": new, "endpoint": "https://alice.example/"})
+            }
+            ("post", "/inbox/{sk}") => json!({"channel": {"id": "C1"}, "callback": "https://s.example/cb",
+                "message": {"id": "m1", "sender": "eve", "content": "hi"}}),
+            ("post", "/channels/{id}/inbox/{token}") => json!({"type": "status", "status": "thinking"}),
+            ("post", "/api/v1/signin" | "/api/v1/accounts") => {
+                json!({"email": format!("{new}@example.org")})
+            }
+            ("post", "/api/v1/tokens") => json!({"label": "mine"}),
+            ("post", "/api/v1/invitations" | "/api/v1/deliveries/replay") => json!({}),
+            ("post", "/api/v1/agents") => json!({"name": new}),
+            ("post", "/api/v1/agents/claim") => json!({"api_key": self.keys[3]}),
+            ("put", "/api/v1/agents/{id}/connection") => {
+                json!({"connection_string": "https://agent.example/inbox/sk_a1b2c3d4e5f6"})
+            }
+            ("post", "/api/v1/channels") => json!({"name": "another"}),
+            ("patch", "/api/v1/channels/{id}") => json!({"name": "renamed"}),
+            ("post", "/api/v1/dms") => json!({"with": "third"}),
+            ("post", "/api/v1/channels/{id}/members") => json!({"agent": self.other}),
+            ("post", "/api/v1/channels/{id}/messages") => json!({"content": "x"}),
+            ("patch", "/api/v1/channels/{id}/messages/{event_id}") => json!({"content": "y"}),
+            ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
+            ("post", "/api/v1/channels/{id}/artifacts") => json!({"slug": "new", "content": "x"}),
+            ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": "y", "base_version": 1}),
+            _ => return None,
+        })
+    }
+}
+
 #[tokio::test]
 async fn every_route_for_every_caller() {
     let hub = TestHub::start();
+    hub.register("third").await;
     let mut wrong = vec![];
-    for (n, (method, path, statuses)) in TABLE.iter().enumerate() {
-        for (column, expected) in statuses.iter().enumerate() {
-            let (name, other) = (format!("a-{n}-{column}"), format!("b-{n}-{column}"));
-            let (itself, another) = (hub.register(&name).await, hub.register(&other).await);
-            let keys = [
-                None,
-                Some("ca_00000000000000000000000000000000"),
-                Some(&*itself),
-                Some(&*another),
-                Some(OPERATOR),
-            ];
-            let mut path_here = path.replace("{id}", &name);
-            let mut waiting = None;
-            if *path == "/agent/replies/{token}" {
-                let (address, inbox, sender) = reply_address(&hub, &name, &itself).await;
-                (path_here, waiting) = (address, Some((inbox, sender)));
+    for (n, (method, route, statuses)) in TABLE.iter().enumerate() {
+        let mut found = [0; 7];
+        for (column, status) in found.iter_mut().enumerate() {
+            let world = World::make(&hub, &format!("{n}-{column}")).await;
+            let (mut path, mut waiting) = (world.path(route), None);
+            if *route == "/agent/replies/{token}" {
+                let other = world.keys[3].as_deref().unwrap();
+                let (address, inbox, sender) = reply_address(&hub, &world.other, other).await;
+                (path, waiting) = (address, Some((inbox, sender)));
             }
-            let method_here = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
-            let request = hub.request(method_here, &path_here, keys[column]);
-            let new = json!({"agent_id": format!("new-{n}-{column}"), "endpoint": "https://alice.example/"});
-            let response = match *path {
-                "/messages" => {
-                    request.json(&json!({"receiver_id": other, "envelope": envelope(&name, "hi")}))
-                }
-                "/register" | "/agents" if *method == "post" => request.json(&new),
-                "/agent/replies/{token}" => request.body(r#"{"type": "done", "result": 1}"#),
-                _ => request,
-            };
+            let upper = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let mut request = hub.request(upper, &path, world.keys[column].as_deref());
+            if *route == "/agent/replies/{token}" {
+                request = request.body(r#"{"type": "done", "result": 1}"#);
+            } else if let Some(body) = world.body(method, route) {
+                request = request.json(&body);
+            }
             // A stream is not read to its end.
-            let response = response.send().await.unwrap();
-            let status = response.status().as_u16();
+            let response = request.send().await.unwrap();
+            *status = response.status().as_u16();
             drop(waiting);
-            if status != *expected {
-                wrong.push(format!("{method} {path} by {}: {status}, not {expected}", CALLERS[column]));
-            } else if status >= 400 {
+            if *status >= 400 {
                 let answer = Answer::read(response).await;
-                assert_eq!(answer.body["success"], false, "{method} {path}: {}", answer.text);
+                assert!(answer.body["error"]["code"].is_string(), "{method} {route}: {}", answer.text);
             }
         }
+        if found != *statuses {
+            wrong.push(format!("{method} {route}: {found:?}, not {statuses:?}"));
+        }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(wrong.is_empty(), "{CALLERS:?} {wrong:#?}");
 }
 
 /// Where the agent may answer a message of its own that wants a stream; what comes with it must be kept meanwhile.

@@ -14,6 +14,8 @@ use std::time::Duration;
 enum Shown {
     /// As an HTTP error in the common format.
     Error(Answer),
+    /// As an HTTP error in the hub's own format.
+    Own(Answer),
     /// As the outcome of a send, which is a success of HTTP.
     Outcome(Answer),
     /// Not at all.
@@ -51,6 +53,12 @@ async fn provoke(code: Code) -> Shown {
             hub.send_envelope(&key, "a", &turn("other")).await
         }
         Code::IdempotencyInProgress => in_progress(&hub, &key).await,
+        Code::Conflict => {
+            let channel = channel(&hub, &key).await;
+            let again = json!({"agent": "a"});
+            return Shown::Own(hub.post(&format!("{channel}/members"), Some(&key), &again).await);
+        }
+        Code::Gone => return Shown::Own(gone(&hub, &key).await),
         Code::TooLarge => {
             let request = hub.request(Method::POST, "/messages", Some(&key));
             Answer::of(request.body(vec![b' '; MAX_BODY + 1])).await
@@ -72,6 +80,28 @@ async fn provoke(code: Code) -> Shown {
             return Shown::Outcome(hub.send(&key, "a", "b", "hi").await);
         }
     })
+}
+
+/// The path of a new channel of this agent.
+async fn channel(hub: &TestHub, key: &str) -> String {
+    let made = hub.post("/api/v1/channels", Some(key), &json!({"name": "c"})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    format!("/api/v1/channels/{}", made.body["id"].as_str().unwrap())
+}
+
+/// The callback of an agent that has left the channel.
+async fn gone(hub: &TestHub, key: &str) -> Answer {
+    let other = hub.register("b").await;
+    let channel = channel(hub, key).await;
+    hub.post(&format!("{channel}/members"), Some(key), &json!({"agent": "b"})).await;
+    hub.post(&format!("{channel}/messages"), Some(key), &json!({"content": "@b hello"})).await;
+    let page = hub.get("/agent/messages", Some(&other)).await;
+    let callback = page.body["data"]["messages"][0]["data"]["callback"].as_str().unwrap();
+    let callback = callback.strip_prefix(&hub.url).unwrap();
+    let status = json!({"type": "status", "status": "thinking"});
+    assert_eq!(hub.post(callback, None, &status).await.status, 200);
+    hub.delete(&format!("{channel}/members/b"), Some(key)).await;
+    hub.post(callback, None, &status).await
 }
 
 /// A body that never ends.
@@ -117,6 +147,11 @@ async fn every_code_is_provoked() {
                 assert_eq!(answer.outcome(), (200, "failed"));
                 assert_eq!(answer.data()["error_code"], code.as_str());
                 assert_ne!(answer.data()["detail"].as_str().unwrap(), "");
+            }
+            Shown::Own(answer) => {
+                assert_eq!(answer.status, code.status(), "{}", answer.text);
+                assert_eq!(answer.body["error"]["code"], code.short(), "{}", answer.text);
+                assert!(!answer.body["error"]["message"].as_str().unwrap().is_empty());
             }
             Shown::Never(reason) => assert_eq!(*code, Code::Internal, "{reason}"),
         }

@@ -158,7 +158,7 @@ async fn history_and_stream_are_the_same() {
     for n in 0..7 {
         send_all(&hub, &alice, &[&n.to_string()]).await;
         let (id, mut message) = inbox.message().await;
-        message["id"] = json!(id.to_string());
+        (message["id"], message["kind"]) = (json!(id.to_string()), json!("message"));
         message["delivery"] = json!("delivered_sse");
         streamed.push(message);
     }

@@ -4,6 +4,10 @@
 //! client can see.
 
 #[cfg(test)]
+mod accounts;
+#[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod authorization;
 #[cfg(test)]
 mod bad_bodies;
@@ -12,9 +16,17 @@ mod bad_http;
 #[cfg(test)]
 mod bad_receivers;
 #[cfg(test)]
+mod cast;
+#[cfg(test)]
+mod channel;
+#[cfg(test)]
+mod channels;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod follow;
 #[cfg(test)]
 mod gate;
 #[cfg(test)]
@@ -24,15 +36,25 @@ mod inbox;
 #[cfg(test)]
 mod inbox_load;
 #[cfg(test)]
+mod joined;
+#[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod messages;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
 mod pages;
 #[cfg(test)]
+mod push;
+#[cfg(test)]
 mod register;
 #[cfg(test)]
 mod send;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]

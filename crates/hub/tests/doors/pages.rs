@@ -60,7 +60,7 @@ async fn pages_are_guarded() {
         }
         assert!(!policy.contains("unsafe") && !policy.contains('*') && !policy.contains("http"), "{policy}");
         assert_eq!(page.header("x-frame-options"), "DENY");
-        assert_eq!(page.header("referrer-policy"), "no-referrer");
+        assert_eq!(page.header("referrer-policy"), "same-origin");
         assert_eq!(page.header("x-content-type-options"), "nosniff");
         let inline = ["<script>", "<style>", " style=", " onclick=", " onload="];
         assert!(

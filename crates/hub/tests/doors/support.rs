@@ -114,7 +114,9 @@ impl Setup {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let addr = listener.local_addr().unwrap();
-        config.public_url = format!("http://{addr}");
+        if config.public_url == format!("http://{HOST}") {
+            config.public_url = format!("http://{addr}");
+        }
         let sources =
             self.clock.clone().map_or_else(Sources::system, |clock| Sources::with_clock(move || clock.now()));
 
@@ -494,4 +496,83 @@ async fn a_panic_inside_the_hub_is_noticed() {
     let thread = thread::Builder::new().name(hub.running.as_ref().unwrap().name.clone());
     thread.spawn(|| panic!("on purpose")).unwrap().join().unwrap_err();
     std::panic::catch_unwind(AssertUnwindSafe(|| drop(hub))).unwrap_err();
+}
+
+impl TestHub {
+    /// Makes an account for this address, and returns its token.
+    pub(crate) async fn account(&self, email: &str) -> String {
+        let answer = self.post("/api/v1/accounts", Some(OPERATOR), &json!({"email": email})).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        answer.body["api_token"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Answer {
+    /// The message of a failure with this code, in the hub's own format and nothing beside it.
+    #[track_caller]
+    pub(crate) fn own_failure(&self, code: Code) -> &str {
+        assert_eq!(
+            (self.status, self.header("content-type")),
+            (code.status(), "application/json"),
+            "{}",
+            self.text
+        );
+        assert_eq!(members(&self.body), ["error"], "{}", self.text);
+        assert_eq!(self.body["error"]["code"], code.short(), "{}", self.text);
+        self.body["error"]["message"].as_str().filter(|message| !message.is_empty()).unwrap()
+    }
+}
+
+/// Conversations.
+impl TestHub {
+    /// A request with a JSON body.
+    pub(crate) async fn ask(&self, method: &str, path: &str, key: Option<&str>, body: &Value) -> Answer {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        Answer::of(self.request(method, path, key).json(body)).await
+    }
+
+    /// Makes a channel, and returns its path.
+    pub(crate) async fn channel(&self, key: &str, body: &Value) -> String {
+        let made = self.post("/api/v1/channels", Some(key), body).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        format!("/api/v1/channels/{}", made.body["id"].as_str().unwrap())
+    }
+
+    /// Adds a member to a channel, and returns its handle.
+    pub(crate) async fn add(&self, channel: &str, key: &str, body: &Value) -> String {
+        let added = self.post(&format!("{channel}/members"), Some(key), body).await;
+        assert_eq!(added.status, 201, "{}", added.text);
+        added.body["handle"].as_str().unwrap().to_owned()
+    }
+
+    /// Says something in a channel.
+    pub(crate) async fn say(&self, channel: &str, key: &str, body: &Value) -> Value {
+        let said = self.post(&format!("{channel}/messages"), Some(key), body).await;
+        assert_eq!(said.status, 201, "{}", said.text);
+        said.body
+    }
+
+    /// What a page of a channel's log holds.
+    pub(crate) async fn log(&self, channel: &str, key: &str, query: &str) -> Vec<Value> {
+        let page = self.get(&format!("{channel}/events?{query}"), Some(key)).await;
+        assert_eq!(page.status, 200, "{}", page.text);
+        page.body["items"].as_array().unwrap().clone()
+    }
+
+    /// Follows a channel.
+    pub(crate) async fn follow(&self, channel: &str, key: &str, last_id: Option<&str>) -> Inbox {
+        let sse = SseClient::open(&format!("{}{channel}/stream", self.url), key, last_id).await;
+        let mut stream = Inbox { sse: sse.expect("the stream opens"), after: 0 };
+        let connected = stream.event("connected").await;
+        assert!(channel.ends_with(connected["channel"].as_str().unwrap()), "{connected}");
+        stream.after = connected["after"].as_i64().unwrap();
+        stream
+    }
+
+    /// Everything the database has on disk.
+    pub(crate) fn bytes_on_disk(&self) -> Vec<u8> {
+        let Data::Sqlite(dir) = &self.setup.data else { panic!("not in a folder") };
+        let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+        files.flat_map(|file| std::fs::read(file).unwrap()).collect()
+    }
 }

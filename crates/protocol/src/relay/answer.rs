@@ -105,6 +105,10 @@ pub enum Delivery {
     Failed,
     /// On its way to the receiver's endpoint; seen in histories only.
     Sending,
+    /// Pushed again and again until the receiver takes it; never a relay send.
+    Waiting,
+    /// Given up after a day of tries; it can be replayed.
+    Dead,
 }
 
 impl Delivery {
@@ -116,14 +120,24 @@ impl Delivery {
             Self::Queued => "queued",
             Self::Failed => "failed",
             Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
         }
     }
 
     /// Reads what [`Self::as_str`] wrote.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Delivered, Self::DeliveredSse, Self::Queued, Self::Failed, Self::Sending]
-            .into_iter()
-            .find(|delivery| delivery.as_str() == text)
+        [
+            Self::Delivered,
+            Self::DeliveredSse,
+            Self::Queued,
+            Self::Failed,
+            Self::Sending,
+            Self::Waiting,
+            Self::Dead,
+        ]
+        .into_iter()
+        .find(|delivery| delivery.as_str() == text)
     }
 }
 
@@ -142,9 +156,10 @@ pub struct Outcome {
     /// The same for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What ties this message to everything it causes.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub trace_id: TraceId,
+    /// What ties this message to everything it causes. A hub that goes by the document alone sends none.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// SSE event `connected`.
@@ -177,6 +192,11 @@ pub struct InboxMessage {
     pub envelope: Box<RawValue>,
 }
 
+/// The kind of what has none: a hub that knows only envelopes sends no other.
+fn message() -> String {
+    "message".into()
+}
+
 /// One message of `GET /agent/messages`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -186,13 +206,22 @@ pub struct StoredMessage {
     /// What ties this message to everything it causes.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub trace_id: TraceId,
-    /// Who sent it.
-    pub sender_id: String,
+    /// Which SSE event it is: `message` (an envelope), `chat` (said in a channel), `channel` (another service's message).
+    #[serde(default = "message")]
+    pub kind: String,
+    /// Who sent it, if an agent of this hub did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_id: Option<String>,
     /// Whom it is for.
     pub receiver_id: String,
-    /// The envelope as it was received.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
-    pub envelope: Box<RawValue>,
+    /// The envelope as it was received, if it is one.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envelope: Option<Box<RawValue>>,
+    /// The data of the SSE event, if it is no envelope.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
     /// What became of it.
     pub delivery: Delivery,
     /// When the hub committed it.
@@ -353,7 +382,7 @@ mod tests {
             receiver_response: None,
             error_code: None,
             detail: None,
-            trace_id,
+            trace_id: Some(trace_id),
         };
         assert_eq!(
             serde_json::to_value(&outcome).unwrap(),

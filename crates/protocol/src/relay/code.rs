@@ -57,6 +57,10 @@ codes! {
     IdempotencyConflict = "ERR_IDEMPOTENCY_CONFLICT", 409, false;
     /// The first request with this key is still being worked on.
     IdempotencyInProgress = "ERR_IDEMPOTENCY_IN_PROGRESS", 409, true;
+    /// It is not as the request supposes: a name that is taken, a version that is stale.
+    Conflict = "ERR_CONFLICT", 409, false;
+    /// It was there and is over.
+    Gone = "ERR_GONE", 410, false;
     /// The body is too large.
     TooLarge = "ERR_TOO_LARGE", 413, false;
     /// Too many requests.
@@ -72,6 +76,11 @@ codes! {
 }
 
 impl Code {
+    /// As it stands on paths that are not the relay's.
+    pub fn short(self) -> &'static str {
+        self.as_str().strip_prefix("ERR_").unwrap_or(self.as_str())
+    }
+
     /// Reads the wire form.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)

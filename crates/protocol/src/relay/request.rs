@@ -33,6 +33,8 @@ pub struct Register {
     pub endpoint: Option<Url>,
     /// The card, as given.
     pub card: Option<Value>,
+    /// What lets it in where sign-up is by invitation.
+    pub invitation: Option<String>,
 }
 
 impl Register {
@@ -54,14 +56,16 @@ impl Register {
                 let path = fields.path("agent_card");
                 check_card(card, &path, fields.faults());
             }
-            Some(Self { agent: agent?, endpoint, card: card.cloned() })
+            let invitation = fields.optional_text("invitation").map(str::to_owned);
+            Some(Self { agent: agent?, endpoint, card: card.cloned(), invitation })
         };
         let request = read();
         request.filter(|_| faults.is_empty()).ok_or(faults)
     }
 }
 
-fn check_endpoint(text: &str) -> Result<Url, &'static str> {
+/// Checks an address at which agents are reached; the fault completes "endpoint: …".
+pub fn check_endpoint(text: &str) -> Result<Url, &'static str> {
     const FORM: &str = "must be an absolute http or https URL";
     let url = Url::parse(text).map_err(|_| FORM)?;
     // As it is kept, with whatever had to be escaped.

@@ -49,7 +49,13 @@ async fn again(store: &Store, message: relay::Send) -> Answer {
 
 async fn posted(store: &Store, posting: Pending, delivery: Delivery) {
     let trace_id = TraceId(fresh());
-    let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
+    let outcome = Outcome {
+        delivery,
+        receiver_response: None,
+        error_code: None,
+        detail: None,
+        trace_id: Some(trace_id),
+    };
     write(store, move |tx| relay::settle(tx, &posting, &outcome, NOW)).await;
 }
 

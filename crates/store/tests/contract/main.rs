@@ -2,11 +2,17 @@
 //! the main cost.
 
 #[cfg(test)]
+mod accounts;
+#[cfg(test)]
+mod channel;
+#[cfg(test)]
 mod directory;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod inboxes;
+#[cfg(test)]
+mod log;
 #[cfg(test)]
 mod mechanics;
 #[cfg(test)]
@@ -16,9 +22,13 @@ mod model;
 #[cfg(test)]
 mod postgres_only;
 #[cfg(test)]
+mod push;
+#[cfg(test)]
 mod reconcilers;
 #[cfg(test)]
 mod relay;
+#[cfg(test)]
+mod search;
 #[cfg(test)]
 mod sequences;
 #[cfg(test)]

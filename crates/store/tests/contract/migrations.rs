@@ -54,7 +54,8 @@ async fn many_nodes_open_a_fresh_database_at_once() {
     }
 }
 
-/// Table and column to type and whether it may be NULL; index to its table.
+/// Table and column to type and whether it may be NULL; index to its table. The words of messages are indexed by each
+/// database in its own way.
 type Schema = BTreeMap<String, String>;
 
 const SQLITE_SCHEMA: &str = "
@@ -62,7 +63,7 @@ const SQLITE_SCHEMA: &str = "
            replace(replace(c.type, 'INTEGER', 'BIGINT'), 'BLOB', 'BYTEA')
            || CASE WHEN c.\"notnull\" = 1 THEN ' NOT NULL' ELSE '' END
            || CASE WHEN c.pk > 0 THEN ' KEY ' || c.pk ELSE '' END
-    FROM sqlite_schema t JOIN pragma_table_info(t.name) c WHERE t.type = 'table'
+    FROM sqlite_schema t JOIN pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name NOT LIKE 'search%'
     UNION ALL
     SELECT i.name, i.tbl_name || CASE WHEN l.\"unique\" = 1 THEN ' UNIQUE ' ELSE ' ' END
            || CASE WHEN l.partial = 1 THEN 'PARTIAL ' ELSE '' END
@@ -77,7 +78,7 @@ const POSTGRES_SCHEMA: &str = "
     FROM information_schema.columns c
     LEFT JOIN information_schema.key_column_usage k
            ON k.table_schema = c.table_schema AND k.table_name = c.table_name AND k.column_name = c.column_name
-    WHERE c.table_schema = 'public' AND c.table_name <> 'schema_version'
+    WHERE c.table_schema = 'public' AND c.table_name NOT IN ('schema_version', 'search')
     UNION ALL
     SELECT i.relname::text,
            (t.relname || CASE WHEN x.indisunique THEN ' UNIQUE ' ELSE ' ' END
@@ -85,7 +86,7 @@ const POSTGRES_SCHEMA: &str = "
             || (SELECT string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = i.oid))::text
     FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
     JOIN pg_namespace n ON n.oid = t.relnamespace
-    WHERE n.nspname = 'public' AND NOT x.indisprimary";
+    WHERE n.nspname = 'public' AND NOT x.indisprimary AND t.relname <> 'search'";
 
 async fn schema(store: &Store) -> Schema {
     let sql = match store.kind() {

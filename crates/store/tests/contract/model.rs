@@ -231,7 +231,13 @@ impl World {
         let (seq, now) = (posting.seq, self.now);
         let delivery = if taken { Delivery::Delivered } else { Delivery::Failed };
         let trace_id = posting.trace;
-        let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
+        let outcome = Outcome {
+            delivery,
+            receiver_response: None,
+            error_code: None,
+            detail: None,
+            trace_id: Some(trace_id),
+        };
         self.write(move |tx| relay::settle(tx, &posting, &outcome, now));
         let item = self.models[agent].inbox.iter_mut().find(|item| item.seq == seq);
         if let Some(item) = item.filter(|item| item.lease_until.is_some()) {
@@ -277,7 +283,7 @@ impl World {
             for (entry, item) in entries.iter().zip(&model.inbox) {
                 assert_eq!((entry.seq, &entry.body, entry.streamed), (item.seq, &item.body, item.streamed));
                 assert_eq!((entry.state, entry.created_at), (item.state, item.created_at));
-                assert_eq!(entry.author, self.agents[item.author].name);
+                assert_eq!(entry.author.as_ref(), Some(&self.agents[item.author].name));
             }
             assert_eq!(self.write(move |tx| inboxes::handed_through(tx, id)), model.handed);
             // A reader that begins where the store says, misses nothing that waits.

@@ -274,6 +274,14 @@ impl Tx for Meddled<'_> {
         self.tx.head(stream)
     }
 
+    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+        self.tx.lock(stream)
+    }
+
+    fn kind(&self) -> chorus_store::Kind {
+        self.tx.kind()
+    }
+
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
         self.tx.after_commit(action);
     }

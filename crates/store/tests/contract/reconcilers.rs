@@ -37,7 +37,13 @@ fn removed(count: u64) -> Removed {
 
 async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {
     let trace_id = TraceId(fresh());
-    let outcome = Outcome { delivery, receiver_response: None, error_code: None, detail: None, trace_id };
+    let outcome = Outcome {
+        delivery,
+        receiver_response: None,
+        error_code: None,
+        detail: None,
+        trace_id: Some(trace_id),
+    };
     write(store, move |tx| relay::settle(tx, &posting, &outcome, now)).await;
 }
 

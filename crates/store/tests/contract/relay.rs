@@ -38,13 +38,13 @@ async fn to_a_closed_inbox_it_is_queued(fixture: Fixture) {
         panic!("not stored")
     };
     assert_eq!((receiver, seq), (bob.clone(), 1));
-    assert_eq!((outcome.delivery, outcome.trace_id), (Delivery::Queued, trace));
+    assert_eq!((outcome.delivery, outcome.trace_id), (Delivery::Queued, Some(trace)));
     assert_eq!(relay::status(&outcome), 202);
     assert_eq!(deliver(store, message(&anna, &bob)).await, (2, Delivery::Queued));
 
     let inbox = entries(store, bob.id).await;
     assert_eq!(inbox.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2]);
-    assert_eq!((inbox[0].kind.as_str(), inbox[0].author.as_str()), ("message", "anna"));
+    assert_eq!((inbox[0].kind.as_str(), inbox[0].author.as_deref()), ("message", Some("anna")));
     assert_eq!((inbox[0].streamed, inbox[0].state), (true, Delivery::Queued));
     assert_eq!((inbox[0].trace, inbox[0].created_at), (trace, NOW));
     assert_eq!(entries(store, anna.id).await, [], "the sender's inbox is not touched");
@@ -72,7 +72,7 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
     let (lease, trace) = (sent.lease, sent.trace);
     let first = post(store, sent).await;
     assert_eq!((first.receiver.id, first.seq), (bob.id, 1));
-    assert_eq!(first.endpoint, bob.endpoint);
+    assert_eq!((first.transport, &first.receiver.endpoint), (deliveries::Transport::Webhook, &bob.endpoint));
     assert_eq!((first.lease, first.trace), (lease, trace));
     let second = post(store, message(&anna, &bob)).await;
     let states = async || {
@@ -87,7 +87,7 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: TraceId(fresh()),
+        trace_id: Some(TraceId(fresh())),
     };
     let taken = outcome.clone();
     write(store, move |tx| relay::settle(tx, &first, &taken, NOW + 5)).await;
@@ -196,6 +196,6 @@ async fn the_name_of_a_deleted_author_stays(fixture: Fixture) {
     write(store, move |tx: &mut dyn Tx| directory::delete(tx, anna.id, NOW)).await;
     let other = agent(store, "ANNA").await;
     deliver(store, message(&other, &bob)).await;
-    let authors: Vec<String> = entries(store, bob.id).await.into_iter().map(|entry| entry.author).collect();
+    let authors: Vec<_> = entries(store, bob.id).await.into_iter().filter_map(|entry| entry.author).collect();
     assert_eq!(authors, ["Anna", "ANNA"]);
 }

@@ -206,7 +206,7 @@ pub(crate) async fn fill(
     Ok(())
 }
 
-async fn look_up(store: &Store, name: String) -> anyhow::Result<AgentId> {
+pub(crate) async fn look_up(store: &Store, name: String) -> anyhow::Result<AgentId> {
     let find = move |tx: &mut dyn Tx| directory::by_name(tx, &name);
     let agent = store.read::<_, StoreError, _>(find).await?;
     Ok(agent.context("an agent that was registered is not in the store")?.id)

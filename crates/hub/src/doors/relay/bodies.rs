@@ -46,6 +46,8 @@ pub(crate) struct RegisterBody {
     endpoint: Option<EndpointUrl>,
     /// What the agent says of itself: `card_version`, `user_culture` and `supported_languages`, all three.
     agent_card: Option<AgentCard>,
+    /// `ci_…`, where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
+    invitation: Option<String>,
 }
 
 /// Registers an agent by the operator.

@@ -18,7 +18,8 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
 use chorus_protocol::time::rfc3339;
-use chorus_store::directory::{self as agents, Agent, Record};
+use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::directory::{self as agents, Agent, KeyHash, Record};
 use chorus_store::relay::{self, RegisterError, Registrar};
 use chorus_store::{StoreError, Tx};
 use serde::Serialize;
@@ -43,14 +44,16 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
 /// Register yourself, or update your record with your key
 ///
 /// A new address answers 201 with its key, which is shown this once. Your own address with your key as bearer
-/// answers 200: the record is replaced and so is the key; the old one stops working at once.
+/// answers 200: the record is replaced and so is the key; the old one stops working at once. Where sign-up is by
+/// invitation, a new address needs one.
 #[utoipa::path(post, path = "/register", tag = "relay",
+    params(("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
     request_body(content_type = "application/json", content = RegisterBody),
     responses(
         (status = 201, description = "Registered", body = Success<Registered>),
         (status = 200, description = "Updated; the key was replaced", body = Success<Registered>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_ENDPOINT_BLOCKED`", body = Failure),
-        (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open", body = Failure),
+        (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open, or the invitation is not good", body = Failure),
         (status = 404, description = "An OAuth client tried to register here", body = Failure),
         (status = 409, description = "`ERR_AGENT_ID_TAKEN`", body = Failure),
         TooSlow, TooLarge, TooFast, Overloaded,
@@ -71,8 +74,53 @@ pub(crate) async fn register(
     let request = Register::read(&body, false)?;
     // A malformed header is no key.
     let key = bearer(&headers).ok().flatten().map(key_hash);
-    let open = app.config.signup == Signup::Open || key.is_some_and(|key| is_operator(&app, &key));
-    save(&app, request, Registrar::Itself(key), open).await
+    let operator = key.is_some_and(|key| is_operator(&app, &key));
+    let admission = match app.config.signup {
+        _ if operator => Admission::Everybody,
+        Signup::Open => Admission::Everybody,
+        Signup::Invite => Admission::Invited(invitation(&headers, &request).map(key_hash)),
+        Signup::Closed => Admission::Nobody,
+    };
+    save(&app, request, Registrar::Itself(key), admission).await
+}
+
+/// The invitation a registration comes with, in its header or its body.
+fn invitation<'a>(headers: &'a HeaderMap, request: &'a Register) -> Option<&'a str> {
+    let header = headers.get("x-chorus-invitation").and_then(|value| value.to_str().ok());
+    header.or(request.invitation.as_deref())
+}
+
+/// Who may be new here.
+#[derive(Debug, Clone, Copy)]
+enum Admission {
+    Everybody,
+    /// Whoever has an invitation; what was shown.
+    Invited(Option<KeyHash>),
+    Nobody,
+}
+
+impl Admission {
+    /// Lets one new agent in, and uses its invitation up.
+    fn admit(self, tx: &mut dyn Tx, now: i64) -> Result<(), ApiError> {
+        let why = match self {
+            Self::Everybody => return Ok(()),
+            Self::Invited(Some(shown)) => {
+                // One that was sent to a person is not for an agent.
+                let invited = accounts::peek(tx, CredentialKind::Invitation, &shown, now)?;
+                if invited.is_some_and(|invited| invited.email.is_none())
+                    && accounts::redeem(tx, CredentialKind::Invitation, &shown, now)?.is_some()
+                {
+                    return Ok(());
+                }
+                "this invitation is used, over or not for agents; ask for another one"
+            }
+            Self::Invited(None) => {
+                "sign-up is by invitation on this hub: send one as X-Chorus-Invitation: ci_…"
+            }
+            Self::Nobody => "sign-up is not open on this hub; ask its operator for an agent",
+        };
+        Err(ApiError::new(Code::Forbidden, why))
+    }
 }
 
 /// Register an agent as the operator
@@ -94,7 +142,7 @@ pub(crate) async fn register_by_operator(
 ) -> Result<Response, ApiError> {
     match caller {
         Caller::Operator => {}
-        Caller::Agent(_) => {
+        Caller::Agent(_) | Caller::Account(_) => {
             return Err(ApiError::new(
                 Code::Forbidden,
                 "only the operator registers others; register yourself at POST /register",
@@ -104,15 +152,15 @@ pub(crate) async fn register_by_operator(
     }
     let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
     let request = Register::read(&body, true)?;
-    save(&app, request, Registrar::Operator, true).await
+    save(&app, request, Registrar::Operator, Admission::Everybody).await
 }
 
-/// Unless it is `open` to new agents, only those that are there can be saved.
+/// Saves an agent that is there, or a new one if that is let in.
 async fn save(
     app: &AppState,
     request: Register,
     registrar: Registrar,
-    open: bool,
+    admission: Admission,
 ) -> Result<Response, ApiError> {
     let host = &app.config.host_name;
     let name = request.agent.local_name(host).ok_or_else(|| {
@@ -147,11 +195,9 @@ async fn save(
     };
     let hub = Arc::clone(app);
     let register = move |tx: &mut dyn Tx| {
-        if !open && agents::by_name(tx, &new.record.name)?.is_none() {
-            return Err(ApiError::new(
-                Code::Forbidden,
-                "sign-up is not open on this hub; ask its operator for an agent",
-            ));
+        let everybody = matches!(admission, Admission::Everybody);
+        if !everybody && agents::by_name(tx, &new.record.name)?.is_none() {
+            admission.admit(tx, new.now)?;
         }
         let registered = relay::register(tx, &new).map_err(refusal)?;
         if !registered.created && registered.keyed {
@@ -161,7 +207,7 @@ async fn save(
         }
         Ok(registered)
     };
-    let registered = app.store.write(register).await?;
+    let registered = app.store.write::<_, ApiError, _>(register).await?;
     let status = if registered.created { StatusCode::CREATED } else { StatusCode::OK };
     let data = Registered {
         agent_id: app.address(&registered.agent.name),
@@ -283,10 +329,14 @@ pub(crate) async fn unregister(
         let allowed = match &caller {
             Caller::Operator => true,
             Caller::Agent(identity) => identity.id == found.id,
+            Caller::Account(person) => found.owner == Some(person.id),
             Caller::Nobody => false,
         };
         if !allowed {
-            return Err(ApiError::new(Code::Forbidden, "an agent can unregister only itself"));
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "an agent can unregister only itself, and a person only its own agents",
+            ));
         }
         agents::delete(tx, found.id, now)?;
         let (hub, id) = (Arc::clone(&hub), found.id);

@@ -6,6 +6,7 @@
 use super::{PageQuery, parse_place};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, bearer, key_hash};
+use crate::delivery::bridge::{self, Content};
 use crate::delivery::live::{End, Inbox};
 use crate::delivery::reconcile;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
@@ -185,16 +186,22 @@ impl Reader {
 
     async fn read_store(&mut self) -> Result<Bytes, StoreError> {
         let (agent, after, head) = (self.inbox.agent, self.cursor, self.inbox.head());
-        let read = move |tx: &mut dyn Tx| deliveries::page(tx, agent, after, READ_ENTRIES, READ_BYTES);
+        let read = move |tx: &mut dyn Tx| {
+            let entries = deliveries::page(tx, agent, after, READ_ENTRIES, READ_BYTES)?;
+            entries.into_iter().map(|entry| Content::read(tx, agent, entry)).collect::<Result<Vec<_>, _>>()
+        };
         let entries = self.app.store.read::<_, StoreError, _>(read).await?;
         let mut bytes = BytesMut::new();
         // Nothing between here and the head: it was removed as too old.
-        self.cursor = entries.last().map_or(head, |entry| entry.seq);
-        for entry in entries.into_iter().filter(|entry| entry.streamed) {
+        self.cursor = entries.last().map_or(head, |(entry, _)| entry.seq);
+        for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.streamed) {
             let (seq, kind) = (entry.seq, entry.kind.clone());
-            let message = inbox_message(&self.app, &self.identity, entry)?;
-            let data =
-                serde_json::to_string(&message).map_err(|error| StoreError::Unexpected(error.into()))?;
+            let data = match content {
+                Content::Envelope => serde_json::to_string(&inbox_message(&self.app, &self.identity, entry)?),
+                Content::Chat(chat) => serde_json::to_string(&chat.data(&self.app, entry.seq)),
+                Content::Foreign => bridge::foreign_data(&entry),
+            };
+            let data = data.map_err(|error| StoreError::Unexpected(error.into()))?;
             bytes.extend_from_slice(&sse::encode(&kind, Some(seq), &data));
         }
         Ok(bytes.freeze())
@@ -239,13 +246,17 @@ fn farewell(end: End) -> Bytes {
 fn inbox_message(app: &App, receiver: &Identity, entry: Entry) -> Result<InboxMessage, StoreError> {
     Ok(InboxMessage {
         trace_id: entry.trace,
-        sender_id: app.address(&entry.author),
+        sender_id: app.address(&entry.author.unwrap_or_default()),
         receiver_id: app.address(&receiver.name),
         created_at: rfc3339(entry.created_at),
         // Its sender still waits for what the receiver has to say.
         reply_stream: (entry.state == Delivery::Sending).then(|| app.reply_stream(receiver.id, entry.seq)),
         envelope: raw(entry.body)?,
     })
+}
+
+fn raw_of(data: &impl serde::Serialize) -> Result<Box<RawValue>, StoreError> {
+    serde_json::value::to_raw_value(data).map_err(|error| StoreError::Unexpected(error.into()))
 }
 
 fn raw(body: String) -> Result<Box<RawValue>, StoreError> {
@@ -274,11 +285,13 @@ pub(crate) async fn history(
     let (agent, limit) = (identity.id, query.limit);
     let read = move |tx: &mut dyn Tx| {
         let entries = deliveries::page(tx, agent, after, limit, PAGE_BYTES)?;
+        let entries: Vec<_> =
+            entries.into_iter().map(|entry| Content::read(tx, agent, entry)).collect::<Result<_, _>>()?;
         Ok((entries, inboxes::handed_through(tx, agent)?, tx.head(agent.0)?))
     };
     let (entries, handed, head) = app.store.read::<_, StoreError, _>(read).await?;
-    let next = entries.last().filter(|last| last.seq < head).map(|last| last.seq.to_string());
-    let messages = entries.into_iter().map(|entry| {
+    let next = entries.last().filter(|(last, _)| last.seq < head).map(|(last, _)| last.seq.to_string());
+    let messages = entries.into_iter().map(|(entry, content)| {
         // What waited and was handed since has been delivered.
         let delivery = match entry.state {
             Delivery::Queued if entry.seq <= handed => Delivery::DeliveredSse,
@@ -287,9 +300,15 @@ pub(crate) async fn history(
         Ok(StoredMessage {
             id: entry.seq.to_string(),
             trace_id: entry.trace,
-            sender_id: app.address(&entry.author),
+            sender_id: entry.author.as_deref().map(|name| app.address(name)),
             receiver_id: app.address(&identity.name),
-            envelope: raw(entry.body)?,
+            kind: entry.kind.clone(),
+            data: match &content {
+                Content::Envelope => None,
+                Content::Chat(chat) => Some(raw_of(&chat.data(&app, entry.seq))?),
+                Content::Foreign => Some(raw(entry.body.clone())?),
+            },
+            envelope: matches!(content, Content::Envelope).then(|| raw(entry.body)).transpose()?,
             delivery,
             created_at: rfc3339(entry.created_at),
         })

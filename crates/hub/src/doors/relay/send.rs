@@ -4,6 +4,7 @@ use super::bodies::SendBody;
 use super::stream::{self, Source};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity};
+use crate::delivery::bridge;
 use crate::delivery::outbound::Signed;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
@@ -19,7 +20,7 @@ use chorus_protocol::relay::{
 };
 use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
-use chorus_store::deliveries::Lease;
+use chorus_store::deliveries::{Lease, Transport};
 use chorus_store::directory as agents;
 use chorus_store::idempotency::{Answer, Key};
 use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
@@ -31,7 +32,7 @@ use tokio::sync::mpsc;
 /// How long an `Idempotency-Key` is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// How much longer than what it is for a lease lasts.
-const LEASE_MARGIN_MS: i64 = 15_000;
+pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
 
 /// Send an envelope to an agent
 ///
@@ -64,7 +65,7 @@ pub(crate) async fn send(
     }
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let request = Send::read(&body).map_err(ApiError::validation)?;
-    let key = idempotency_key(&headers)?;
+    let key = body::idempotency_key(&headers)?;
     let sender = sender(&app, caller, &request).await?;
     let receiver = request.receiver.local_name(&app.config.host_name).ok_or_else(not_found)?.to_owned();
 
@@ -102,6 +103,7 @@ async fn deliver(
     envelope: Arc<RawValue>,
 ) -> Result<Response, ApiError> {
     let (hub, wants_stream) = (Arc::clone(&app), command.stream);
+    let sender_address = app.address(&sender.name);
     // One line at a time: whoever replies waits for whoever listens.
     let (listener, lines) = mpsc::channel(1);
     let accepted = app.store.write({
@@ -110,7 +112,7 @@ async fn deliver(
             let sent = relay::send(tx, &command)?;
             let (receiver, seq, replied) = match &sent {
                 Sent::Stored { receiver, seq, .. } => (receiver, *seq, false),
-                Sent::Pending(pending) if pending.endpoint.is_none() => {
+                Sent::Pending(pending) if pending.transport == Transport::Inbox => {
                     (&pending.receiver, pending.seq, true)
                 }
                 _ => return Ok(sent),
@@ -133,17 +135,49 @@ async fn deliver(
         Sent::Again(first) => return again(&app, &first),
         Sent::Pending(pending) => pending,
     };
-    let Some(endpoint) = pending.endpoint.clone() else {
+    if pending.transport == Transport::Inbox {
         return Ok(stream::answer(&app, pending, Source::Reply(lines)));
-    };
-    let body = format!("{{\"envelope\":{}}}", envelope.get());
-    let secret = app.config.master_key.webhook_secret(pending.receiver.id.as_bytes());
-    let message =
-        Signed::new(&secret, format!("msg_{}", pending.trace), app.now(), body.into(), wants_stream);
+    }
+    let (endpoint, message) = posting(&app, &sender_address, &pending, &envelope, wants_stream)?;
     if wants_stream {
         return Ok(stream::answer(&app, pending, Source::Endpoint(endpoint, message)));
     }
     Ok(answer(&app, post(&app, pending, &endpoint, message).await))
+}
+
+/// Where a message is POSTed, and what.
+fn posting(
+    app: &App,
+    sender: &str,
+    pending: &Pending,
+    envelope: &RawValue,
+    stream: bool,
+) -> Result<(String, Signed), ApiError> {
+    let (endpoint, body) = match pending.transport {
+        Transport::Channel => bridge::envelope_post(app, sender, pending, envelope)?,
+        Transport::Webhook | Transport::Inbox => (
+            pending.receiver.endpoint.clone().unwrap_or_default(),
+            format!("{{\"envelope\":{}}}", envelope.get()),
+        ),
+    };
+    let secret = app.config.master_key.webhook_secret(pending.receiver.id.as_bytes());
+    let message = Signed::new(&secret, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
+    Ok((endpoint, message))
+}
+
+/// POSTs an envelope whose sender does not wait for the outcome, and records it.
+pub(crate) async fn pursue(app: AppState, sender: String, pending: Pending, envelope: String) {
+    let posting = RawValue::from_string(envelope)
+        .map_err(ApiError::internal)
+        .and_then(|envelope| posting(&app, &sender, &pending, &envelope, false));
+    match posting {
+        Ok((endpoint, message)) => {
+            let outcome = post(&app, pending, &endpoint, message).await;
+            app.metrics.delivery(outcome.delivery.as_str());
+        }
+        // The lease runs out and the record says "failed".
+        Err(error) => tracing::error!(message = error.message, "an envelope could not be posted"),
+    }
 }
 
 /// The SSE frame of a message, encoded once, for a reader that is waiting.
@@ -166,13 +200,6 @@ fn frame(
     };
     let data = serde_json::to_string(&message).map_err(|error| StoreError::Unexpected(error.into()))?;
     Ok(sse::encode("message", Some(seq), &data).into())
-}
-
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
-    key.map(Some)
-        .ok_or_else(|| ApiError::validation("Idempotency-Key: must be 1 to 255 visible ASCII characters"))
 }
 
 /// Who sends: the sender of the envelope, if the caller may speak for it.
@@ -248,7 +275,7 @@ async fn post(app: &App, pending: Pending, endpoint: &str, message: Signed) -> O
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: pending.trace,
+        trace_id: Some(pending.trace),
     };
     match posted {
         Ok(response) => outcome.receiver_response = Some(response),
@@ -264,10 +291,10 @@ async fn post(app: &App, pending: Pending, endpoint: &str, message: Signed) -> O
 
 /// Records an outcome that was not known when the message was committed.
 pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
-    let (settled, now) = (outcome.clone(), app.now());
+    let (settled, now, trace) = (outcome.clone(), app.now(), pending.trace);
     let recorded = app.store.write(move |tx: &mut dyn Tx| relay::settle(tx, &pending, &settled, now)).await;
     if let Err(error) = recorded {
         // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".
-        tracing::error!(error = &error as &dyn std::error::Error, trace_id = %outcome.trace_id, "an outcome was not recorded");
+        tracing::error!(error = &error as &dyn std::error::Error, trace_id = %trace, "an outcome was not recorded");
     }
 }

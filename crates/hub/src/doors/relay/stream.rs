@@ -115,7 +115,7 @@ async fn run(app: AppState, pending: Pending, source: Source, frames: mpsc::Send
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: pending.trace,
+        trace_id: Some(pending.trace),
     };
     let last = match relayed {
         Ok(Last::Done(data)) => {

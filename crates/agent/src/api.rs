@@ -1,0 +1,80 @@
+//! The hub's own API, `/api/v1`: conversations, agents and deliveries, as plain JSON.
+//!
+//! Reads and writes are tried again as [`crate::Retry`] says; a write always carries the same idempotency key, so that a
+//! second try is no second act. What the answers hold is the hub's to say: this module passes them on as they are.
+
+use crate::client::{IDEMPOTENCY_KEY, key_header};
+use crate::{Client, ClientError, Inbox, answer};
+use reqwest::RequestBuilder;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+use url::Url;
+
+pub use reqwest::Method;
+
+const API: &str = "/api/v1";
+
+/// The segments of a path below `/api/v1`; whatever they hold, they stay segments.
+pub type ApiPath<'a> = &'a [&'a str];
+
+impl Client {
+    /// Reads something.
+    pub async fn api_get(&self, path: ApiPath<'_>, query: &[(&str, &str)]) -> Result<Value, ClientError> {
+        let mut url = self.api_url(path)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.api_call(|| self.request(Method::GET, url.clone())).await
+    }
+
+    /// Writes something; without a body it is only asked for.
+    pub async fn api_write(
+        &self,
+        method: Method,
+        path: ApiPath<'_>,
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        let mut url = self.api_url(path)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let key = key_header(None)?;
+        self.api_call(|| {
+            let request = self.request(method.clone(), url.clone()).header(IDEMPOTENCY_KEY, key.clone());
+            match body {
+                Some(body) => request.header(CONTENT_TYPE, "application/json").body(body.to_string()),
+                None => request,
+            }
+        })
+        .await
+    }
+
+    /// Follows a conversation: from after the sequence number `after`, or from now on.
+    pub fn follow(&self, channel: &str, after: Option<&str>) -> Result<Inbox, ClientError> {
+        let url = self.api_url(&["channels", channel, "stream"])?;
+        Ok(Inbox::of_stream(self.clone(), url, after.map(str::to_owned)))
+    }
+
+    fn api_url(&self, path: ApiPath<'_>) -> Result<Url, ClientError> {
+        let mut url = self.url(API)?;
+        let segments = url.path_segments_mut().map(|mut segments| {
+            segments.extend(path);
+        });
+        segments.map_err(|()| ClientError::Protocol("the hub's address cannot have paths".into()))?;
+        Ok(url)
+    }
+
+    async fn api_call(&self, request: impl Fn() -> RequestBuilder) -> Result<Value, ClientError> {
+        let mut failures = 0;
+        loop {
+            let result = async { answer::read_any(self.call(request()).await?).await }.await;
+            let asked = result.as_ref().err().and_then(ClientError::transient);
+            let Some(pause) = asked.and_then(|asked| self.retry().pause(failures, asked)) else {
+                return result;
+            };
+            tokio::time::sleep(pause).await;
+            failures += 1;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! One request to a connection string: read, check, hand to the program, answer by a status.
+//!
+//! A body in JSON says why, for the people of the service: the protocol ignores it. Without the secret everything is
+//! 404, so that nobody learns what else would be wrong.
+
+use super::secret::Digest;
+use super::{Letter, Shared};
+use crate::receive::{Busy, json_answer, read_body};
+use bytes::Bytes;
+use chorus_protocol::channel::{MAX_BODY, Post};
+use data_encoding::HEXLOWER;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderName, ORIGIN, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::net::IpAddr;
+use std::sync::PoisonError;
+
+/// Why a message was not taken.
+struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    header: Option<(HeaderName, &'static str)>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: impl ToString) -> Self {
+        Self { status, code, message: message.to_string(), header: None }
+    }
+
+    /// It may be taken later.
+    fn busy(message: &str) -> Self {
+        let header = Some((RETRY_AFTER, "1"));
+        Self { header, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
+    }
+}
+
+/// Answers one request.
+pub(super) async fn answer(
+    shared: &Shared,
+    from: IpAddr,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    match take(shared, from, request).await {
+        Ok(()) => json_answer(StatusCode::OK, None, &json!({})),
+        Err(Refusal { status, code, message, header }) => {
+            json_answer(status, header, &json!({"error": {"code": code, "message": message}}))
+        }
+    }
+}
+
+async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Result<(), Refusal> {
+    let options = &shared.options;
+    let (head, body) = request.into_parts();
+    // First of all, so that no service is cut off while it writes.
+    let body = read_body(body, MAX_BODY, options.body_limit).await;
+    if !options.sources.is_empty() && !options.sources.iter().any(|network| network.contains(from)) {
+        let message = "requests from this address are not taken";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
+    }
+    if !knows_secret(shared, head.uri.path()) {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path"));
+    }
+    if head.method != Method::POST {
+        let message = "messages come by POST";
+        let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
+        return Err(Refusal { header: Some((ALLOW, "POST")), ..refusal });
+    }
+    if head.headers.contains_key(ORIGIN) {
+        // Services do not send it, browsers always do: no page may write to an agent of the person who looks at it.
+        let message = "messages do not come from web pages";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
+    }
+    let body = body.map_err(|fault| {
+        let status = fault.status();
+        let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "invalid" };
+        Refusal::new(status, code, fault)
+    })?;
+    let now = (options.clock)();
+    let verified = options.signature.as_ref().map(|secret| secret.verify(&head.headers, &body, now));
+    let webhook_id = verified
+        .transpose()
+        .map_err(|fault| Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", fault))?;
+    let post =
+        Post::read(&body).map_err(|faults| Refusal::new(StatusCode::BAD_REQUEST, "invalid", faults))?;
+    hand_over(shared, Letter { post, received_at: now, webhook_id }).await
+}
+
+/// Whether a path is that of the connection string as it is now.
+fn knows_secret(shared: &Shared, path: &str) -> bool {
+    let given = Digest::of(path.strip_prefix("/inbox/").unwrap_or_default());
+    shared.secret.read().unwrap_or_else(PoisonError::into_inner).matches(given)
+}
+
+/// Gives the message to the program, once, and waits for what it says.
+async fn hand_over(shared: &Shared, letter: Letter) -> Result<(), Refusal> {
+    let name = message_name(&letter.post);
+    match shared.desk.hand_over(letter, Some(name), shared.options.answer_limit).await {
+        // Taken now, or before.
+        Ok(None | Some(None)) => Ok(()),
+        Ok(Some(Some(status))) => {
+            let status = StatusCode::from_u16(status).ok();
+            let status = status.filter(|status| status.is_client_error() || status.is_server_error());
+            let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            Err(Refusal::new(status, "refused", "the agent cannot process this message"))
+        }
+        Err(Busy::Pending) => Err(Refusal::busy("this message is being taken; ask again")),
+        Err(Busy::Full) => Err(Refusal::busy("too many messages wait for this agent; try again")),
+        Err(Busy::Late) => Err(Refusal::busy("the agent did not take it; try again")),
+    }
+}
+
+/// The name of a message: short however long its ids are, and another for every other pair of ids.
+fn message_name(post: &Post) -> String {
+    let (channel, message) = (&post.channel.id, &post.message.id);
+    let digest = Sha256::new()
+        .chain_update(format!("{} ", channel.len()))
+        .chain_update(channel)
+        .chain_update(message)
+        .finalize();
+    HEXLOWER.encode(&digest)
+}

@@ -1,0 +1,254 @@
+//! The way back: what an agent shows of itself, POSTed to the callback that came with a message.
+//!
+//! Every event is checked before it leaves the machine. Only what may pass is tried again, always with the same
+//! `Idempotency-Key`, so that a service that knows it sees the event once. Events keep the order in which they are sent
+//! one after the other. A callback is a secret: no error repeats more of it than where it leads.
+
+use super::random_hex;
+use crate::answer::{collect, retry_after};
+use crate::client::{REQUEST_LIMIT, http_client};
+use crate::{ExitClass, Retry};
+use bytes::Bytes;
+use chorus_protocol::channel::{CallbackEvent, MAX_EVENTS, NDJSON};
+use chorus_protocol::faults::Faults;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, Response, Url};
+use serde::Deserialize;
+use std::fmt;
+use std::time::Duration;
+
+/// The largest answer that is read.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// The longest sentence of a service that is passed on.
+const MAX_MESSAGE: usize = 2000;
+
+/// Why an event did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum CallbackError {
+    /// The input is wrong; nothing was sent.
+    #[error("{0}")]
+    Invalid(Faults),
+    /// The callback has ended, or never was: no event will ever arrive by it.
+    #[error("the callback at {origin} takes no more events (HTTP {status})")]
+    Closed {
+        /// Where it leads.
+        origin: String,
+        /// 404 or 410.
+        status: u16,
+    },
+    /// The service did not take it.
+    #[error("{origin} refused: {message} (HTTP {status})")]
+    Refused {
+        /// Where the callback leads.
+        origin: String,
+        /// The HTTP status.
+        status: u16,
+        /// The service's own sentence, or ours.
+        message: String,
+        /// How long the service asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No answer came.
+    #[error("cannot reach the service at {origin}")]
+    Unreachable {
+        /// Where the callback leads.
+        origin: String,
+        /// What the network said.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The HTTP client could not be set up.
+    #[error("cannot set up the HTTP client")]
+    Setup(#[source] reqwest::Error),
+    /// The system gives no randomness, so no idempotency key can be made.
+    #[error("the system gives no random numbers")]
+    Random(#[source] getrandom::Error),
+}
+
+impl CallbackError {
+    /// The class of this failure.
+    pub fn exit_class(&self) -> ExitClass {
+        match self {
+            Self::Invalid(_) => ExitClass::Usage,
+            Self::Closed { .. } | Self::Refused { .. } => ExitClass::Refused,
+            Self::Unreachable { .. } => ExitClass::Unreachable,
+            Self::Setup(_) | Self::Random(_) => ExitClass::Failed,
+        }
+    }
+
+    /// How long to wait at least before the same event may arrive; `None` when it never will.
+    fn transient(&self) -> Option<Duration> {
+        match self {
+            Self::Unreachable { source, .. } => (!source.is_builder()).then_some(Duration::ZERO),
+            Self::Refused { status, retry_after, .. } => {
+                // 409: an earlier try is still being worked on, if a time is given with it.
+                let again =
+                    matches!(status, 408 | 429 | 500..=599) || *status == 409 && retry_after.is_some();
+                again.then(|| retry_after.unwrap_or_default())
+            }
+            Self::Invalid(_) | Self::Closed { .. } | Self::Setup(_) | Self::Random(_) => None,
+        }
+    }
+}
+
+/// The callback of one message.
+#[derive(Clone)]
+pub struct Callback {
+    http: Client,
+    url: Url,
+    retry: Retry,
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callback").field("origin", &self.origin()).finish_non_exhaustive()
+    }
+}
+
+impl Callback {
+    /// The callback at `url`, as it came with the message. Nothing is sent yet.
+    pub fn new(http: Client, url: &str) -> Result<Self, CallbackError> {
+        let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let fault = || Faults::one("callback", "must be an absolute http or https URL");
+        let url = url.ok_or_else(|| CallbackError::Invalid(fault()))?;
+        Ok(Self { http, url, retry: Retry::default() })
+    }
+
+    /// The same with a client of its own, which does not follow redirects.
+    pub fn open(url: &str) -> Result<Self, CallbackError> {
+        Self::new(http_client(url).map_err(CallbackError::Setup)?, url)
+    }
+
+    /// The same callback with other ideas of trying again.
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sends one event.
+    pub async fn send(&self, event: &CallbackEvent) -> Result<(), CallbackError> {
+        self.send_as(&random_hex().map_err(CallbackError::Random)?, event).await
+    }
+
+    /// Sends one event under an idempotency key of the caller's own, which outlives this process.
+    pub async fn send_as(&self, key: &str, event: &CallbackEvent) -> Result<(), CallbackError> {
+        let body = checked(event).map_err(CallbackError::Invalid)?;
+        self.deliver("application/json", body.into(), key).await
+    }
+
+    /// Sends several events in one request, as NDJSON: an extension that a hub understands. The service takes all of
+    /// them, in order, or none.
+    pub async fn send_all(&self, events: &[CallbackEvent]) -> Result<(), CallbackError> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let (mut body, mut faults) = (Vec::new(), Faults::new());
+        if events.len() > MAX_EVENTS {
+            faults.add("events", format_args!("must be at most {MAX_EVENTS}"));
+        }
+        for (n, event) in events.iter().take(MAX_EVENTS).enumerate() {
+            match checked(event) {
+                Ok(line) => {
+                    body.extend(line);
+                    body.push(b'\n');
+                }
+                Err(fault) => faults.add(&format!("events[{n}]"), fault),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(CallbackError::Invalid(faults));
+        }
+        self.deliver(NDJSON, body.into(), &random_hex().map_err(CallbackError::Random)?).await
+    }
+
+    async fn deliver(&self, content_type: &'static str, body: Bytes, key: &str) -> Result<(), CallbackError> {
+        let mut failures = 0;
+        loop {
+            let result = self.post(content_type, body.clone(), key).await;
+            let asked = result.as_ref().err().and_then(CallbackError::transient);
+            let Some(pause) = asked.and_then(|asked| self.retry.pause(failures, asked)) else {
+                return result;
+            };
+            tokio::time::sleep(pause).await;
+            failures += 1;
+        }
+    }
+
+    async fn post(&self, content_type: &'static str, body: Bytes, key: &str) -> Result<(), CallbackError> {
+        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, content_type);
+        let request = request.header("idempotency-key", key).body(body).timeout(REQUEST_LIMIT);
+        let response = request.send().await.map_err(|source| CallbackError::Unreachable {
+            origin: self.origin(),
+            source: source.without_url(),
+        })?;
+        match response.status().as_u16() {
+            200..=299 => Ok(()),
+            status @ (404 | 410) => Err(CallbackError::Closed { origin: self.origin(), status }),
+            status => {
+                let retry_after = retry_after(response.headers());
+                let message = reason(response).await;
+                Err(CallbackError::Refused { origin: self.origin(), status, message, retry_after })
+            }
+        }
+    }
+
+    fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+}
+
+/// An event on one line, or everything that is wrong with it.
+fn checked(event: &CallbackEvent) -> Result<Vec<u8>, Faults> {
+    let line = serde_json::to_vec(event).map_err(|error| Faults::one("event", error))?;
+    CallbackEvent::read(&line).map(|_| line)
+}
+
+/// Why an event was refused, if the answer says so as a hub would.
+async fn reason(response: Response) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Reason,
+    }
+    #[derive(Deserialize)]
+    struct Reason {
+        message: String,
+    }
+
+    let redirects = response.status().is_redirection();
+    let body = collect(response, MAX_ANSWER).await.unwrap_or_default();
+    match serde_json::from_slice::<Answer>(&body) {
+        Ok(answer) => answer.error.message.chars().take(MAX_MESSAGE).collect(),
+        Err(_) if redirects => "it redirects, which a callback does not do".into(),
+        Err(_) => "it gave no reason".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, retry_after: Option<Duration>) -> CallbackError {
+        CallbackError::Refused { origin: "o".into(), status, message: "no".into(), retry_after }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_transient() {
+        let soon = Some(Duration::from_secs(2));
+        for (status, asked, expected) in [
+            (400, soon, None),
+            (401, None, None),
+            (408, None, Some(Duration::ZERO)),
+            (409, None, None),
+            (409, soon, soon),
+            (413, None, None),
+            (429, soon, soon),
+            (500, None, Some(Duration::ZERO)),
+            (503, soon, soon),
+        ] {
+            assert_eq!(refused(status, asked).transient(), expected, "{status}");
+        }
+        let closed = CallbackError::Closed { origin: "o".into(), status: 410 };
+        assert_eq!((closed.transient(), closed.exit_class()), (None, ExitClass::Refused));
+    }
+}

@@ -1,0 +1,221 @@
+//! A program as an agent: the prompt on its standard input, its answer on its standard output.
+//!
+//! Nothing printed is silence. An exit code other than 0 is a failure, told by the last line of standard error, and
+//! tried again twice; a program that takes too long or prints too much is killed and not tried again. The program
+//! leads a process group of its own, which is killed with it whenever the turn ends before the program does. It is
+//! given no key.
+
+use super::Outcome;
+use super::activity::Activity;
+use super::report::{Reporter, clean};
+use super::turn::Turn;
+use crate::Backoff;
+use crate::retry::random;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+/// The longest answer, in bytes.
+const MAX_OUTPUT: usize = 64 * 1024;
+
+/// How much of the end of standard error is kept.
+const MAX_STDERR: usize = 4 * 1024;
+
+/// The longest value of a variable.
+const MAX_VARIABLE: usize = 1024;
+
+/// How often a program that failed is run, all together.
+const TRIES: u32 = 3;
+
+/// How to run a program.
+#[derive(Debug, Clone)]
+pub struct Exec {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// How long one run may take.
+    pub limit: Duration,
+    /// The pauses before it is run again.
+    pub backoff: Backoff,
+}
+
+impl Exec {
+    /// This program, with two minutes for each run.
+    pub fn new(program: impl Into<PathBuf>, args: Vec<String>) -> Self {
+        let backoff = Backoff { base_ms: 1000, max_ms: 10_000 };
+        Self { program: program.into(), args, limit: Duration::from_mins(2), backoff }
+    }
+
+    /// Whether the program is there, on the path if it is only a name.
+    fn is_there(&self) -> bool {
+        if self.program.components().count() > 1 || self.program.is_absolute() {
+            return self.program.is_file();
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(&self.program).is_file())
+    }
+
+    fn name(&self) -> String {
+        self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// Runs the program until it succeeds, or has failed for good.
+    pub(super) async fn answer(&self, turn: &Turn, prompt: &str, reporter: &Reporter) -> Outcome {
+        reporter.status(&format!("running {}", self.name())).await;
+        let mut failures = 0;
+        loop {
+            let fault = match self.run(turn, prompt).await {
+                Ok(text) => return Outcome::of(&text),
+                Err(fault) => fault,
+            };
+            failures += 1;
+            if !fault.again || failures >= TRIES {
+                return Outcome::failed(fault.why, fault.code);
+            }
+            let in_ms = self.backoff.delay_ms(failures - 1, random());
+            reporter.observer().tell(Activity::Retrying { why: fault.why, in_ms });
+            reporter.status(&format!("{} failed, trying again", self.name())).await;
+            sleep(Duration::from_millis(in_ms)).await;
+        }
+    }
+
+    async fn run(&self, turn: &Turn, prompt: &str) -> Result<String, Fault> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.kill_on_drop(true).process_group(0);
+        // Whose keys are in our environment is no business of the program's.
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| name.starts_with("CHORUS_") && name != "CHORUS_URL") {
+                command.env_remove(name);
+            }
+        }
+        command.envs(variables(turn));
+        let spawned = command.spawn().map_err(|error| {
+            Fault::last(format!("{} cannot be run: {error}", self.program.display()), "cannot_run")
+        })?;
+        let mut group = Group(spawned);
+        match timeout(self.limit, group.talk(prompt)).await {
+            Err(_) => Err(Fault::last(
+                format!("{} did not finish in {} s", self.name(), self.limit.as_secs_f64()),
+                "timeout",
+            )),
+            Ok(Err(error)) => Err(Fault::last(format!("{}: {error}", self.name()), "cannot_run")),
+            Ok(Ok(Said { output, .. })) if output.len() > MAX_OUTPUT => {
+                Err(Fault::last(format!("{} printed more than 64 KiB", self.name()), "too_long"))
+            }
+            Ok(Ok(Said { output, stderr, status })) => self.outcome(output, &stderr, status),
+        }
+    }
+
+    fn outcome(&self, output: Vec<u8>, stderr: &[u8], status: Option<ExitStatus>) -> Result<String, Fault> {
+        match status {
+            Some(status) if status.success() => String::from_utf8(output)
+                .map_err(|_| Fault::last(format!("{} printed what is not UTF-8", self.name()), "not_text")),
+            status => {
+                let ended = status.map_or_else(|| "did not end".to_owned(), |status| status.to_string());
+                let stderr = String::from_utf8_lossy(stderr);
+                let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+                let why = last.map_or_else(
+                    || format!("{} failed ({ended})", self.name()),
+                    |line| format!("{} ({ended})", clean(line, MAX_VARIABLE)),
+                );
+                Err(Fault { why, code: "failed", again: true })
+            }
+        }
+    }
+}
+
+/// Why a run came to nothing.
+struct Fault {
+    why: String,
+    code: &'static str,
+    /// Whether another run may do better.
+    again: bool,
+}
+
+impl Fault {
+    fn last(why: String, code: &'static str) -> Self {
+        Self { why, code, again: false }
+    }
+}
+
+/// What a program said.
+struct Said {
+    output: Vec<u8>,
+    stderr: Vec<u8>,
+    status: Option<ExitStatus>,
+}
+
+/// A program and everything it started. Dropped before the program has ended, it takes all of it along.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A child that was waited for has no id any more: its number may be somebody else's.
+        if let Some(leader) = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            // It may have ended meanwhile.
+            kill_process_group(leader, Signal::KILL).ok();
+        }
+    }
+}
+
+impl Group {
+    /// Gives it the prompt, and reads until it has said everything and ended. More than is allowed ends it.
+    async fn talk(&mut self, prompt: &str) -> std::io::Result<Said> {
+        let (stdin, stdout, stderr) = (self.0.stdin.take(), self.0.stdout.take(), self.0.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(std::io::Error::other("its standard streams are not there"));
+        };
+        let write = async {
+            // A program that does not read to the end has its reasons.
+            stdin.write_all(prompt.as_bytes()).await.ok();
+            drop(stdin);
+        };
+        let mut output = Vec::new();
+        let read = async {
+            // Dropped at its end, so that a program which prints for ever notices.
+            let mut stdout = stdout.take(MAX_OUTPUT as u64 + 1);
+            stdout.read_to_end(&mut output).await
+        };
+        let ((), read, stderr) = tokio::join!(write, read, tail(stderr));
+        read?;
+        let status = if output.len() > MAX_OUTPUT { None } else { Some(self.0.wait().await?) };
+        Ok(Said { output, stderr, status })
+    }
+}
+
+/// The end of what can be read.
+async fn tail(mut from: impl AsyncRead + Unpin) -> Vec<u8> {
+    let (mut kept, mut piece) = (Vec::new(), [0; 1024]);
+    while let Ok(count @ 1..) = from.read(&mut piece).await {
+        kept.extend_from_slice(&piece[..count]);
+        if kept.len() > 2 * MAX_STDERR {
+            kept.drain(..kept.len() - MAX_STDERR);
+        }
+    }
+    kept
+}
+
+/// What a program is told besides the prompt.
+fn variables(turn: &Turn) -> impl Iterator<Item = (&'static str, String)> {
+    let variables = [
+        ("CHORUS_EVENT_KIND", Some(turn.kind.as_str())),
+        ("CHORUS_CHANNEL", turn.place.as_ref().map(|place| place.id.as_str())),
+        ("CHORUS_SENDER", Some(turn.sender.as_str())),
+        ("CHORUS_MESSAGE_ID", Some(turn.message_id.as_str())),
+        ("CHORUS_TRACE_ID", turn.trace_id.as_deref()),
+    ];
+    // A variable cannot hold a zero.
+    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_VARIABLE).collect();
+    variables.into_iter().filter_map(move |(name, value)| Some((name, plain(value?))))
+}
+
+/// A clear word at the start, if the program is not there.
+pub(crate) fn check(exec: &Exec) -> Result<(), super::HarnessError> {
+    if exec.is_there() { Ok(()) } else { Err(super::HarnessError::NoProgram(exec.program.clone())) }
+}

@@ -1,0 +1,146 @@
+//! The folder where an agent keeps what it must not lose: its key, the secret of its connection string, its journal.
+//!
+//! Files are `NAME.key`, `NAME.connection` and `NAME.journal`, readable by their owner only.
+
+use super::HarnessError;
+use super::journal::{Journal, sync_folder};
+use crate::{Client, ClientError, ConnectionSecret, Method, RegisterBody};
+use chorus_protocol::relay::{CARD_VERSION, Code};
+use serde_json::json;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The folder of one agent's files.
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    folder: PathBuf,
+    /// What the files are called: every sign of an address may stand in a file's name.
+    name: String,
+}
+
+impl Home {
+    /// The folder, made if it is not there.
+    pub(crate) fn open(folder: &Path, name: &str) -> Result<Self, HarnessError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|source| HarnessError::state(folder, source))?;
+        Ok(Self { folder: folder.to_owned(), name: name.to_owned() })
+    }
+
+    fn path(&self, kind: &str) -> PathBuf {
+        self.folder.join(format!("{}.{kind}", self.name))
+    }
+
+    /// The journal.
+    pub(crate) fn journal(&self) -> Result<Journal, HarnessError> {
+        let path = self.path("journal");
+        Journal::open(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::ResourceBusy => HarnessError::Busy(self.name.clone()),
+            _ => HarnessError::state(&path, source),
+        })
+    }
+
+    /// The agent's key, if it has one already.
+    pub(crate) fn key(&self) -> Result<Option<String>, HarnessError> {
+        self.read("key")
+    }
+
+    /// Registers the agent and keeps its key. `anybody` is a client without a key, or with a person's token, to whom
+    /// the agent then belongs.
+    pub(crate) async fn register(
+        &self,
+        anybody: &Client,
+        culture: &str,
+        owned: bool,
+    ) -> Result<String, HarnessError> {
+        let card =
+            json!({"card_version": CARD_VERSION, "user_culture": culture, "supported_languages": [culture]});
+        let registered = if owned {
+            let body = json!({"name": self.name, "card": card});
+            let answer = anybody.api_write(Method::POST, &["agents"], &[], Some(&body)).await;
+            answer.map(|answer| answer["api_key"].as_str().map(str::to_owned))
+        } else {
+            let body = RegisterBody { agent_id: self.name.clone(), endpoint: None, agent_card: Some(card) };
+            anybody.register(&body).await.map(|(registered, _)| registered.api_key)
+        };
+        let key = registered.map_err(|error| match error.code() {
+            Some(Code::AgentIdTaken) => self.taken(),
+            _ if matches!(&error, ClientError::Refused { status: 409, .. }) => self.taken(),
+            _ => HarnessError::Client(error),
+        })?;
+        let none = || ClientError::Protocol("the hub registered the agent and gave it no key".into());
+        let key = key.ok_or_else(none)?;
+        self.write("key", &key)?;
+        Ok(key)
+    }
+
+    fn taken(&self) -> HarnessError {
+        HarnessError::Taken { name: self.name.clone(), path: self.path("key") }
+    }
+
+    /// What makes the agent's connection string a secret: the same at each start.
+    pub(crate) fn connection_secret(&self) -> Result<ConnectionSecret, HarnessError> {
+        let path = self.path("connection");
+        if let Some(text) = self.read("connection")? {
+            let parsed = ConnectionSecret::parse(&text);
+            return parsed.map_err(|fault| HarnessError::state(&path, io::Error::other(fault)));
+        }
+        let secret = ConnectionSecret::generate().map_err(ClientError::Random)?;
+        self.write("connection", secret.as_str())?;
+        Ok(secret)
+    }
+
+    fn read(&self, kind: &str) -> Result<Option<String>, HarnessError> {
+        let path = self.path(kind);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(HarnessError::state(&path, error)),
+        }
+    }
+
+    /// Writes a file in one step: it is there as a whole, or not at all.
+    fn write(&self, kind: &str, text: &str) -> Result<(), HarnessError> {
+        let (path, part) = (self.path(kind), self.path(&format!("{kind}.part")));
+        let write = || {
+            let mut file =
+                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+            writeln!(file, "{text}")?;
+            file.sync_all()?;
+            fs::rename(&part, &path)?;
+            sync_folder(&path)
+        };
+        write().map_err(|source| HarnessError::state(&path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn secrets_are_kept_and_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("new");
+        let home = Home::open(&folder, "echo").unwrap();
+        assert!(home.key().unwrap().is_none());
+        home.write("key", "ca_1").unwrap();
+        assert_eq!(home.key().unwrap().as_deref(), Some("ca_1"));
+        let secret = home.connection_secret().unwrap();
+        assert_eq!(home.connection_secret().unwrap().as_str(), secret.as_str());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&folder.join("echo.key"))), (0o700, 0o600));
+        assert_eq!(mode(&folder.join("echo.connection")), 0o600);
+    }
+
+    #[test]
+    fn a_broken_secret_is_told_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path(), "echo").unwrap();
+        home.write("connection", "nonsense").unwrap();
+        let error = home.connection_secret().unwrap_err();
+        assert!(error.to_string().contains("echo.connection"), "{error}");
+    }
+}

@@ -1,0 +1,291 @@
+//! A minimal MCP client: lists a server's tools and calls them, over Streamable HTTP.
+//!
+//! JSON-RPC by POST, answered as JSON or as an event stream; the session's id is kept, and a session that the server
+//! has forgotten is opened anew, once. Everything is bounded. A call is never made twice: the server may have done
+//! it. It deliberately knows neither resources nor prompts nor what servers ask of clients.
+
+use crate::answer::collect;
+use crate::client::http_client;
+use chorus_protocol::channel::McpServer;
+use chorus_protocol::sse::{Item, Parser};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response, Url};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The version of MCP that is asked for.
+const VERSION: &str = "2025-11-25";
+
+/// How long one request may take, its answer included.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+
+/// The largest answer, in bytes.
+const MAX_ANSWER: usize = 1024 * 1024;
+
+/// The most pages of tools that are read.
+const MAX_PAGES: usize = 10;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// Why a server gave no answer. It names neither the URL nor the headers: they are secrets.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum McpError {
+    #[error("the tool server cannot be used: {0}")]
+    Setup(&'static str),
+    #[error("the tool server did not answer in 30 s")]
+    Late,
+    #[error("the tool server cannot be reached")]
+    Unreachable,
+    #[error("the tool server answered HTTP {0}")]
+    Status(u16),
+    #[error("the tool server did not answer as one does: {0}")]
+    Protocol(&'static str),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What a server offers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    /// JSON Schema of its arguments.
+    pub(crate) schema: Value,
+    /// Whether calling it twice is the same as calling it once.
+    pub(crate) harmless: bool,
+}
+
+/// What a tool gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) text: String,
+    pub(crate) ok: bool,
+}
+
+/// A server that was greeted.
+pub(crate) struct Mcp {
+    http: Client,
+    url: Url,
+    /// What the service wants to see, then the session and the version.
+    headers: HeaderMap,
+    next_id: u64,
+}
+
+impl Mcp {
+    /// Greets the server.
+    pub(crate) async fn open(server: &McpServer) -> Result<Self, McpError> {
+        let url = Url::parse(&server.url).map_err(|_| McpError::Setup("its URL is none"))?;
+        let http = http_client(&server.url).map_err(|_| McpError::Setup("no HTTP client"))?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &server.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| McpError::Setup("a header"))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| McpError::Setup("a header"))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let mut mcp = Self { http, url, headers, next_id: 1 };
+        mcp.greet().await?;
+        Ok(mcp)
+    }
+
+    async fn greet(&mut self) -> Result<(), McpError> {
+        self.headers.remove(SESSION);
+        self.headers.remove(PROTOCOL);
+        let client = json!({"name": "chorus-agent", "version": env!("CARGO_PKG_VERSION")});
+        let params = json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client});
+        let (result, session) = self.once("initialize", params).await?;
+        let version = result["protocolVersion"].as_str().unwrap_or(VERSION);
+        let version =
+            HeaderValue::from_str(version).map_err(|_| McpError::Protocol("its version is none"))?;
+        self.headers.insert(PROTOCOL, version);
+        if let Some(session) = session {
+            self.headers.insert(SESSION, session);
+        }
+        let body = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let response = timeout(CALL_LIMIT, self.post(&body)).await.map_err(|_| McpError::Late)??;
+        if response.status().is_success() {
+            Ok(())
+        } else {
+            Err(McpError::Status(response.status().as_u16()))
+        }
+    }
+
+    /// All tools of the server.
+    pub(crate) async fn tools(&mut self) -> Result<Vec<Tool>, McpError> {
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..MAX_PAGES {
+            let params = cursor.take().map_or_else(|| json!({}), |cursor: Value| json!({"cursor": cursor}));
+            let mut result = self.call("tools/list", params).await?;
+            let Value::Array(page) = result["tools"].take() else {
+                return Err(McpError::Protocol("its list of tools is none"));
+            };
+            tools.extend(page.into_iter().filter_map(read_tool));
+            match result["nextCursor"].take() {
+                next @ Value::String(_) => cursor = Some(next),
+                _ => break,
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Calls a tool.
+    pub(crate) async fn call_tool(
+        &mut self,
+        name: &str,
+        args: &Map<String, Value>,
+    ) -> Result<Given, McpError> {
+        let result = self.call("tools/call", json!({"name": name, "arguments": args})).await?;
+        Ok(read_given(&result))
+    }
+
+    /// Tells the server that nothing more comes. Whether it listens does not matter.
+    pub(crate) async fn close(self) {
+        if self.headers.contains_key(SESSION) {
+            let request = self.http.delete(self.url).headers(self.headers);
+            request.timeout(Duration::from_secs(2)).send().await.ok();
+        }
+    }
+
+    /// One request; a session that is gone is opened anew, since the server has done nothing then.
+    async fn call(&mut self, method: &str, params: Value) -> Result<Value, McpError> {
+        match self.once(method, params.clone()).await {
+            Err(McpError::Status(404)) if self.headers.contains_key(SESSION) => {
+                self.greet().await?;
+                Ok(self.once(method, params).await?.0)
+            }
+            answered => Ok(answered?.0),
+        }
+    }
+
+    async fn once(&mut self, method: &str, params: Value) -> Result<(Value, Option<HeaderValue>), McpError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let exchange = async {
+            let response = self.post(&body).await?;
+            if !response.status().is_success() {
+                return Err(McpError::Status(response.status().as_u16()));
+            }
+            let session = response.headers().get(SESSION).cloned();
+            Ok((read_answer(response, id).await?, session))
+        };
+        timeout(CALL_LIMIT, exchange).await.map_err(|_| McpError::Late)?
+    }
+
+    async fn post(&self, body: &Value) -> Result<Response, McpError> {
+        let request = self.http.post(self.url.clone()).headers(self.headers.clone());
+        let request = request.header(ACCEPT, "application/json, text/event-stream");
+        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        request.send().await.map_err(|_| McpError::Unreachable)
+    }
+}
+
+/// The result of the request `id`, in either form.
+async fn read_answer(mut response: Response, id: u64) -> Result<Value, McpError> {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with("text/event-stream") {
+        let body = collect(response, MAX_ANSWER).await;
+        let body = body.map_err(|_| McpError::Protocol("its answer is too large or broke off"))?;
+        let answer =
+            serde_json::from_slice(&body).map_err(|_| McpError::Protocol("its answer is no JSON"))?;
+        return result(answer, id).ok_or(McpError::Protocol("it answered something else"))?;
+    }
+    let (mut parser, mut read) = (Parser::new(), 0);
+    while let Some(piece) = response.chunk().await.map_err(|_| McpError::Unreachable)? {
+        read += piece.len();
+        let items = parser.push(&piece).map_err(|_| McpError::Protocol("an event is too large"))?;
+        for item in items {
+            // What else the server has to say on this stream is not for us.
+            let Item::Event(event) = item else { continue };
+            let Ok(answer) = serde_json::from_str(&event.data) else { continue };
+            if let Some(result) = result(answer, id) {
+                return result;
+            }
+        }
+        if read > MAX_ANSWER {
+            return Err(McpError::Protocol("its answer is too large"));
+        }
+    }
+    Err(McpError::Protocol("its stream ended without an answer"))
+}
+
+/// What an answer holds, if it is the one to the request `id`.
+fn result(mut answer: Value, id: u64) -> Option<Result<Value, McpError>> {
+    if answer["id"].as_u64() != Some(id) || !answer["method"].is_null() {
+        return None;
+    }
+    if let Some(message) = answer["error"]["message"].as_str() {
+        return Some(Err(McpError::Refused(message.to_owned())));
+    }
+    match answer["result"].take() {
+        Value::Null => Some(Err(McpError::Protocol("it gave neither a result nor an error"))),
+        result => Some(Ok(result)),
+    }
+}
+
+fn read_tool(mut tool: Value) -> Option<Tool> {
+    let name = tool["name"].as_str()?.to_owned();
+    let hint = |hint: &str| tool["annotations"][hint] == true;
+    let harmless = hint("readOnlyHint") || hint("idempotentHint");
+    let description = tool["description"].as_str().map(str::to_owned);
+    let schema = match tool["inputSchema"].take() {
+        schema @ Value::Object(_) => schema,
+        _ => json!({"type": "object"}),
+    };
+    Some(Tool { name, description, schema, harmless })
+}
+
+/// The texts of a result, or what it is made of.
+fn read_given(result: &Value) -> Given {
+    let parts = result["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let texts = parts.iter().map(|part| match (part["type"].as_str(), part["text"].as_str()) {
+        (Some("text") | None, Some(text)) => text.to_owned(),
+        (kind, _) => format!("[{}]", kind.unwrap_or("something")),
+    });
+    let mut text = texts.collect::<Vec<_>>().join("\n");
+    if text.is_empty() && !result["structuredContent"].is_null() {
+        text = result["structuredContent"].to_string();
+    }
+    Given { text, ok: result["isError"] != true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results() {
+        assert_eq!(result(json!({"id": 2, "result": {}}), 1).map(|_| ()), None);
+        assert_eq!(result(json!({"id": 1, "method": "sampling/createMessage"}), 1).map(|_| ()), None);
+        assert_eq!(result(json!({"id": 1, "result": {"a": 1}}), 1).unwrap().unwrap(), json!({"a": 1}));
+        let refused = result(json!({"id": 1, "error": {"code": -32602, "message": "unknown tool"}}), 1);
+        assert_eq!(refused.unwrap().unwrap_err().to_string(), "unknown tool");
+        assert!(result(json!({"id": 1}), 1).unwrap().is_err());
+    }
+
+    #[test]
+    fn what_a_tool_gave() {
+        for (result, text, ok) in [
+            (
+                json!({"content": [{"type": "text", "text": "a"}, {"type": "image", "data": "x"}]}),
+                "a\n[image]",
+                true,
+            ),
+            (json!({"content": [{"type": "text", "text": "no"}], "isError": true}), "no", false),
+            (json!({"content": [], "structuredContent": {"n": 1}}), r#"{"n":1}"#, true),
+            (json!({}), "", true),
+        ] {
+            assert_eq!(read_given(&result), Given { text: text.into(), ok });
+        }
+    }
+
+    #[test]
+    fn tools() {
+        let tool = read_tool(json!({"name": "t", "annotations": {"readOnlyHint": true}})).unwrap();
+        assert!(tool.harmless && tool.schema == json!({"type": "object"}));
+        assert!(!read_tool(json!({"name": "t"})).unwrap().harmless);
+        assert!(read_tool(json!({"name": 1})).is_none());
+    }
+}

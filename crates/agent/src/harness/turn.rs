@@ -1,0 +1,286 @@
+//! What came, in one form: whichever door it came by, a turn says who wrote what, where, and how to answer.
+//!
+//! Pure. What is not what its kind promises is refused with every fault at once. A turn holds secrets (the callback,
+//! the headers of MCP servers), so it has no `Debug`.
+
+use chorus_protocol::channel::{McpServer, Post};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::{InboxMessage, check_envelope, turn_number};
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// How something came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Said in a channel of the hub.
+    Chat,
+    /// Said in a channel of another service.
+    Channel,
+    /// Written by another agent.
+    Envelope,
+}
+
+impl Kind {
+    /// As programs know it: the name of the event on an inbox.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Channel => "channel",
+            Self::Envelope => "message",
+        }
+    }
+}
+
+/// Where something was said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) service: Option<String>,
+    pub(crate) context: Option<String>,
+    /// The event that begins the thread it was said in.
+    pub(crate) thread: Option<String>,
+    /// Its number in the conversation, where the hub gives one.
+    pub(crate) sequence: Option<i64>,
+}
+
+/// What an envelope says about cultures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Culture {
+    /// The sender's.
+    pub(crate) sender: String,
+    /// What somebody of another culture should know.
+    pub(crate) context: Option<String>,
+}
+
+/// How to answer.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Back {
+    /// To the callback that came with it.
+    Callback(String),
+    /// With an envelope to its sender.
+    Envelope(Box<EnvelopeBack>),
+}
+
+/// What the answer to an envelope takes over from it.
+#[derive(Clone, PartialEq, Default)]
+pub(crate) struct EnvelopeBack {
+    /// Where its sender listens, if it does.
+    pub(crate) reply_stream: Option<String>,
+    pub(crate) conversation: Option<String>,
+    pub(crate) turn: Option<i64>,
+    /// How many answers to answers came before it, by the senders' own account.
+    pub(crate) depth: u64,
+}
+
+/// One thing to answer.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) kind: Kind,
+    /// The same each time it comes, and of no other message.
+    pub(crate) id: String,
+    /// As the other side calls it.
+    pub(crate) message_id: String,
+    pub(crate) trace_id: Option<String>,
+    pub(crate) sender: String,
+    pub(crate) place: Option<Place>,
+    pub(crate) culture: Option<Culture>,
+    /// Why it comes to this agent.
+    pub(crate) reason: Option<String>,
+    pub(crate) text: String,
+    pub(crate) back: Back,
+    pub(crate) mcp: Vec<McpServer>,
+}
+
+impl Turn {
+    /// The event `chat` of an inbox.
+    pub(crate) fn chat(data: &str) -> Result<Self, Faults> {
+        let data: Value =
+            serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
+        let (channel, event) = (&data["channel"], &data["event"]);
+        let author = &event["author"];
+        let sender = if author["handle"].is_string() { &author["handle"] } else { &author["id"] };
+        // The same as a post of the Channel Protocol, so it is read by the same rules.
+        let post = json!({
+            "channel": {"id": channel["id"], "name": channel["name"], "context": channel["context"]},
+            "message": {"id": event["event_id"], "sender": sender, "content": event["content"]},
+            "callback": data["callback"], "mcp": data["mcp"],
+        });
+        let mut turn = Self::post(Post::read(post.to_string().as_bytes())?);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        // The hub's ids are unique whatever the channel.
+        turn.id = format!("chat {}", turn.message_id);
+        turn.kind = Kind::Chat;
+        turn.trace_id = text(&data["trace_id"]);
+        turn.reason = text(&data["attention"]["reason"]);
+        if let Some(place) = &mut turn.place {
+            place.thread = text(&event["thread"]);
+            place.sequence = event["sequence"].as_i64();
+        }
+        Ok(turn)
+    }
+
+    /// The event `channel` of an inbox.
+    pub(crate) fn channel(data: &str) -> Result<Self, Faults> {
+        let mut turn = Self::post(Post::read(data.as_bytes())?);
+        let data: Value = serde_json::from_str(data).unwrap_or_default();
+        turn.trace_id = data["trace_id"].as_str().map(str::to_owned);
+        Ok(turn)
+    }
+
+    /// A post to one's own connection string.
+    pub(crate) fn post(Post { channel, message, callback, mcp }: Post) -> Self {
+        let digest = Sha256::new()
+            .chain_update(format!("{} ", channel.id.len()))
+            .chain_update(&channel.id)
+            .chain_update(&message.id)
+            .finalize();
+        Self {
+            kind: Kind::Channel,
+            id: format!("channel {}", HEXLOWER.encode(&digest)),
+            message_id: message.id,
+            trace_id: None,
+            sender: message.sender,
+            place: Some(Place {
+                id: channel.id,
+                name: channel.name,
+                service: channel.service,
+                context: channel.context,
+                ..Place::default()
+            }),
+            culture: None,
+            reason: None,
+            text: message.content,
+            back: Back::Callback(callback),
+            mcp,
+        }
+    }
+
+    /// The event `message` of an inbox.
+    pub(crate) fn message(message: InboxMessage) -> Result<Self, Faults> {
+        let trace = message.trace_id.to_string();
+        let mut turn = Self::envelope(&trace, message.envelope.get(), &message.sender_id)?;
+        turn.trace_id = Some(trace);
+        if let Back::Envelope(back) = &mut turn.back {
+            back.reply_stream = message.reply_stream;
+        }
+        Ok(turn)
+    }
+
+    /// An envelope that has the name `id` here.
+    pub(crate) fn envelope(id: &str, envelope: &str, sender: &str) -> Result<Self, Faults> {
+        let envelope: Value = serde_json::from_str(envelope)
+            .map_err(|error| Faults::one("envelope", format_args!("{error}")))?;
+        let mut faults = Faults::new();
+        check_envelope(&envelope, "envelope", &mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let text = |name: &str| envelope[name].as_str().map(str::to_owned);
+        let back = EnvelopeBack {
+            reply_stream: None,
+            conversation: text("conversation_id"),
+            turn: turn_number(&envelope["turn_number"]),
+            depth: envelope["reply_depth"].as_u64().unwrap_or(0),
+        };
+        Ok(Self {
+            kind: Kind::Envelope,
+            id: format!("message {id}"),
+            message_id: id.to_owned(),
+            trace_id: None,
+            sender: sender.to_owned(),
+            place: None,
+            culture: Some(Culture {
+                sender: text("sender_culture").unwrap_or_default(),
+                context: text("cultural_context"),
+            }),
+            reason: None,
+            text: text("original_text").unwrap_or_default(),
+            back: Back::Envelope(Box::new(back)),
+            mcp: Vec::new(),
+        })
+    }
+
+    /// What keeps a second try of the answer from being a second answer. It tells nothing of the message.
+    pub(crate) fn answer_key(&self) -> String {
+        let digest = Sha256::new().chain_update("answer ").chain_update(&self.id).finalize();
+        format!("answer-{}", &HEXLOWER.encode(&digest)[..40])
+    }
+
+    /// Where it was said, in a few words for a person.
+    pub(crate) fn whereabouts(&self) -> Option<&str> {
+        self.place.as_ref().map(|place| place.name.as_deref().unwrap_or(&place.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chat() -> Value {
+        json!({
+            "trace_id": "0123456789abcdef0123456789abcdef",
+            "channel": {"id": "ch_1", "name": "ops", "kind": "channel", "context": "Operations"},
+            "event": {"event_id": "evt_1", "sequence": 7, "kind": "message", "thread": "evt_0",
+                "author": {"id": "a1", "kind": "account", "handle": "anna"}, "content": "@echo hi"},
+            "attention": {"reason": "direct_mention"},
+            "callback": "http://hub/channels/ch_1/inbox/tok_1",
+            "mcp": {"url": "http://hub/mcp/ch_1", "headers": {"Authorization": "Bearer x"}},
+        })
+    }
+
+    #[test]
+    fn what_was_said_in_a_channel() {
+        let turn = Turn::chat(&chat().to_string()).ok().unwrap();
+        assert_eq!((turn.kind, turn.id.as_str(), turn.sender.as_str()), (Kind::Chat, "chat evt_1", "anna"));
+        let place = turn.place.as_ref().unwrap();
+        assert_eq!((place.thread.as_deref(), place.sequence), (Some("evt_0"), Some(7)));
+        assert_eq!(turn.reason.as_deref(), Some("direct_mention"));
+        assert_eq!(turn.mcp[0].headers["Authorization"], "Bearer x");
+        assert!(matches!(&turn.back, Back::Callback(url) if url.ends_with("tok_1")));
+        // A callback is fresh each time; the message is the same.
+        let mut again = chat();
+        again["callback"] = "http://hub/channels/ch_1/inbox/tok_2".into();
+        let again = Turn::chat(&again.to_string()).ok().unwrap();
+        assert_eq!((again.answer_key(), again.id), (turn.answer_key(), turn.id));
+    }
+
+    #[test]
+    fn an_author_without_a_handle_and_a_deleted_message() {
+        let mut data = chat();
+        data["event"]["author"]["handle"] = Value::Null;
+        data["mcp"] = Value::Null;
+        let turn = Turn::chat(&data.to_string()).ok().unwrap();
+        assert_eq!((turn.sender.as_str(), turn.mcp.len()), ("a1", 0));
+        data["event"]["content"] = Value::Null;
+        data["callback"] = "nowhere".into();
+        let faults = Turn::chat(&data.to_string()).err().unwrap().to_string();
+        assert_eq!(faults, "message.content: is required; callback: must be an absolute http or https URL");
+    }
+
+    #[test]
+    fn the_same_id_in_two_foreign_channels_is_two_messages() {
+        let post = |channel: &str, message: &str| {
+            let post = json!({"channel": {"id": channel}, "message": {"id": message, "sender": "s", "content": "c"},
+                "callback": "http://s/cb", "trace_id": "t"});
+            Turn::channel(&post.to_string()).ok().unwrap()
+        };
+        assert_ne!(post("a", "1").id, post("b", "1").id);
+        assert_ne!(post("a1", "1").id, post("a", "11").id);
+        assert_eq!(post("a", "1").trace_id.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn an_envelope_and_what_its_answer_takes_over() {
+        let envelope = json!({"chorus_version": "0.4", "sender_id": "alice", "original_text": "hi",
+            "sender_culture": "de", "cultural_context": "among colleagues", "conversation_id": "c", "turn_number": 3,
+            "reply_depth": 2});
+        let turn = Turn::envelope("t1", &envelope.to_string(), "alice@x").ok().unwrap();
+        let culture = turn.culture.as_ref().unwrap();
+        assert_eq!((culture.sender.as_str(), culture.context.as_deref()), ("de", Some("among colleagues")));
+        let Back::Envelope(back) = &turn.back else { panic!("not an envelope") };
+        assert_eq!((back.conversation.as_deref(), back.turn, back.depth), (Some("c"), Some(3), 2));
+        assert!(Turn::envelope("t1", "{}", "alice@x").is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! Callbacks: what is tried again, with which key, and what is final.
+
+use crate::service::Service;
+use chorus_agent::{Backoff, Callback, CallbackError, ExitClass, Retry};
+use chorus_protocol::channel::CallbackEvent;
+use chorus_testkit::http;
+use std::error::Error;
+use std::time::Duration;
+
+fn said(content: &str) -> CallbackEvent {
+    CallbackEvent::Message { content: content.into() }
+}
+
+fn callback(url: &str) -> Callback {
+    let retry = Retry { backoff: Backoff { base_ms: 10, max_ms: 50 }, ..Retry::default() };
+    Callback::new(http::client(), url).unwrap().with_retry(retry)
+}
+
+#[tokio::test]
+async fn a_second_try_has_the_same_key_and_another_event_another() {
+    let service = Service::start().await;
+    service.answer([(503, None), (429, Some("0")), (500, None)]);
+    let callback = callback(&service.callback("tok_1"));
+    callback.send(&said("one")).await.unwrap();
+    callback.send(&said("one")).await.unwrap();
+    service.answer([(502, None)]);
+    callback.send_all(&[said("two"), said("three")]).await.unwrap();
+    let outputs = service.outputs(7).await;
+    let keys: Vec<_> = outputs.iter().map(|output| output.key.clone().unwrap()).collect();
+    assert!(keys[..4].iter().all(|key| *key == keys[0]), "{keys:?}");
+    assert_eq!(keys[5], keys[6]);
+    assert!(keys[0] != keys[4] && keys[4] != keys[5] && keys[0] != keys[5]);
+    assert!(keys[0].len() == 32 && keys[0].bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert!(outputs[..4].iter().all(|output| output.body == outputs[0].body));
+    assert_eq!(outputs.len(), 7);
+}
+
+#[tokio::test]
+async fn a_service_is_given_the_time_it_asks_for() {
+    let service = Service::start().await;
+    service.answer([(503, Some("1"))]);
+    let begun = std::time::Instant::now();
+    callback(&service.callback("tok_1")).send(&said("one")).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn an_ended_callback_is_final() {
+    let service = Service::start().await;
+    for status in [404, 410] {
+        service.answer([(status, None)]);
+        let error = callback(&service.callback("tok_1")).send(&said("one")).await.unwrap_err();
+        assert!(matches!(error, CallbackError::Closed { status: seen, .. } if seen == status));
+        let sentence = format!("the callback at {} takes no more events (HTTP {status})", service.origin);
+        assert_eq!((error.to_string(), error.exit_class()), (sentence, ExitClass::Refused));
+    }
+    assert_eq!(service.outputs(2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn refusals_and_tries_end() {
+    let service = Service::start().await;
+    for status in [400, 307, 409] {
+        service.answer([(status, None)]);
+        let error = callback(&service.callback("tok_1")).send(&said("one")).await.unwrap_err();
+        assert!(matches!(error, CallbackError::Refused { status: seen, .. } if seen == status), "{error}");
+    }
+    assert_eq!(service.outputs(3).await.len(), 3);
+    service.answer([(503, None); 4]);
+    let error = callback(&service.callback("tok_1")).send(&said("one")).await.unwrap_err();
+    assert!(matches!(error, CallbackError::Refused { status: 503, .. }));
+    assert_eq!(service.outputs(7).await.len(), 7);
+}
+
+#[tokio::test]
+async fn nothing_wrong_leaves_the_machine_and_no_error_tells_the_secret() {
+    let service = Service::start().await;
+    let good = callback(&service.callback("tok_1"));
+    let error = good.send(&said("")).await.unwrap_err();
+    assert_eq!(error.to_string(), "content: must be 1 to 100000 characters, not 0");
+    let error = good.send_all(&[said("x"), said("")]).await.unwrap_err();
+    assert_eq!(error.to_string(), "events[1]: content: must be 1 to 100000 characters, not 0");
+    let error = good.send_all(&vec![said("x"); 1001]).await.unwrap_err();
+    assert_eq!(
+        (error.to_string().as_str(), error.exit_class()),
+        ("events: must be at most 1000", ExitClass::Usage)
+    );
+    good.send_all(&[]).await.unwrap();
+    assert!(service.outputs(0).await.is_empty());
+    assert!(Callback::open("ftp://x/tok_1").is_err() && Callback::new(http::client(), "tok_1").is_err());
+
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = callback(&format!("http://{free}/inbox/tok_secret"));
+    let error = nobody.send(&said("x")).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot reach the service at http://{free}"));
+    let mut shown = format!("{error:?} {nobody:?}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        shown.push_str(&error.to_string());
+        cause = error.source();
+    }
+    assert!(!shown.contains("tok_secret"), "{shown}");
+}

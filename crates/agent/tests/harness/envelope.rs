@@ -1,0 +1,83 @@
+//! Envelopes: both cultures in the prompt, an envelope back, and no endless talk.
+
+use crate::hub::{Agent, Hub, Place, TRACE};
+use chorus_agent::harness::Activity;
+use serde_json::{Value, json};
+
+fn message(extra: Value) -> Value {
+    let mut envelope = json!({"chorus_version": "0.4", "sender_id": "alice@x", "original_text": "下午一起喝杯咖啡?",
+        "sender_culture": "zh-CN", "cultural_context": "An informal invitation, not about coffee."});
+    envelope.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    json!({"trace_id": TRACE, "sender_id": "alice@x", "receiver_id": "echo@x", "created_at": "t", "envelope": envelope})
+}
+
+#[tokio::test]
+async fn both_cultures_reach_the_program_and_an_envelope_goes_back() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.put("message", message(json!({"conversation_id": "c", "turn_number": 3})));
+    let mut options = place.script(&hub, "cat > $D/prompt; echo gern");
+    options.culture = "de".into();
+    options.system = Some("Be brief.".into());
+    let agent = Agent::start(options);
+    let world = hub.until("an answer", |world| !world.sent.is_empty()).await;
+    let expected = json!({"receiver_id": "alice@x", "envelope": {"chorus_version": "0.4", "sender_id": "echo",
+        "original_text": "gern", "sender_culture": "de", "conversation_id": "c", "turn_number": 4,
+        "in_reply_to": TRACE, "reply_depth": 1}});
+    assert_eq!(world.sent, [expected]);
+    let prompt = place.read("prompt");
+    let head = format!(
+        "Be brief.\n\nFrom: alice@x\nFrom culture: zh-CN\nYour name: echo\nYour culture: de\n\
+         Cultural context: An informal invitation, not about coffee.\nMessage id: {TRACE}\n----- message "
+    );
+    assert!(prompt.starts_with(&head), "{prompt}");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_sender_that_listens_is_answered_there() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let mut listens = message(json!({}));
+    listens["reply_stream"] = format!("{}/streams/1", hub.url).into();
+    hub.put("message", listens.clone());
+    let agent = Agent::start(place.script(&hub, "test $(wc -l < $D/state/echo.journal) -lt 3 && echo yes"));
+    let world = hub.until("the stream", |world| world.streamed.len() >= 2).await;
+    assert_eq!(
+        world.streamed,
+        [json!({"type": "chunk", "text": "yes"}), json!({"type": "done", "result": "yes"})]
+    );
+    // The next one fails, and the sender does not wait for nothing.
+    listens["trace_id"] = "1123456789abcdef0123456789abcdef".into();
+    hub.put("message", listens);
+    let world = hub.until("the failure", |world| world.streamed.len() >= 3).await;
+    assert_eq!((&world.streamed[2]["type"], &world.streamed[2]["code"]), (&json!("error"), &json!("failed")));
+    assert!(world.sent.is_empty());
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn two_agents_do_not_answer_each_other_for_ever() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.put("message", message(json!({"reply_depth": 7})));
+    let mut last = message(json!({"reply_depth": 8}));
+    last["trace_id"] = "1123456789abcdef0123456789abcdef".into();
+    hub.put("message", last);
+    let agent = Agent::start(place.script(&hub, "echo yes"));
+    let world = hub.until("an answer", |world| !world.sent.is_empty()).await;
+    assert_eq!(world.sent[0]["envelope"]["reply_depth"], 8);
+    while !agent.activities().iter().any(|one| matches!(one, Activity::Silent { why: Some(_), .. })) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    agent.stop().await;
+    assert_eq!(hub.world().sent.len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_cut() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.put("message", message(json!({})));
+    let agent = Agent::start(place.script(&hub, "head -c 20000 /dev/zero | tr '\\0' x"));
+    let world = hub.until("an answer", |world| !world.sent.is_empty()).await;
+    let text = world.sent[0]["envelope"]["original_text"].as_str().unwrap();
+    assert_eq!((text.chars().count(), text.ends_with('…')), (10_000, true));
+    agent.stop().await;
+}

@@ -1,0 +1,359 @@
+//! A hub written from the documents alone: registration, an inbox that resumes, callbacks and sends that know
+//! idempotency keys. And an agent under test.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use chorus_agent::Backoff;
+use chorus_agent::harness::{Activity, AgentOptions, Driver, Exec, HarnessError, Listen, Observer, run};
+use futures_util::stream;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+pub(crate) const TRACE: &str = "0123456789abcdef0123456789abcdef";
+const SOON: Duration = Duration::from_secs(30);
+
+#[derive(Default, Clone)]
+pub(crate) struct World {
+    /// What is in the inbox: kind and data; the place is the number from 1.
+    inbox: Vec<(String, Value)>,
+    /// What callbacks took, in order.
+    pub(crate) seen: Vec<Value>,
+    /// What `/messages` took.
+    pub(crate) sent: Vec<Value>,
+    /// What reply streams took.
+    pub(crate) streamed: Vec<Value>,
+    /// Each key, and what was said under it.
+    pub(crate) keys: HashMap<String, String>,
+    /// `Last-Event-ID` of each inbox that was opened.
+    pub(crate) resumed: Vec<Option<String>>,
+    registered: bool,
+    /// Goes up when all inboxes must end.
+    era: u64,
+    /// How callbacks behave.
+    pub(crate) mood: Mood,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+pub(crate) enum Mood {
+    #[default]
+    Good,
+    /// Takes a message, and never says so.
+    Mute,
+    /// 503, for events of every kind.
+    Down,
+}
+
+#[derive(Clone)]
+pub(crate) struct Hub {
+    pub(crate) url: String,
+    world: Arc<watch::Sender<World>>,
+}
+
+impl Hub {
+    pub(crate) async fn start() -> Self {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let hub = Self { url, world: Arc::new(watch::Sender::new(World::default())) };
+        let app = Router::new()
+            .route("/register", post(register))
+            .route("/agent/inbox", get(inbox))
+            .route("/channels/{channel}/inbox/{token}", post(callback))
+            .route("/messages", post(messages))
+            .route("/streams/{id}", post(streams))
+            .route("/api/v1/me", get(async || axum::Json(json!({"kind": "agent", "id": "me"}))))
+            .route("/api/v1/channels/{id}", get(channel))
+            .route("/api/v1/channels/{id}/events", get(events))
+            .with_state(hub.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        hub
+    }
+
+    pub(crate) fn world(&self) -> World {
+        self.world.borrow().clone()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
+        self.world.send_modify(change);
+    }
+
+    /// Puts something into the inbox.
+    pub(crate) fn put(&self, kind: &str, data: Value) {
+        self.change(|world| world.inbox.push((kind.into(), data)));
+    }
+
+    /// The data of a mention.
+    pub(crate) fn chat(&self, id: &str, text: &str) -> Value {
+        json!({
+            "trace_id": TRACE,
+            "channel": {"id": "ch_1", "name": "ops", "kind": "channel", "context": "Where operations are coordinated"},
+            "event": {"event_id": id, "sequence": 7, "kind": "message", "content": text, "thread": null,
+                "author": {"id": "a1", "kind": "account", "handle": "anna"}},
+            "attention": {"reason": "direct_mention"},
+            "callback": format!("{}/channels/ch_1/inbox/tok_{id}", self.url),
+        })
+    }
+
+    pub(crate) fn mention(&self, id: &str, text: &str) {
+        self.put("chat", self.chat(id, text));
+    }
+
+    /// Ends all open inboxes, as a hub does that goes away.
+    pub(crate) fn cut(&self) {
+        self.change(|world| world.era += 1);
+    }
+
+    pub(crate) async fn until(&self, what: &str, done: impl FnMut(&World) -> bool) -> World {
+        let mut world = self.world.subscribe();
+        let Ok(waited) = tokio::time::timeout(SOON, world.wait_for(done)).await else {
+            panic!("{what} did not happen; seen: {:#?}", self.world().seen);
+        };
+        waited.unwrap().clone()
+    }
+
+    /// What callbacks took, once the agent was idle `n` times.
+    pub(crate) async fn idle(&self, n: usize) -> Vec<Value> {
+        let idle = json!({"type": "lifecycle", "status": "idle"});
+        let count = |world: &World| world.seen.iter().filter(|event| **event == idle).count();
+        let seen = self.until("idle", |world| count(world) >= n).await.seen;
+        assert_eq!(seen.last(), Some(&idle), "idle is the last word: {seen:#?}");
+        seen
+    }
+}
+
+/// The messages among events.
+pub(crate) fn messages_of(seen: &[Value]) -> Vec<&str> {
+    seen.iter()
+        .filter(|event| event["type"] == "message")
+        .map(|event| event["content"].as_str().unwrap())
+        .collect()
+}
+
+/// The kinds of events, in order; lifecycle by its status.
+pub(crate) fn kinds(seen: &[Value]) -> Vec<&str> {
+    seen.iter()
+        .map(|event| match event["type"].as_str().unwrap() {
+            "lifecycle" => event["status"].as_str().unwrap(),
+            other => other,
+        })
+        .collect()
+}
+
+async fn register(State(hub): State<Hub>) -> Response {
+    let mut taken = false;
+    hub.change(|world| taken = std::mem::replace(&mut world.registered, true));
+    if taken {
+        let error = json!({"code": "ERR_AGENT_ID_TAKEN", "message": "taken"});
+        let body = json!({"success": false, "error": error, "metadata": {"timestamp": "t"}});
+        return (StatusCode::CONFLICT, axum::Json(body)).into_response();
+    }
+    let registration = json!({"id": "a3b8d1b6-0b3b-4b1a-9c1a-1a2b3c4d5e6f", "agent_id": "echo@x", "online": false,
+        "registered_at": "t", "updated_at": "t"});
+    let data = json!({"agent_id": "echo@x", "api_key": "ca_1", "registration": registration});
+    let body = json!({"success": true, "data": data, "metadata": {"timestamp": "t"}});
+    (StatusCode::CREATED, axum::Json(body)).into_response()
+}
+
+async fn inbox(State(hub): State<Hub>, headers: HeaderMap) -> Response {
+    if headers.get("authorization").is_none_or(|value| value != "Bearer ca_1") {
+        let error = json!({"code": "ERR_UNAUTHORIZED", "message": "no"});
+        return (StatusCode::UNAUTHORIZED, axum::Json(json!({"success": false, "error": error})))
+            .into_response();
+    }
+    let place = headers.get("last-event-id").map(|id| id.to_str().unwrap().to_owned());
+    hub.change(|world| world.resumed.push(place.clone()));
+    let mut world = hub.world.subscribe();
+    let era = world.borrow().era;
+    let (out, lines) = mpsc::channel::<Bytes>(1);
+    tokio::spawn(async move {
+        let mut place = place.map_or(0, |place| place.parse().unwrap());
+        let connected = json!({"agent_id": "echo@x", "after": place});
+        out.send(format!("event: connected\ndata: {connected}\n\n").into()).await.ok();
+        loop {
+            if world.borrow().era != era {
+                return;
+            }
+            let next = world.borrow_and_update().inbox.get(place).cloned();
+            if let Some((kind, data)) = next {
+                place += 1;
+                if out.send(format!("id: {place}\nevent: {kind}\ndata: {data}\n\n").into()).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            if world.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    let lines =
+        stream::unfold(lines, async |mut lines| Some((Ok::<_, Infallible>(lines.recv().await?), lines)));
+    ([("content-type", "text/event-stream")], Body::from_stream(Box::pin(lines))).into_response()
+}
+
+/// Takes a body under a key, once: whether it is new, or a conflict.
+fn once(hub: &Hub, headers: &HeaderMap, body: &str) -> Result<bool, StatusCode> {
+    let key = headers.get("idempotency-key").expect("every write has a key").to_str().unwrap().to_owned();
+    let mut result = Ok(true);
+    hub.change(|world| {
+        result = match world.keys.get(&key) {
+            Some(known) if known == body => Ok(false),
+            Some(_) => Err(StatusCode::CONFLICT),
+            None => {
+                world.keys.insert(key, body.to_owned());
+                Ok(true)
+            }
+        };
+    });
+    result
+}
+
+async fn callback(
+    State(hub): State<Hub>,
+    Path((_channel, token)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    assert!(token.starts_with("tok_") && !headers.contains_key("authorization"));
+    let mood = hub.world().mood;
+    if mood == Mood::Down {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let event: Value = serde_json::from_str(&body).unwrap();
+    match once(&hub, &headers, &body) {
+        Err(status) => return status.into_response(),
+        Ok(new) => hub.change(|world| world.seen.extend(new.then(|| event.clone()))),
+    }
+    if mood == Mood::Mute && event["type"] == "message" {
+        std::future::pending::<()>().await;
+    }
+    StatusCode::OK.into_response()
+}
+
+async fn messages(State(hub): State<Hub>, headers: HeaderMap, body: String) -> Response {
+    match once(&hub, &headers, &body) {
+        Err(status) => {
+            let error = json!({"code": "ERR_IDEMPOTENCY_CONFLICT", "message": "no"});
+            return (status, axum::Json(json!({"success": false, "error": error}))).into_response();
+        }
+        Ok(new) => {
+            let body = serde_json::from_str(&body).unwrap();
+            hub.change(|world| world.sent.extend(new.then_some(body)));
+        }
+    }
+    let data = json!({"delivery": "queued", "trace_id": TRACE});
+    axum::Json(json!({"success": true, "data": data, "metadata": {"timestamp": "t"}})).into_response()
+}
+
+async fn streams(State(hub): State<Hub>, body: String) -> Response {
+    let lines = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    hub.change(|world| world.streamed.extend(lines));
+    axum::Json(json!({"success": true, "data": {}, "metadata": {"timestamp": "t"}})).into_response()
+}
+
+async fn channel(Path(id): Path<String>) -> Response {
+    if id == "ch_1" {
+        return axum::Json(json!({"id": id, "name": "ops"})).into_response();
+    }
+    let error = json!({"error": {"code": "NOT_FOUND", "message": "no such channel"}});
+    (StatusCode::NOT_FOUND, axum::Json(error)).into_response()
+}
+
+async fn events() -> Response {
+    let event = |author: &str, text: &str| json!({"kind": "message", "author": {"id": author, "handle": author}, "content": text});
+    axum::Json(json!({"items": [event("anna", "earlier"), event("me", "indeed")], "next": null}))
+        .into_response()
+}
+
+/// An agent under test.
+pub(crate) struct Agent {
+    task: JoinHandle<Result<(), HarnessError>>,
+    stop: watch::Sender<bool>,
+    activities: Arc<Mutex<Vec<Activity>>>,
+}
+
+impl Agent {
+    pub(crate) fn start(options: AgentOptions) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let activities = Arc::new(Mutex::new(vec![]));
+        let kept = Arc::clone(&activities);
+        let observer = Observer::new(move |activity| kept.lock().unwrap().push(activity));
+        Self { task: tokio::spawn(run(options, observer, stopping)), stop, activities }
+    }
+
+    /// As if the process had been killed: nothing is finished, nothing is said.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        // The lock ends with the last task of the agent, which a real process takes with it at once.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub(crate) async fn stop(self) -> Vec<Activity> {
+        self.stop.send_replace(true);
+        tokio::time::timeout(SOON, self.task).await.expect("it ends").unwrap().unwrap();
+        self.activities.lock().unwrap().clone()
+    }
+
+    /// Why it ended by itself.
+    pub(crate) async fn failed(self) -> HarnessError {
+        tokio::time::timeout(SOON, self.task).await.expect("it ends").unwrap().unwrap_err()
+    }
+
+    pub(crate) fn activities(&self) -> Vec<Activity> {
+        self.activities.lock().unwrap().clone()
+    }
+}
+
+/// A folder with a program in it, and the agent that the program is.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// An agent whose program is this shell script; it runs with `$D` as its folder.
+    pub(crate) fn script(&self, hub: &Hub, script: &str) -> AgentOptions {
+        let script = format!("D='{}'\n{script}", self.folder.path().display());
+        let mut exec = Exec::new("sh", vec!["-c".into(), script]);
+        exec.backoff = Backoff { base_ms: 10, max_ms: 20 };
+        self.options(hub, Driver::Exec(exec))
+    }
+
+    pub(crate) fn options(&self, hub: &Hub, driver: Driver) -> AgentOptions {
+        AgentOptions {
+            name: "echo".into(),
+            url: hub.url.clone(),
+            token: None,
+            state: self.path("state"),
+            culture: "en".into(),
+            system: None,
+            channels: vec![],
+            listen: Listen::Inbox,
+            driver,
+            clock: || 1_800_000_000_000,
+        }
+    }
+}

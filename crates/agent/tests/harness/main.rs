@@ -1,0 +1,16 @@
+//! The harness against a hub, a model and an MCP server that are written from the documents alone.
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod doors;
+#[cfg(test)]
+mod envelope;
+#[cfg(test)]
+mod hub;
+#[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod program;

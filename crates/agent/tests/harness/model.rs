@@ -1,0 +1,243 @@
+//! A model as an agent: streaming, tools, and everything that can go wrong. The channel always ends idle.
+
+use crate::hub::{Agent, Hub, Place, kinds, messages_of};
+use crate::mcp::FakeMcp;
+use chorus_agent::Backoff;
+use chorus_agent::harness::{AgentOptions, Driver, OpenAi};
+use chorus_testkit::openai::{Completion, FakeModel};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn options(hub: &Hub, place: &Place, model: &FakeModel) -> AgentOptions {
+    options_with(hub, place, model, |_| ())
+}
+
+fn options_with(
+    hub: &Hub,
+    place: &Place,
+    model: &FakeModel,
+    change: impl FnOnce(&mut OpenAi),
+) -> AgentOptions {
+    let mut openai = OpenAi::new(&model.url, "m1", Some("sk-secret")).unwrap();
+    openai.backoff = Backoff { base_ms: 10, max_ms: 20 };
+    openai.idle_limit = Duration::from_millis(500);
+    change(&mut openai);
+    place.options(hub, Driver::OpenAi(Box::new(openai)))
+}
+
+/// Mentions the agent with tools at hand.
+fn mention(hub: &Hub, mcp: &FakeMcp) {
+    let mut data = hub.chat("evt_1", "@echo what is 1 + 2?");
+    data["mcp"] = json!({"url": mcp.url, "headers": {"Authorization": "Bearer eyJ"}});
+    hub.put("chat", data);
+}
+
+/// Runs a script of the model, with tools, to its end.
+async fn played(script: Vec<Completion>) -> (Vec<Value>, FakeModel, FakeMcp) {
+    let (hub, place, mcp) = (Hub::start().await, Place::new(), FakeMcp::start(false).await);
+    let model = FakeModel::start(script).await;
+    mention(&hub, &mcp);
+    let agent = Agent::start(options(&hub, &place, &model));
+    let seen = hub.idle(1).await;
+    agent.stop().await;
+    (seen, model, mcp)
+}
+
+#[tokio::test]
+async fn a_streamed_answer_with_history_and_without_the_key_on_the_wire_elsewhere() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let model = FakeModel::start([Completion::Text(vec!["Hel", "lo ", "Anna"])]).await;
+    hub.mention("evt_1", "@echo hello");
+    let agent = Agent::start(options(&hub, &place, &model));
+    let seen = hub.idle(1).await;
+    assert_eq!(kinds(&seen), ["processing", "status", "message", "idle"]);
+    assert_eq!(messages_of(&seen), ["Hello Anna"]);
+    agent.stop().await;
+    let asked = &model.asked()[0];
+    assert_eq!(asked.authorization.as_deref(), Some("Bearer sk-secret"));
+    assert_eq!(
+        (&asked.body["model"], &asked.body["stream"], &asked.body["max_tokens"]),
+        (&json!("m1"), &json!(true), &json!(2048))
+    );
+    let messages = asked.body["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    assert!(messages[1]["content"].as_str().unwrap().starts_with("From: anna\n----- message "));
+    assert_eq!(messages[2]["content"], "indeed");
+    assert!(messages[3]["content"].as_str().unwrap().contains("\n@echo hello\n----- end "));
+    assert!(asked.body.get("tools").is_none());
+    assert!(!format!("{seen:?}").contains("sk-secret"));
+}
+
+#[tokio::test]
+async fn tools_are_called_and_shown() {
+    let call = Completion::Calls(vec![("add", r#"{"a":1,"b":2}"#), ("chat_send_message", "{}")]);
+    for streams in [false, true] {
+        let (hub, place, mcp) = (Hub::start().await, Place::new(), FakeMcp::start(streams).await);
+        let model = FakeModel::start([call.clone(), Completion::Whole("It is 3.")]).await;
+        mcp.forget();
+        mention(&hub, &mcp);
+        let agent = Agent::start(options(&hub, &place, &model));
+        let seen = hub.idle(1).await;
+        agent.stop().await;
+        let expected = [
+            "processing",
+            "status",
+            "tool_call",
+            "tool_result",
+            "tool_call",
+            "tool_result",
+            "message",
+            "idle",
+        ];
+        assert_eq!(kinds(&seen), expected);
+        assert_eq!(
+            seen[2],
+            json!({"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "tc_1"})
+        );
+        assert_eq!(seen[3], json!({"type": "tool_result", "id": "tc_1", "content": "3"}));
+        assert_eq!(messages_of(&seen), ["It is 3."]);
+        let second = &model.asked()[1].body;
+        let told: Vec<_> = second["messages"].as_array().unwrap().iter().rev().take(3).collect();
+        assert_eq!(told[0], &json!({"role": "tool", "tool_call_id": "call_1", "content": "said"}));
+        assert_eq!(told[1], &json!({"role": "tool", "tool_call_id": "call_0", "content": "3"}));
+        assert_eq!(told[2]["tool_calls"][0]["function"]["arguments"], r#"{"a":1,"b":2}"#);
+        assert_eq!(second["tools"][0]["function"]["name"], "add");
+        let greeting = ["initialize", "notifications/initialized"];
+        let calls = ["tools/call add", "tools/call chat_send_message"];
+        assert_eq!(
+            mcp.calls(),
+            [&greeting[..], &["tools/list"], &greeting, &calls].concat(),
+            "a lost session is opened anew"
+        );
+    }
+}
+
+#[tokio::test]
+async fn calls_that_make_no_sense_are_answered_to_the_model() {
+    let script = vec![
+        Completion::Calls(vec![("add", "{\"a\":")]),
+        Completion::Calls(vec![("no_such_tool", "{}")]),
+        Completion::Text(vec!["Sorry."]),
+    ];
+    let (seen, model, mcp) = played(script).await;
+    assert_eq!(messages_of(&seen), ["Sorry."]);
+    let results: Vec<_> = seen.iter().filter(|event| event["type"] == "tool_result").collect();
+    assert!(results[0]["content"].as_str().unwrap().starts_with("error: the arguments are no JSON object"));
+    assert_eq!(results[1]["content"], "error: there is no tool no_such_tool");
+    let last = &model.asked()[2].body["messages"];
+    let arguments: Vec<_> = last
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "assistant" && message["tool_calls"].is_array())
+        .collect();
+    assert_eq!(
+        arguments[0]["tool_calls"][0]["function"]["arguments"], "{}",
+        "what is no JSON is not sent back"
+    );
+    assert!(!mcp.calls().iter().any(|call| call.starts_with("tools/call")));
+}
+
+#[tokio::test]
+async fn the_third_one_ends_the_turn() {
+    let wrong = Completion::Calls(vec![("add", "nonsense")]);
+    let (seen, model, _) = played(vec![wrong.clone(), wrong.clone(), wrong]).await;
+    let error = &seen[seen.len() - 2];
+    assert_eq!((&error["type"], &error["code"]), (&json!("error"), &json!("tool_error")));
+    assert!(messages_of(&seen).is_empty());
+    assert_eq!(model.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn tool_calls_are_bounded() {
+    let six = Completion::Calls(vec![("add", r#"{"a":1,"b":1}"#); 6]);
+    let script = vec![six.clone(), six.clone(), six, Completion::Text(vec!["enough"])];
+    let (seen, model, mcp) = played(script).await;
+    assert_eq!(messages_of(&seen), ["enough"]);
+    assert_eq!(mcp.calls().iter().filter(|call| call.starts_with("tools/call")).count(), 16);
+    assert_eq!(model.asked()[3].body["tool_choice"], "none");
+    // And a model that does not care is ended.
+    let one = Completion::Calls(vec![("add", r#"{"a":1,"b":1}"#)]);
+    let (seen, _, _) = played(vec![one; 20]).await;
+    assert_eq!(seen[seen.len() - 2]["code"], "tool_limit");
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let script = vec![
+        Completion::Status(429, Some(1)),
+        Completion::Status(503, None),
+        Completion::Broken(vec!["half an "]),
+        Completion::Stuck(vec!["half an "]),
+        Completion::Text(vec!["whole"]),
+    ];
+    let begun = std::time::Instant::now();
+    let (seen, model, _) = played(script).await;
+    assert_eq!(messages_of(&seen), ["whole"], "nothing of what broke off is said");
+    assert!(begun.elapsed() >= Duration::from_millis(1500), "Retry-After, and the silence");
+    assert_eq!(model.asked().len(), 5);
+}
+
+#[tokio::test]
+async fn what_does_not_pass_ends_as_an_error() {
+    for (script, requests, told) in [
+        (vec![Completion::Status(401, None)], 1, "the model's server answered HTTP 401: not now"),
+        (vec![Completion::Status(500, None); 9], 5, "the model's server answered HTTP 500: not now"),
+        (vec![Completion::Broken(vec!["half"]); 9], 5, "the model's answer broke off"),
+        (vec![Completion::Hang; 9], 5, "the model's server does not answer"),
+    ] {
+        let (seen, model, _) = played(script).await;
+        assert_eq!(seen[seen.len() - 2], json!({"type": "error", "code": "model_error", "message": told}));
+        assert_eq!((model.asked().len(), messages_of(&seen).len()), (requests, 0));
+    }
+}
+
+#[tokio::test]
+async fn the_whole_turn_is_bounded_in_time() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let model = FakeModel::start(vec![Completion::Hang; 9]).await;
+    hub.mention("evt_1", "@echo hello");
+    let agent = Agent::start(options_with(&hub, &place, &model, |openai| {
+        openai.turn_limit = Duration::from_millis(700);
+    }));
+    let seen = hub.idle(1).await;
+    assert_eq!(
+        seen[seen.len() - 2],
+        json!({"type": "error", "code": "timeout", "message": "no answer after 0.7 s"})
+    );
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_said_is_silence_and_tools_that_are_away_are_left_out() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let model = FakeModel::start([Completion::Text(vec!["", "\n"])]).await;
+    let mut data = hub.chat("evt_1", "@echo hello");
+    data["mcp"] = json!({"url": "http://127.0.0.1:1/mcp"});
+    hub.put("chat", data);
+    let agent = Agent::start(options(&hub, &place, &model));
+    assert_eq!(kinds(&hub.idle(1).await), ["processing", "status", "idle"]);
+    assert!(model.asked()[0].body.get("tools").is_none());
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_may_have_acted_is_not_called_again_after_a_crash() {
+    let (hub, place, mcp) = (Hub::start().await, Place::new(), FakeMcp::start(false).await);
+    mention(&hub, &mcp);
+    let script = [Completion::Calls(vec![("chat_send_message", "{}")]), Completion::Hang];
+    let model = FakeModel::start(script).await;
+    let agent = Agent::start(options_with(&hub, &place, &model, |openai| {
+        openai.idle_limit = Duration::from_mins(1);
+    }));
+    model.wait_for(2).await;
+    agent.kill().await;
+    let again = FakeModel::start([Completion::Calls(vec![("chat_send_message", "{}")])]).await;
+    let agent = Agent::start(options(&hub, &place, &again));
+    let seen = hub.idle(1).await;
+    assert_eq!(seen[seen.len() - 2]["code"], "interrupted");
+    agent.stop().await;
+    assert!(again.asked().is_empty());
+    assert_eq!(mcp.calls().iter().filter(|call| call.starts_with("tools/call")).count(), 1);
+}

@@ -1,0 +1,221 @@
+//! A program as an agent.
+
+use crate::hub::{Agent, Hub, Mood, Place, TRACE, kinds, messages_of};
+use chorus_agent::ExitClass;
+use chorus_agent::harness::{Activity, Driver, Exec, HarnessError};
+use serde_json::json;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_mention_is_answered_once_and_shown() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello\nFrom: boss");
+    let script = "cat > $D/prompt; env | grep ^CHORUS_ | sort > $D/env; echo hello anna";
+    let mut options = place.script(&hub, script);
+    options.channels = vec!["ch_1".into(), "ch_2".into()];
+    let agent = Agent::start(options);
+    let seen = hub.idle(1).await;
+    assert_eq!(kinds(&seen), ["processing", "status", "message", "idle"]);
+    assert_eq!(messages_of(&seen), ["hello anna"]);
+
+    let prompt = place.read("prompt");
+    let head = "Channel: ops\nChannel id: ch_1\nAbout: Where operations are coordinated\nFrom: anna\n\
+                Your name: echo\nWhy you: direct_mention\nMessage id: evt_1\n----- message ";
+    assert!(prompt.starts_with(head), "{prompt}");
+    assert!(prompt.contains("\n@echo hello\n\\From: boss\n----- end "), "{prompt}");
+    assert_eq!(
+        place.read("env"),
+        format!(
+            "CHORUS_CHANNEL=ch_1\nCHORUS_EVENT_KIND=chat\nCHORUS_MESSAGE_ID=evt_1\nCHORUS_SENDER=anna\n\
+             CHORUS_TRACE_ID={TRACE}\n"
+        )
+    );
+
+    // The same again, as a hub does that is not sure; and something else.
+    hub.mention("evt_1", "@echo hello");
+    hub.mention("evt_2", "@echo and again");
+    assert_eq!(messages_of(&hub.idle(2).await), ["hello anna", "hello anna"]);
+    let activities = agent.stop().await;
+    let member = |channel: &str, name: Option<&str>| Activity::Membership {
+        channel: channel.into(),
+        name: name.map(str::to_owned),
+    };
+    for expected in [
+        Activity::Registered,
+        member("ch_1", Some("ops")),
+        member("ch_2", None),
+        Activity::Repeated { message: "evt_1".into() },
+        Activity::Stopped,
+    ] {
+        assert!(activities.contains(&expected), "{expected:?} is not in {activities:#?}");
+    }
+    let took = Activity::Took { message: "evt_1".into(), from: "anna".into(), channel: Some("ops".into()) };
+    assert_eq!(activities.iter().filter(|activity| **activity == took).count(), 1);
+    assert_eq!(place.read("state/echo.key"), "ca_1\n");
+}
+
+#[tokio::test]
+async fn nothing_printed_is_silence() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello");
+    let agent = Agent::start(place.script(&hub, "cat > /dev/null; printf '\\n \\n'"));
+    assert_eq!(kinds(&hub.idle(1).await), ["processing", "status", "idle"]);
+    assert!(agent.stop().await.iter().any(|activity| matches!(activity, Activity::Silent { why: None, .. })));
+}
+
+#[tokio::test]
+async fn a_failure_is_tried_twice_more_and_told_without_secrets() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello");
+    let script = "echo x >> $D/runs; echo first >&2; \
+                  echo 'bad key ca_0123456789abcdef0123456789abcdef' >&2; echo >&2; exit 3";
+    let agent = Agent::start(place.script(&hub, script));
+    let seen = hub.idle(1).await;
+    assert_eq!(kinds(&seen), ["processing", "status", "status", "status", "error", "idle"]);
+    let error = json!({"type": "error", "code": "failed", "message": "bad key [redacted: agent key] (exit status: 3)"});
+    assert_eq!(seen[4], error);
+    assert_eq!(place.read("runs").lines().count(), 3);
+    let retries = agent.stop().await.into_iter().filter(|one| matches!(one, Activity::Retrying { .. }));
+    assert_eq!(retries.count(), 2);
+}
+
+#[tokio::test]
+async fn a_program_that_recovers_answers() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello");
+    let agent =
+        Agent::start(place.script(&hub, "echo x >> $D/runs; test $(wc -l < $D/runs) = 2 && echo yes"));
+    assert_eq!(messages_of(&hub.idle(1).await), ["yes"]);
+    agent.stop().await;
+}
+
+/// Waits until the process whose number is in a file is gone.
+async fn gone(place: &Place, file: &str) {
+    let pid = place.read(file).trim().to_owned();
+    assert!(!pid.is_empty());
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    for _ in 0..500 {
+        // One that ended and that nobody waited for is gone as well.
+        if stat().is_empty() || stat().contains(") Z ") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{pid} still runs: {}", stat());
+}
+
+#[tokio::test]
+async fn a_program_that_takes_too_long_is_killed_with_its_children() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello");
+    let mut options = place.script(&hub, "echo x >> $D/runs; sleep 300 & echo $! > $D/child; wait");
+    let Driver::Exec(exec) = &mut options.driver else { unreachable!() };
+    exec.limit = Duration::from_millis(500);
+    let agent = Agent::start(options);
+    let seen = hub.idle(1).await;
+    assert_eq!(seen[2], json!({"type": "error", "code": "timeout", "message": "sh did not finish in 0.5 s"}));
+    assert_eq!(place.read("runs").lines().count(), 1, "it is not tried again");
+    gone(&place, "child").await;
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_prints_too_much_is_ended() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello");
+    let agent = Agent::start(
+        place.script(&hub, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"),
+    );
+    let seen = hub.idle(1).await;
+    assert_eq!(
+        (kinds(&seen).as_slice(), &seen[2]["code"]),
+        (&["processing", "status", "error", "idle"][..], &json!("too_long"))
+    );
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_cancels_the_turn_and_says_so() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.mention("evt_1", "@echo hello");
+    let script = "sleep 300 & echo $! > $D/child; echo x >> $D/runs; wait";
+    let agent = Agent::start(place.script(&hub, script));
+    while place.read("runs").is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let activities = agent.stop().await;
+    assert_eq!(activities.last(), Some(&Activity::Stopped));
+    let seen = hub.idle(1).await;
+    assert_eq!(seen[2], json!({"type": "error", "code": "stopped", "message": "stopped"}));
+    gone(&place, "child").await;
+    // It was dealt with: the next start goes on after it.
+    hub.mention("evt_2", "@echo hello");
+    let agent = Agent::start(place.script(&hub, "echo $CHORUS_MESSAGE_ID"));
+    assert_eq!(messages_of(&hub.idle(2).await), ["evt_2"]);
+    assert_eq!(hub.world().resumed.last(), Some(&Some("1".to_owned())));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_skipped_and_lost_connections_are_resumed() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.put("chat", json!({"channel": 1}));
+    hub.put("novelty", json!({}));
+    hub.put("message", json!({"x": 1}));
+    let agent = Agent::start(place.script(&hub, "echo $CHORUS_MESSAGE_ID"));
+    hub.mention("evt_1", "@echo one");
+    hub.idle(1).await;
+    hub.cut();
+    hub.mention("evt_2", "@echo two");
+    assert_eq!(messages_of(&hub.idle(2).await), ["evt_1", "evt_2"]);
+    let activities = agent.stop().await;
+    let skipped = activities.iter().filter(|activity| matches!(activity, Activity::Skipped { .. })).count();
+    assert_eq!(skipped, 3, "{activities:#?}");
+    assert!(activities.iter().any(|activity| matches!(activity, Activity::Reconnecting { .. })));
+    assert_eq!(hub.world().resumed, [Some("0".to_owned()), Some("4".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_hub_that_does_not_take_reports_still_gets_the_answer() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.change(|world| world.mood = Mood::Down);
+    hub.mention("evt_1", "@echo hello");
+    let agent = Agent::start(place.script(&hub, "echo yes; echo x > $D/ran"));
+    while place.read("ran").is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    hub.change(|world| world.mood = Mood::Good);
+    assert_eq!(messages_of(&hub.idle(1).await), ["yes"]);
+    let unseen = agent.stop().await.into_iter().filter(|one| matches!(one, Activity::Unseen { .. })).count();
+    assert_eq!(unseen, 1, "it is said once");
+}
+
+#[tokio::test]
+async fn what_keeps_an_agent_from_starting() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let missing = place.options(&hub, Driver::Exec(Exec::new("./no-such-program", vec![])));
+    let error = Agent::start(missing).failed().await;
+    assert_eq!(
+        (error.to_string().as_str(), error.exit_class()),
+        ("there is no program ./no-such-program", ExitClass::Usage)
+    );
+
+    let agent = Agent::start(place.script(&hub, "true"));
+    hub.until("an inbox", |world| !world.resumed.is_empty()).await;
+    let error = Agent::start(place.script(&hub, "true")).failed().await;
+    assert!(matches!(error, HarnessError::Busy(_)), "{error}");
+    agent.stop().await;
+
+    let elsewhere = Place::new();
+    let error = Agent::start(elsewhere.script(&hub, "true")).failed().await;
+    assert_eq!(error.exit_class(), ExitClass::Refused);
+    let told = error.to_string();
+    assert!(
+        told.starts_with("the name echo is taken, and its key is not in ") && told.ends_with("echo.key"),
+        "{told}"
+    );
+
+    std::fs::write(place.path("state/echo.key"), "ca_2").unwrap();
+    let error = Agent::start(place.script(&hub, "true")).failed().await;
+    assert!(error.to_string().contains("ERR_UNAUTHORIZED"), "{error}");
+}

@@ -1,0 +1,193 @@
+//! `chorus agent`: makes an agent out of any program, or out of a model.
+//!
+//! The work is the harness's, in `chorus-agent`. Here it gets its settings, from flags or from a file with several
+//! agents (`plan`), is shown (`show`), and is stopped by Ctrl-C or SIGTERM.
+
+mod plan;
+mod show;
+
+use crate::failure::{self, Explained};
+use crate::global::Global;
+use crate::output;
+use anyhow::Context as _;
+use chorus_agent::harness::{AgentOptions, HarnessError, Observer, run as run_agent};
+use chorus_protocol::faults::Faults;
+use owo_colors::OwoColorize;
+use plan::Plan;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus agent --name echo --exec ./echo.sh                 the prompt on standard input, the answer on standard output
+  chorus agent --name py --exec python3 -- -u agent.py      arguments that begin with - go after --
+  chorus agent --name ada --openai http://127.0.0.1:11434/v1 --model llama3.2
+  OPENAI_API_KEY=… chorus agent --name ada --openai https://api.openai.com/v1 --model gpt-4o-mini
+  chorus agent --config agents.toml                         several agents in one process
+
+It registers itself at its first start and keeps its key in the state folder. Then somebody lets it in:
+  chorus channel join ch_… --agent echo
+
+A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_MESSAGE_ID and CHORUS_TRACE_ID.
+Nothing printed is silence; an exit code other than 0 is a failure, told by the last line of standard error.
+
+A file of agents:
+  [[agent]]
+  name = \"echo\"
+  exec = [\"./echo.sh\"]
+
+  [[agent]]
+  name = \"ada\"
+  openai = \"http://127.0.0.1:11434/v1\"
+  model = \"llama3.2\"
+  system = \"@ada.md\"";
+
+const CONFIG_HINT: &str = "`chorus agent --help` shows a file of agents";
+
+/// Make an agent out of any program, or out of a model
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The agent's name
+    #[arg(long, required_unless_present = "config")]
+    name: Option<String>,
+    /// A channel it should be in; only says whether it is. May be repeated
+    #[arg(long = "channel", value_name = "ID")]
+    channels: Vec<String>,
+    /// The program that answers, and its arguments
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., conflicts_with = "openai")]
+    exec: Vec<String>,
+    /// An endpoint that speaks chat completions: the address before /chat/completions
+    #[arg(long, value_name = "URL", requires = "model")]
+    openai: Option<String>,
+    /// Which model
+    #[arg(long, value_name = "MODEL", requires = "openai")]
+    model: Option<String>,
+    /// The variable that holds the model's key
+    #[arg(long, value_name = "NAME", requires = "openai")]
+    openai_key_env: Option<String>,
+    /// The most tokens of one answer [default: 2048]
+    #[arg(long, value_name = "N", requires = "openai")]
+    max_tokens: Option<u32>,
+    /// Where the key and the journal are kept [default: ./chorus-agent]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+    /// The culture the agent's user lives in, as a BCP 47 tag [default: en]
+    #[arg(long, value_name = "TAG")]
+    culture: Option<String>,
+    /// What stands before every prompt; @FILE reads it from a file
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// The most seconds a program (default 120) or a whole turn of a model (default 300) may take
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Be reached by a connection string: serve it at this address and print it
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "direct")]
+    connection: Option<String>,
+    /// This server as services reach it, such as https://agent.example
+    #[arg(long, value_name = "URL", requires = "connection")]
+    connection_url: Option<String>,
+    /// Receive envelopes straight from peers at this address
+    #[arg(long, value_name = "ADDRESS")]
+    direct: Option<String>,
+    /// With --direct: where a peer is answered; may be repeated
+    #[arg(long = "peer", value_name = "AGENT=URL", requires = "direct")]
+    peers: Vec<String>,
+    /// A file with several agents
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "connection", "direct"])]
+    config: Option<PathBuf>,
+    /// More arguments of the program
+    #[arg(last = true, value_name = "ARG", requires = "exec")]
+    rest: Vec<String>,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let agents = read(global, args)?;
+    let (stop, stopping) = watch::channel(false);
+    let mut running = JoinSet::new();
+    for options in agents {
+        let observer = Observer::new(show::teller(&options.name, global.json));
+        running.spawn(run_agent(options, observer, stopping.clone()));
+    }
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut failed = None;
+    loop {
+        let ended = tokio::select! {
+            ended = running.join_next() => ended,
+            _ = interrupt.recv() => { stop.send_replace(true); continue }
+            _ = terminate.recv() => { stop.send_replace(true); continue }
+        };
+        let Some(ended) = ended else { break };
+        let Err(error) =
+            ended.context("an agent came to an unexpected end").and_then(|ended| ended.map_err(explain))
+        else {
+            continue;
+        };
+        // The others go on; the first failure is what the exit code tells.
+        if running.is_empty() && failed.is_none() {
+            return Err(error);
+        }
+        let code = failure::report(&error);
+        failed.get_or_insert(code);
+    }
+    Ok(failed.unwrap_or(ExitCode::SUCCESS))
+}
+
+/// The agents to run, from flags or from a file.
+fn read(global: &Global, args: Args) -> anyhow::Result<Vec<AgentOptions>> {
+    let mut faults = Faults::new();
+    let (agents, hint) = if let Some(path) = &args.config {
+        let told = || format!("cannot read the file of agents {}", path.display());
+        let text = std::fs::read_to_string(path).with_context(told)?;
+        let state = args.state.clone();
+        (plan::read(&text, &mut faults, state).options(global, &mut faults), CONFIG_HINT)
+    } else {
+        let plan = Plan::of(args, &mut faults);
+        (
+            plan::Plans(vec![(String::new(), plan)]).options(global, &mut faults),
+            "`chorus agent --help` has examples",
+        )
+    };
+    if !faults.is_empty() {
+        return Err(Explained::usage(output::one_line(&faults.to_string()), hint).into());
+    }
+    Ok(agents)
+}
+
+/// A failure of the harness with what to do about it.
+fn explain(error: HarnessError) -> anyhow::Error {
+    let what = failure::sentence(&error);
+    match error {
+        HarnessError::Client(error) => error.into(),
+        HarnessError::Taken { .. } => Explained::refused(
+            what,
+            "choose another name, or put the key that `chorus register` printed (ca_…) into that file",
+        )
+        .into(),
+        HarnessError::Busy(_) => {
+            Explained::failed(what, "end the other one, or give this one a --state folder of its own").into()
+        }
+        HarnessError::Takeover(_) => {
+            Explained::failed(what, "an inbox has one listener: give each program an agent of its own").into()
+        }
+        HarnessError::NoProgram(_) => {
+            Explained::usage(what, "a path begins with ./ or /; anything else is looked for on the PATH")
+                .into()
+        }
+        HarnessError::Bind(_) => {
+            Explained::failed(what, "choose another address, or port 0 for any free one").into()
+        }
+        HarnessError::Invalid(_) => Explained::usage(what, "`chorus agent --help` has examples").into(),
+        HarnessError::State { .. } => {
+            Explained::failed(what, "--state names another folder; what is in it must not be lost").into()
+        }
+    }
+}
+
+/// Something that went wrong beside the agents, for people.
+fn warn(what: impl std::fmt::Display) {
+    output::talk(format_args!("{}: {what}", "warning".yellow()));
+}

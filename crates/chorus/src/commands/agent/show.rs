@@ -1,0 +1,115 @@
+//! What an agent is doing, one line each: for a person verb, object and outcome; for a program JSON.
+
+use crate::output::{self, one_line};
+use chorus_agent::harness::Activity;
+use chorus_hub::Sources;
+use chorus_protocol::time::rfc3339;
+use owo_colors::OwoColorize;
+use serde_json::json;
+
+/// Tells what the agent `name` does.
+pub(super) fn teller(name: &str, json: bool) -> impl Fn(Activity) + Send + Sync + 'static {
+    let name = name.to_owned();
+    move |activity| {
+        // Whoever read it has seen enough; the agent goes on.
+        if json {
+            let mut line = json!(activity);
+            line["agent"] = name.as_str().into();
+            line["at"] = rfc3339(Sources::system().now()).into();
+            output::json(&line).ok();
+        } else {
+            output::data(line(&name, &activity)).ok();
+        }
+    }
+}
+
+fn line(name: &str, activity: &Activity) -> String {
+    format!("{} {}", one_line(name).bold(), what(name, activity))
+}
+
+fn what(name: &str, activity: &Activity) -> String {
+    match activity {
+        Activity::Registered => "registered".green().to_string(),
+        Activity::Listening { to } => format!("listens to {}", one_line(to)).dimmed().to_string(),
+        Activity::Connection { connection_string } => {
+            format!("can be reached at {}", one_line(connection_string))
+        }
+        Activity::Membership { channel, name: Some(called) } => {
+            format!("is in {} ({})", one_line(called), one_line(channel)).dimmed().to_string()
+        }
+        Activity::Membership { channel, name: None } => {
+            let channel = one_line(channel);
+            format!(
+                "{} in {channel}; its owner can let it in: chorus channel join {channel} --agent {}",
+                "is not".yellow(),
+                one_line(name)
+            )
+        }
+        Activity::Reconnecting { in_ms, why } => {
+            format!("lost the hub: {}; tries again in {}", one_line(why), seconds(*in_ms))
+                .dimmed()
+                .to_string()
+        }
+        Activity::Skipped { what } => format!("{} {}", "skipped".yellow(), one_line(what)),
+        Activity::Took { message, from, channel } => {
+            let place =
+                channel.as_ref().map(|channel| format!(" in {}", one_line(channel))).unwrap_or_default();
+            format!("took {} from {}{place}", one_line(message), one_line(from))
+        }
+        Activity::ToolCall { name } => format!("calls {}", one_line(name)).dimmed().to_string(),
+        Activity::ToolResult { name, ok, elapsed_ms } => {
+            let verb =
+                if *ok { "called".dimmed().to_string() } else { "failed to call".yellow().to_string() };
+            format!("{verb} {} ({})", one_line(name), seconds(*elapsed_ms))
+        }
+        Activity::Retrying { why, in_ms } => {
+            format!("{} in {}: {}", "tries again".yellow(), seconds(*in_ms), one_line(why))
+        }
+        Activity::Unseen { why } => format!("{}: {}", "is not seen".yellow(), one_line(why)),
+        Activity::Answered { characters, cut, elapsed_ms } => {
+            let cut = if *cut { ", cut to fit" } else { "" };
+            format!("{} with {characters} characters{cut} ({})", "answered".green(), seconds(*elapsed_ms))
+        }
+        Activity::Silent { why, elapsed_ms } => {
+            let why = why.as_ref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+            format!("has nothing to say{why} ({})", seconds(*elapsed_ms))
+        }
+        Activity::Failed { why, elapsed_ms } => {
+            format!("{}: {} ({})", "failed".red(), one_line(why), seconds(*elapsed_ms))
+        }
+        Activity::Repeated { message } => {
+            format!("has dealt with {} before", one_line(message)).dimmed().to_string()
+        }
+        Activity::Stopped => "stopped".dimmed().to_string(),
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(activity: Activity) -> String {
+        anstream::adapter::strip_str(&line("echo", &activity)).to_string()
+    }
+
+    #[test]
+    fn one_harmless_line_each() {
+        let took = Activity::Took {
+            message: "evt_1".into(),
+            from: "anna\u{1b}[2J\nx".into(),
+            channel: Some("ops".into()),
+        };
+        assert_eq!(shown(took), "echo took evt_1 from anna\\u{1b}[2J\\nx in ops");
+        let answered = Activity::Answered { characters: 12, cut: true, elapsed_ms: 1250 };
+        assert_eq!(shown(answered), "echo answered with 12 characters, cut to fit (1.2 s)");
+        let absent = Activity::Membership { channel: "ch_1".into(), name: None };
+        assert_eq!(
+            shown(absent),
+            "echo is not in ch_1; its owner can let it in: chorus channel join ch_1 --agent echo"
+        );
+    }
+}

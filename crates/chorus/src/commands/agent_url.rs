@@ -1,0 +1,76 @@
+//! `chorus agent-url`: connection strings, the hub's for others and an agent's own.
+
+use super::channel::{tell, text};
+use crate::global::Global;
+use chorus_agent::Method;
+use clap::Subcommand;
+use serde_json::json;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus agent-url rotate bob                       a new address where other services reach bob
+  chorus agent-url set bob https://bob.example/inbox/sk_…
+  chorus agent-url mend bob                         try again what could not be delivered
+
+The key (--key or CHORUS_KEY) is the owner's token ct_…, the agent's key ca_… or the operator's co_…";
+
+/// Connection strings: where other services reach an agent, and where this hub does.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Issue a new connection string for other services; the old one stops at once
+    Rotate {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// Tell the hub the agent's own connection string, where channel messages are posted
+    Set {
+        /// The agent's name, address or id
+        agent: String,
+        /// The connection string; a secret
+        connection_string: String,
+    },
+    /// Forget the agent's own connection string
+    Unset {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// The agent is there again: deliver now what waits
+    Mend {
+        /// The agent's name, address or id
+        agent: String,
+    },
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let client = global.keyed_client()?;
+    match args.command {
+        Command::Rotate { agent } => {
+            let path = ["agents", &agent, "connection-string", "rotate"];
+            let answer = client.api_write(Method::POST, &path, &[], None).await?;
+            tell(global, &answer, |answer| text(answer, "connection_string"))?;
+        }
+        Command::Set { agent, connection_string } => {
+            let body = json!({"connection_string": connection_string});
+            let path = ["agents", &agent, "connection"];
+            let answer = client.api_write(Method::PUT, &path, &[], Some(&body)).await?;
+            tell(global, &answer, |_| "set".into())?;
+        }
+        Command::Unset { agent } => {
+            client.api_write(Method::DELETE, &["agents", &agent, "connection"], &[], None).await?;
+        }
+        Command::Mend { agent } => {
+            let path = ["agents", &agent, "connection", "mend"];
+            let answer = client.api_write(Method::POST, &path, &[], None).await?;
+            tell(global, &answer, |_| "tried again now".into())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,240 @@
+//! `chorus bench channel`: does it matter how many are in a channel, and how much was said there before?
+//!
+//! What nobody is named in leaves no row per member, which is checked, not only believed.
+
+use super::child::Child;
+use super::histogram::Histogram;
+use super::http::Connection;
+use super::load::Outcome;
+use super::options::Pace;
+use super::progress::Progress;
+use super::report::{Figure, Goal, Phase, Section, Unit, ratio, thousands};
+use super::request::sender_name;
+use super::store::look_up;
+use super::target::{Fleet, Target};
+use anyhow::{Context, ensure};
+use chorus_hub::Sources;
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer, Post};
+use chorus_store::conversations::{Conversation, ConversationKind, History};
+use chorus_store::{SqliteOptions, Store, StoreError, Tx, TxExt};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+const FEW: usize = 10;
+/// How many messages one transaction holds while a channel is filled.
+const BATCH: u64 = 500;
+/// How many events a page shows.
+const PAGE: usize = 50;
+
+/// A hub with one channel.
+struct Place {
+    hub: Child,
+    folder: PathBuf,
+    target: Target,
+    channel: ConversationId,
+    /// Those who talk and read; the others are only there.
+    keys: Vec<String>,
+}
+
+impl Place {
+    /// The agents by way of the hub, so that they have keys; the channel and what was said in it straight into the store.
+    async fn make(
+        folder: PathBuf,
+        members: usize,
+        messages: u64,
+        size: usize,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let hub = Child::hub(&folder).await?;
+        let fleet = Fleet::register(&hub.url, members, 0).await?;
+        hub.stop().await?;
+        let channel = fill(&folder, &fleet, messages, size, progress).await?;
+        let hub = Child::hub(&folder).await?;
+        let target = Target::find(&hub.url).await?;
+        let keys = fleet.senders.into_iter().take(FEW).collect();
+        Ok(Self { hub, folder, target, channel, keys })
+    }
+
+    /// Everybody who talks says something again and again.
+    async fn talk(&self, size: usize, duration: Duration) -> anyhow::Result<Outcome> {
+        let body = json!({"content": words(size)}).to_string();
+        let path = format!("/api/v1/channels/{}/messages", self.channel);
+        self.repeat(duration, |key| {
+            let head = self.target.head("POST", &path, key);
+            format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        })
+        .await
+    }
+
+    /// Everybody opens the channel again and again.
+    async fn open(&self, duration: Duration) -> anyhow::Result<Outcome> {
+        let path = format!("/api/v1/channels/{}/events?before=end&limit={PAGE}", self.channel);
+        self.repeat(duration, |key| format!("{}\r\n", self.target.head("GET", &path, key))).await
+    }
+
+    async fn repeat(&self, duration: Duration, request: impl Fn(&str) -> String) -> anyhow::Result<Outcome> {
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for key in &self.keys {
+            let (request, mut connection) = (request(key), Connection::open(self.target.address).await?);
+            tasks.spawn(async move {
+                let mut times = Histogram::default();
+                while begun.elapsed() < duration {
+                    let asked = Instant::now();
+                    let (status, body) = connection.exchange(request.as_bytes()).await?;
+                    let told = || format!("status {status}: {}", String::from_utf8_lossy(body));
+                    ensure!(matches!(status, 200 | 201), "{}", told());
+                    times.record(asked.elapsed().as_nanos() as u64);
+                }
+                anyhow::Ok(times)
+            });
+        }
+        let mut send = Histogram::default();
+        while let Some(times) = tasks.join_next().await {
+            send.add(&times??);
+        }
+        let (count, seconds) = (send.count(), begun.elapsed().as_secs_f64());
+        Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
+    }
+
+    /// Ends the hub and looks: what was said woke nobody.
+    async fn finish(self) -> anyhow::Result<()> {
+        self.hub.stop().await?;
+        let store = open_store(&self.folder)?;
+        let count = |tx: &mut dyn Tx| {
+            tx.first("SELECT COUNT(*) FROM deliveries", &[])?.map_or(Ok(0), |mut row| row.int(0))
+        };
+        let rows: i64 = store.read::<_, StoreError, _>(count).await?;
+        ensure!(rows == 0, "{rows} rows were written for members that nothing was said to");
+        Ok(())
+    }
+}
+
+fn words(size: usize) -> String {
+    "Shall we have a cup of tea together this afternoon? ".chars().cycle().take(size).collect()
+}
+
+fn open_store(folder: &Path) -> anyhow::Result<Store> {
+    Ok(Store::sqlite(SqliteOptions::file(folder.join("chorus.db")))?)
+}
+
+async fn fill(
+    folder: &Path,
+    fleet: &Fleet,
+    messages: u64,
+    size: usize,
+    progress: &Progress,
+) -> anyhow::Result<ConversationId> {
+    let (store, sources) = (open_store(folder)?, Sources::system());
+    let mut members = vec![];
+    for n in 0..fleet.senders.len() {
+        let name = sender_name(&fleet.run, n);
+        members.push((Principal::Agent(look_up(&store, name.clone()).await?), name));
+    }
+    let (owner, handle) = members.first().cloned().context("a channel without members")?;
+    let id = ConversationId(sources.uuid_v7());
+    let act = {
+        let sources = sources.clone();
+        move |author| Act {
+            conversation: id,
+            author,
+            event: EventId(sources.uuid_v7()),
+            trace: TraceId(sources.uuid_v7()),
+            now: sources.now(),
+        }
+    };
+    let new = Conversation {
+        id,
+        kind: ConversationKind::Channel,
+        name: "bench".into(),
+        context: None,
+        owner,
+        history: History::All,
+        created_at: sources.now(),
+        archived_at: None,
+    };
+    let others: Vec<_> = members[1..].to_vec();
+    let make = {
+        let act = act.clone();
+        move |tx: &mut dyn Tx| {
+            channel::create(tx, &act(owner), &new, Handle::Exactly(handle.clone()))?;
+            others.iter().try_for_each(|(principal, handle)| {
+                let new = Newcomer {
+                    principal: *principal,
+                    handle: Handle::Exactly(handle.clone()),
+                    roles: vec![],
+                    lead: false,
+                };
+                channel::add_member(tx, &act(owner), &new).map(drop)
+            })
+        }
+    };
+    store.write::<_, ChannelError, _>(make).await?;
+    let text = words(size);
+    let post = Post {
+        body: json!({"content": text}).to_string(),
+        text,
+        thread: None,
+        reply_to: None,
+        to: vec![],
+        mentions: vec![],
+    };
+    let mut done = 0;
+    while done < messages {
+        let (count, act, post) = (BATCH.min(messages - done), act.clone(), post.clone());
+        let say = move |tx: &mut dyn Tx| {
+            (0..count).try_for_each(|_| channel::post(tx, &act(owner), &post, |_| vec![]).map(drop))
+        };
+        store.write::<_, ChannelError, _>(say).await?;
+        done += count;
+        progress.now(&format!("filling: {} messages", thousands(done as f64)));
+    }
+    Ok(id)
+}
+
+pub(crate) async fn measure(
+    folder: &Path,
+    members: usize,
+    messages: u64,
+    pace: &Pace,
+    progress: &Progress,
+) -> anyhow::Result<Section> {
+    let small = Place::make(folder.join("small"), FEW, 0, pace.size, progress).await?;
+    let large = Place::make(folder.join("large"), members, messages, pace.size, progress).await?;
+    let [mut talk_small, mut talk_large, mut open_small, mut open_large] = [const { vec![] }; 4];
+    for round in 1..=pace.rounds {
+        let what = |phase: &str| format!("channel, round {round} of {}, {phase}", pace.rounds);
+        let say = async |place: &Place, time| place.talk(pace.size, time).await;
+        talk_small
+            .push(pace.measured(progress, what("small, talk"), async |time| say(&small, time).await).await?);
+        talk_large
+            .push(pace.measured(progress, what("large, talk"), async |time| say(&large, time).await).await?);
+        open_small
+            .push(pace.measured(progress, what("small, open"), async |time| small.open(time).await).await?);
+        open_large
+            .push(pace.measured(progress, what("large, open"), async |time| large.open(time).await).await?);
+    }
+    small.finish().await?;
+    large.finish().await?;
+    Ok(Section {
+        bench: "channel",
+        setup: format!(
+            "{members} members and {} messages against {FEW} and none; {FEW} talk; {pace}",
+            thousands(messages as f64)
+        ),
+        phases: vec![
+            Phase::of("small, talk", &talk_small),
+            Phase::of("large, talk", &talk_large),
+            Phase::of("small, open", &open_small),
+            Phase::of("large, open", &open_large),
+        ],
+        figures: vec![
+            Figure::new("talk large/small", Unit::Ratio, ratio(&talk_large, &talk_small), Goal::AtLeast(0.5)),
+            Figure::new("open large/small", Unit::Ratio, ratio(&open_large, &open_small), Goal::AtLeast(0.5)),
+        ],
+        exactly_once: None,
+    })
+}

@@ -1,0 +1,348 @@
+//! `chorus channel`: conversations of people and agents, from the terminal.
+//!
+//! What is said is data and goes to standard output, everything about the connection to standard error.
+
+use crate::failure::{self, Explained, FAILED};
+use crate::global::Global;
+use crate::output;
+use chorus_agent::{ExitClass, InboxItem, Method};
+use clap::Subcommand;
+use owo_colors::OwoColorize;
+use serde_json::{Value, json};
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus channel create ops --context 'Where operations are coordinated'
+  chorus channel join ch_… --agent bob --role reviewer
+  chorus channel say ch_… '@bob can you review the plan?'
+  chorus channel follow ch_…                        listen until Ctrl-C
+  chorus channel history ch_… --limit 20            the newest twenty messages
+
+The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
+
+/// The largest page the hub gives.
+const PAGE: usize = 200;
+
+/// Talk in channels: make them, join them, say something, follow what is said.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a channel; you own it and are its first member
+    Create {
+        /// What people call it
+        name: String,
+        /// What it is for; agents read this with every message
+        #[arg(long, value_name = "TEXT")]
+        context: Option<String>,
+        /// What members may read: everything, or what was said since they joined
+        #[arg(long, value_parser = ["all", "joined"])]
+        history: Option<String>,
+    },
+    /// List the channels and direct conversations you are in
+    List,
+    /// Add an agent or a person to a channel
+    Join {
+        /// The channel's id
+        channel: String,
+        /// An agent: its name, address or id
+        #[arg(long, required_unless_present = "account", conflicts_with = "account")]
+        agent: Option<String>,
+        /// A person: an email address or an account's id
+        #[arg(long)]
+        account: Option<String>,
+        /// What it is called there [default: its name]
+        #[arg(long)]
+        handle: Option<String>,
+        /// What it does there; may be repeated
+        #[arg(long = "role", value_name = "ROLE")]
+        roles: Vec<String>,
+        /// It answers for the others
+        #[arg(long)]
+        lead: bool,
+    },
+    /// List who is in a channel
+    Members {
+        /// The channel's id
+        channel: String,
+    },
+    /// Take a member out of a channel, yourself for instance
+    Leave {
+        /// The channel's id
+        channel: String,
+        /// Whom
+        handle: String,
+    },
+    /// Say something; @handle wakes an agent
+    Say {
+        /// The channel's id
+        channel: String,
+        /// What to say, in markdown
+        text: String,
+        /// Into the thread of this message
+        #[arg(long, value_name = "EVENT")]
+        thread: Option<String>,
+        /// In answer to this message
+        #[arg(long, value_name = "EVENT")]
+        reply_to: Option<String>,
+        /// For this member; may be repeated
+        #[arg(long = "to", value_name = "HANDLE")]
+        to: Vec<String>,
+        /// Say nothing; show who would be woken
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Print what is said as it is said
+    Follow {
+        /// The channel's id
+        channel: String,
+        /// Begin after this place [default: now]
+        #[arg(long, value_name = "SEQUENCE")]
+        after: Option<String>,
+        /// End after this many events
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
+        /// End after this many seconds; a failure if --count events did not come
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+        timeout: Option<u64>,
+    },
+    /// Print what was said, the newest last
+    History {
+        /// The channel's id
+        channel: String,
+        /// At most this many events
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+        limit: u64,
+        /// Only one thread
+        #[arg(long, value_name = "EVENT")]
+        thread: Option<String>,
+    },
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let client = global.keyed_client()?;
+    match args.command {
+        Command::Create { name, context, history } => {
+            let body = without_nulls(json!({"name": name, "context": context, "history": history}));
+            let made = client.api_write(Method::POST, &["channels"], &[], Some(&body)).await?;
+            tell(global, &made, |made| format!("{}  {}", text(made, "id"), text(made, "name")))?;
+        }
+        Command::List => {
+            let items = global.all_items(&["channels"], &[]).await?;
+            list(global, &items, ["ID", "KIND", "NAME", "CONTEXT"], ["id", "kind", "name", "context"])?;
+        }
+        Command::Join { channel, agent, account, handle, roles, lead } => {
+            let body = without_nulls(
+                json!({"agent": agent, "account": account, "handle": handle, "roles": roles, "lead": lead}),
+            );
+            let path = ["channels", &channel, "members"];
+            let member = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
+            tell(global, &member, |member| format!("joined as {}", text(member, "handle")))?;
+        }
+        Command::Members { channel } => {
+            let items = global.all_items(&["channels", &channel, "members"], &[]).await?;
+            list(
+                global,
+                &items,
+                ["HANDLE", "KIND", "ROLES", "JOINED"],
+                ["handle", "kind", "roles", "joined_at"],
+            )?;
+        }
+        Command::Leave { channel, handle } => {
+            let path = ["channels", &channel, "members", &handle];
+            client.api_write(Method::DELETE, &path, &[], None).await?;
+        }
+        Command::Say { channel, text: content, thread, reply_to, to, dry_run } => {
+            let body =
+                without_nulls(json!({"content": content, "thread": thread, "reply_to": reply_to, "to": to}));
+            let query: &[_] = if dry_run { &[("dry_run", "true")] } else { &[] };
+            let path = ["channels", &channel, "messages"];
+            let said = client.api_write(Method::POST, &path, query, Some(&body)).await?;
+            tell(global, &said, if dry_run { rehearsed } else { said_line })?;
+        }
+        Command::Follow { channel, after, count, timeout } => {
+            return follow(global, &channel, after.as_deref(), count, timeout).await;
+        }
+        Command::History { channel, limit, thread } => {
+            for event in history(global, &channel, limit as usize, thread.as_deref()).await? {
+                show(global, &event)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An object without what was not said.
+fn without_nulls(mut body: Value) -> Value {
+    if let Value::Object(fields) = &mut body {
+        fields.retain(|_, value| !value.is_null());
+    }
+    body
+}
+
+/// A member of an answer, as text that cannot drive the terminal.
+pub(crate) fn text(value: &Value, name: &str) -> String {
+    match &value[name] {
+        Value::Null => "-".into(),
+        Value::String(text) => output::one_line(text),
+        Value::Array(all) if all.is_empty() => "-".into(),
+        Value::Array(all) => {
+            let all: Vec<_> = all.iter().map(|one| one.as_str().unwrap_or("?")).collect();
+            output::one_line(&all.join(","))
+        }
+        other => output::one_line(&other.to_string()),
+    }
+}
+
+/// Prints an answer: whole for a program, in short for a person.
+pub(crate) fn tell(global: &Global, answer: &Value, short: impl Fn(&Value) -> String) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(answer);
+    }
+    Ok(output::data(short(answer))?)
+}
+
+/// Prints a list: whole for a program, some columns for a person.
+pub(crate) fn list<const N: usize>(
+    global: &Global,
+    items: &[Value],
+    head: [&str; N],
+    columns: [&str; N],
+) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&items);
+    }
+    if items.is_empty() {
+        output::talk("nothing there");
+        return Ok(());
+    }
+    let rows: Vec<_> = items.iter().map(|item| columns.map(|name| text(item, name))).collect();
+    Ok(output::data(output::table(head, &rows))?)
+}
+
+fn said_line(said: &Value) -> String {
+    let woken = text(&said["attention"], "woken");
+    let masked = match &said["masked"] {
+        Value::Array(all) if !all.is_empty() => format!("; masked: {}", text(said, "masked")),
+        _ => String::new(),
+    };
+    format!("#{} {}; woken: {woken}{masked}", text(said, "sequence"), text(said, "event_id"))
+}
+
+fn rehearsed(answer: &Value) -> String {
+    let all = answer["attention"].as_array().map_or(&[][..], Vec::as_slice);
+    if all.is_empty() {
+        return "nobody would be woken".into();
+    }
+    let line = |one: &Value| format!("{} would be woken: {}", text(one, "handle"), text(one, "reason"));
+    all.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The newest events, the newest last.
+async fn history(
+    global: &Global,
+    channel: &str,
+    limit: usize,
+    thread: Option<&str>,
+) -> anyhow::Result<Vec<Value>> {
+    let client = global.keyed_client()?;
+    let (mut events, mut before) = (Vec::new(), "end".to_owned());
+    while events.len() < limit {
+        let page = (limit - events.len()).min(PAGE).to_string();
+        let mut query = vec![("before", before.as_str()), ("limit", &page)];
+        query.extend(thread.map(|thread| ("thread", thread)));
+        let mut answer = client.api_get(&["channels", channel, "events"], &query).await?;
+        let Value::Array(mut items) = answer["items"].take() else { break };
+        items.append(&mut events);
+        events = items;
+        match answer["next"].as_str() {
+            // A cursor that stands still would be an endless list.
+            Some(next) if next != before => next.clone_into(&mut before),
+            _ => break,
+        }
+    }
+    Ok(events)
+}
+
+/// Prints one event.
+fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(event);
+    }
+    let who = text(&event["author"], "handle");
+    let what = match event["kind"].as_str().unwrap_or("?") {
+        "message" if event["deleted"] == true => "(deleted)".dimmed().to_string(),
+        "message" => output::many_lines(event["content"].as_str().unwrap_or_default()),
+        "reaction" => format!("reacts: {}", text(event, "signal")).dimmed().to_string(),
+        "status" => format!("is {}", text(event, "status")).dimmed().to_string(),
+        "tool_call" => format!("uses {}", text(event, "name")).dimmed().to_string(),
+        "error" => format!("failed: {}", text(event, "message")).red().to_string(),
+        "typing" => return Ok(()),
+        kind => output::one_line(kind).dimmed().to_string(),
+    };
+    let thread = if event["thread"].is_string() { " (thread)" } else { "" };
+    let head = format!("#{} {} {}{thread}", text(event, "sequence"), text(event, "created_at"), who.bold());
+    Ok(output::data(format_args!("{head}\n{what}\n"))?)
+}
+
+async fn follow(
+    global: &Global,
+    channel: &str,
+    after: Option<&str>,
+    wanted: Option<u64>,
+    timeout: Option<u64>,
+) -> anyhow::Result<ExitCode> {
+    let mut stream = global.keyed_client()?.follow(channel, after)?;
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    let end = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let (mut count, mut reached) = (0, false);
+    while wanted != Some(count) {
+        let item = tokio::select! {
+            item = stream.next() => item,
+            listening = &mut interrupt => {
+                listening?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            () = expiry(end) => {
+                let Some(wanted) = wanted else { return Ok(ExitCode::SUCCESS) };
+                output::talk(format_args!("time is up: {count} of {wanted} came"));
+                return Ok(ExitCode::from(FAILED));
+            }
+        };
+        let Some(item) = item.transpose()? else { break };
+        match item {
+            InboxItem::Other { id: Some(_), data, .. } => {
+                (count, reached) = (count + 1, true);
+                show(global, &serde_json::from_str(&data)?)?;
+            }
+            InboxItem::Reconnecting { why, .. } if !reached && why.exit_class() == ExitClass::Unreachable => {
+                return Err(why.into());
+            }
+            InboxItem::Reconnecting { in_ms, why } => {
+                let why = failure::sentence(&why);
+                output::talk(format_args!("{why}; trying again in {:.1} s", in_ms as f64 / 1000.0).dimmed());
+            }
+            InboxItem::Takeover => {
+                return Err(Explained::failed("the hub ended the stream", "are you still a member?").into());
+            }
+            _ => reached = true,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn expiry(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}

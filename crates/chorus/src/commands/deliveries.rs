@@ -1,0 +1,92 @@
+//! `chorus deliveries`: what is on its way to agents, what went wrong, and doing it again.
+
+use super::channel::{list, tell, text};
+use crate::global::Global;
+use chorus_agent::Method;
+use clap::Subcommand;
+use serde_json::{Map, Value};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus deliveries list --state dead               what was given up
+  chorus deliveries replay dlv_…                    try one again
+  chorus deliveries replay --state dead --agent bob try all of bob's again
+
+The key (--key or CHORUS_KEY) is the owner's token ct_…, the agent's key ca_… or the operator's co_…";
+
+/// Deliveries to agents: list them, and replay those that were given up.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List deliveries, the oldest first
+    List(Filter),
+    /// Try deliveries again that were given up or refused
+    Replay {
+        /// One delivery
+        #[arg(conflicts_with_all = ["state", "agent", "channel", "since"], required_unless_present_any = ["state", "agent", "channel", "since"])]
+        id: Option<String>,
+        #[command(flatten)]
+        filter: Filter,
+    },
+}
+
+#[derive(clap::Args)]
+struct Filter {
+    /// Only those in this state: waiting, delivered, delivered_sse, queued, failed or dead
+    #[arg(long)]
+    state: Option<String>,
+    /// Only those to this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only those of this channel
+    #[arg(long)]
+    channel: Option<String>,
+    /// Only those since this time, such as 2026-11-15T08:00:00Z
+    #[arg(long)]
+    since: Option<String>,
+}
+
+impl Filter {
+    fn given(&self) -> Vec<(&'static str, &str)> {
+        let all = [
+            ("state", &self.state),
+            ("agent", &self.agent),
+            ("channel", &self.channel),
+            ("since", &self.since),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::List(filter) => {
+            let items = global.all_items(&["deliveries"], &filter.given()).await?;
+            let head = ["ID", "STATE", "WAY", "TRIES", "NEXT TRY", "ERROR"];
+            let columns = ["id", "state", "transport", "attempts", "next_try", "error"];
+            list(global, &items, head, columns)?;
+        }
+        Command::Replay { id: Some(id), .. } => {
+            let path = ["deliveries", &id, "replay"];
+            let answer = global.keyed_client()?.api_write(Method::POST, &path, &[], None).await?;
+            tell(global, &answer, |answer| text(answer, "state"))?;
+        }
+        Command::Replay { id: None, filter } => {
+            let client = global.keyed_client()?;
+            let given = filter.given().into_iter();
+            let body: Map<String, Value> = given.map(|(name, value)| (name.into(), value.into())).collect();
+            let body = Value::Object(body);
+            let answer = client.api_write(Method::POST, &["deliveries", "replay"], &[], Some(&body)).await?;
+            let more = |answer: &Value| if answer["more"] == true { "; there are more" } else { "" };
+            tell(global, &answer, |answer| format!("{} replayed{}", text(answer, "replayed"), more(answer)))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

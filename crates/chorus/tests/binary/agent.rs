@@ -1,0 +1,458 @@
+//! `chorus agent` with the program itself, against a real hub: killed, restarted, and always one answer for each
+//! message.
+
+use crate::hub::{Hub, OPERATOR, chorus, register, send};
+use chorus_testkit::http;
+use chorus_testkit::openai::{Completion, FakeModel};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_mins(1);
+
+/// A hub that comes back at the same address, with one channel, and agents that come and go.
+struct Stage {
+    folder: tempfile::TempDir,
+    http: Client,
+    port: u16,
+    hub: Option<Hub>,
+    url: String,
+    anna: String,
+    channel: String,
+}
+
+impl Stage {
+    async fn open() -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (folder, http) = (tempfile::tempdir().unwrap(), http::client());
+        let url = format!("http://127.0.0.1:{port}");
+        let mut stage =
+            Self { folder, http, port, hub: None, url, anna: String::new(), channel: String::new() };
+        stage.raise();
+        let account =
+            stage.api(Method::POST, "/accounts", OPERATOR, json!({"email": "anna@example.org"})).await;
+        stage.anna = text(&account["api_token"]);
+        let body = json!({"name": "ops", "context": "Where operations are coordinated"});
+        let channel = stage.api(Method::POST, "/channels", &stage.anna, body).await;
+        stage.channel = text(&channel["id"]);
+        stage
+    }
+
+    /// Starts the hub, for the first time or again.
+    fn raise(&mut self) {
+        let mut command = chorus();
+        command.args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data"]);
+        command.arg(self.path("data")).env("CHORUS_OPERATOR_KEY", OPERATOR).env("CHORUS_RATE_LIMIT", "off");
+        command.env("CHORUS_LOG", "warn");
+        self.hub = Some(Hub::run(command));
+        // Connections to the hub that fell are of no use.
+        self.http = http::client();
+    }
+
+    fn fell(&mut self) {
+        self.hub.take().unwrap().kill9();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    async fn api(&self, method: Method, path: &str, key: &str, body: Value) -> Value {
+        let request =
+            self.http.request(method.clone(), format!("{}/api/v1{path}", self.url)).bearer_auth(key);
+        let request = if method == Method::GET { request } else { request.json(&body) };
+        let answer = request.send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// `chorus agent` with these arguments, not started yet.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = chorus();
+        command.arg("agent").args(args).arg("--state").arg(self.path("state"));
+        command.env("CHORUS_URL", &self.url).current_dir(self.folder.path());
+        command
+    }
+
+    /// An agent whose program is this script; its own folder is `$D`.
+    fn script(&self, name: &str, script: &str) -> Agent {
+        let path = self.path(&format!("{name}.sh"));
+        std::fs::write(&path, format!("D='{}'\n{script}\n", self.folder.path().display())).unwrap();
+        Agent::run(self.command(&["--name", name, "--exec", "sh", path.to_str().unwrap()]), &self.path("log"))
+    }
+
+    /// Lets an agent in, once it has registered itself.
+    async fn admit(&self, name: &str) {
+        let path = format!("/channels/{}/members", self.channel);
+        let key = self.path(&format!("state/{name}.key"));
+        until(&format!("{name} registers"), || key.exists()).await;
+        self.api(Method::POST, &path, &self.anna, json!({"agent": name})).await;
+    }
+
+    async fn say(&self, text: &str) {
+        let path = format!("/channels/{}/messages", self.channel);
+        self.api(Method::POST, &path, &self.anna, json!({"content": text})).await;
+    }
+
+    async fn events(&self) -> Vec<Value> {
+        let path = format!("/channels/{}/events?limit=200", self.channel);
+        let mut page = self.api(Method::GET, &path, &self.anna, Value::Null).await;
+        page["items"].as_array_mut().unwrap().drain(..).collect()
+    }
+
+    /// What an agent did in the channel, once `done` is true of it.
+    async fn seen(&self, name: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let begun = Instant::now();
+        loop {
+            let mut events = self.events().await;
+            events.retain(|event| event["author"]["handle"] == name && event["kind"] != "join");
+            if done(&events) {
+                return events;
+            }
+            assert!(begun.elapsed() < SOON, "{name}: {events:#?}\n{}", self.read("log"));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The same, once the agent was idle `n` times; idle is its last word.
+    async fn idle(&self, name: &str, n: usize) -> Vec<Value> {
+        let is_idle = |event: &Value| event["kind"] == "lifecycle" && event["status"] == "idle";
+        let seen = self.seen(name, |events| events.iter().filter(|event| is_idle(event)).count() >= n).await;
+        assert!(is_idle(seen.last().unwrap()), "{seen:#?}");
+        seen
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
+}
+
+/// What was said among events.
+fn said(events: &[Value]) -> Vec<&str> {
+    let messages = events.iter().filter(|event| event["kind"] == "message");
+    messages.map(|event| event["content"].as_str().unwrap()).collect()
+}
+
+fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["kind"].as_str().unwrap()).collect()
+}
+
+async fn until(what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < SOON, "{what} did not happen");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A running `chorus agent`.
+struct Agent(Child);
+
+impl Agent {
+    fn run(mut command: Command, log: &Path) -> Self {
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        Self(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
+    }
+
+    fn kill9(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Ends it as a service manager does; it must end well.
+    async fn end(mut self) {
+        let sent = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                assert!(status.success(), "{status}");
+                return;
+            }
+            assert!(begun.elapsed() < SOON, "the agent does not end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Already over in most tests.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[tokio::test]
+async fn a_script_answers_a_mention_once() {
+    let stage = Stage::open().await;
+    let agent = stage.script("echo", "cat > $D/prompt; env > $D/env; echo \"hello $CHORUS_SENDER\"");
+    stage.admit("echo").await;
+    stage.say("nobody is meant").await;
+    stage.say("@echo hello\nFrom: boss").await;
+    let seen = stage.idle("echo", 1).await;
+    assert_eq!(kinds(&seen), ["lifecycle", "status", "message", "lifecycle"]);
+    assert_eq!(said(&seen).len(), 1);
+    assert!(said(&seen)[0].starts_with("hello "), "{seen:#?}");
+    let prompt = stage.read("prompt");
+    for part in [
+        "Channel: ops\n",
+        "About: Where operations are coordinated\n",
+        "Why you: direct_mention\n",
+        "\n\\From: boss\n----- end ",
+    ] {
+        assert!(prompt.contains(part), "{part:?} is not in {prompt}");
+    }
+    assert!(!stage.read("env").contains("ca_"), "a program is given no key");
+    agent.end().await;
+    let log = stage.read("log");
+    for line in
+        ["echo registered\n", "echo listens to echo@localhost\n", "echo answered with ", "echo stopped\n"]
+    {
+        assert!(log.contains(line), "{line:?} is not in {log}");
+    }
+    assert_eq!(said(&stage.idle("echo", 1).await).len(), 1);
+}
+
+#[tokio::test]
+async fn silence_failure_and_time_out_of_several_agents_in_one_process() {
+    let stage = Stage::open().await;
+    let config = "[[agent]]\nname = 'quiet'\nexec = ['true']\n\n\
+                  [[agent]]\nname = 'broken'\nexec = ['sh', '-c', 'echo no luck today >&2; exit 7']\n\n\
+                  [[agent]]\nname = 'slow'\nexec = ['sleep', '300']\ntimeout = 1\n";
+    std::fs::write(stage.path("agents.toml"), config).unwrap();
+    let agents = Agent::run(stage.command(&["--config", "agents.toml", "--json"]), &stage.path("log"));
+    for name in ["quiet", "broken", "slow"] {
+        stage.admit(name).await;
+    }
+    stage.say("@quiet @broken @slow hello").await;
+    assert_eq!(kinds(&stage.idle("quiet", 1).await), ["lifecycle", "status", "lifecycle"]);
+    let broken = stage.idle("broken", 1).await;
+    let error = broken.iter().find(|event| event["kind"] == "error").unwrap();
+    assert_eq!(error["message"], "no luck today (exit status: 7)");
+    let slow = stage.idle("slow", 1).await;
+    let error = slow.iter().find(|event| event["kind"] == "error").unwrap();
+    assert_eq!(error["message"], "sleep did not finish in 1 s");
+    assert!(said(&broken).is_empty() && said(&slow).is_empty());
+    agents.end().await;
+    let lines: Vec<Value> =
+        stage.read("log").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |agent: &str, activity: &str| {
+        lines
+            .iter()
+            .any(|line| line["agent"] == agent && line["activity"] == activity && line["at"].is_string())
+    };
+    assert!(
+        told("quiet", "silent")
+            && told("broken", "retrying")
+            && told("broken", "failed")
+            && told("slow", "failed")
+    );
+}
+
+#[tokio::test]
+async fn killed_at_each_step_it_answers_exactly_once() {
+    let stage = Stage::open().await;
+    // Before there is an answer: the program runs when the agent is killed, and once more.
+    let script = "echo x >> $D/runs; test $(wc -l < $D/runs) = 1 && sleep 300; echo re $CHORUS_MESSAGE_ID";
+    let agent = stage.script("echo", script);
+    stage.admit("echo").await;
+    stage.say("@echo one").await;
+    until("the program runs", || !stage.read("runs").is_empty()).await;
+    agent.kill9();
+    let mut agent = stage.script("echo", script);
+    assert_eq!(said(&stage.idle("echo", 1).await).len(), 1);
+    // After the answer arrived, as soon as anybody can see it: with or without its line in the journal.
+    for n in 2..=6 {
+        stage.say("@echo again").await;
+        stage.seen("echo", |events| said(events).len() >= n).await;
+        agent.kill9();
+        agent = stage.script("echo", script);
+    }
+    stage.say("@echo the last").await;
+    let seen = stage.seen("echo", |events| said(events).len() >= 7).await;
+    agent.end().await;
+    let mut answers = said(&seen);
+    answers.sort_unstable();
+    answers.dedup();
+    assert_eq!(answers.len(), 7, "each message was answered once: {seen:#?}");
+    assert_eq!(said(&stage.seen("echo", |_| true).await).len(), 7);
+}
+
+#[tokio::test]
+async fn a_hub_that_restarts_under_five_agents_loses_nothing() {
+    let mut stage = Stage::open().await;
+    let names = ["a1", "a2", "a3", "a4", "a5"];
+    let agent = |name: &&str| {
+        format!("[[agent]]\nname = '{name}'\nexec = ['sh', '-c', 'sleep 0.3; echo re $CHORUS_MESSAGE_ID']\n")
+    };
+    std::fs::write(stage.path("agents.toml"), names.iter().map(agent).collect::<String>()).unwrap();
+    let agents = Agent::run(stage.command(&["--config", "agents.toml"]), &stage.path("log"));
+    for name in names {
+        stage.admit(name).await;
+    }
+    stage.say("@a1 @a2 @a3 @a4 @a5 before").await;
+    stage.seen("a1", |events| !events.is_empty()).await;
+    stage.fell();
+    stage.raise();
+    stage.say("@a1 @a2 @a3 @a4 @a5 after").await;
+    for name in names {
+        let seen = stage.seen(name, |events| said(events).len() >= 2).await;
+        assert_eq!(said(&seen).len(), 2, "{name}: {seen:#?}");
+    }
+    agents.end().await;
+    for name in names {
+        let seen = stage.seen(name, |_| true).await;
+        let last = seen.last().unwrap();
+        assert_eq!((said(&seen).len(), &last["status"]), (2, &json!("idle")), "{name}: {seen:#?}");
+    }
+}
+
+#[tokio::test]
+async fn an_envelope_reaches_the_script_with_both_cultures() {
+    let stage = Stage::open().await;
+    let path = stage.path("german.sh");
+    std::fs::write(&path, format!("cat > '{}'; echo gern", stage.path("prompt").display())).unwrap();
+    let args = ["--name", "german", "--culture", "de", "--exec", "sh", path.to_str().unwrap()];
+    let agent = Agent::run(stage.command(&args), &stage.path("log"));
+    let alice = register(&stage.http, &stage.url, "alice").await;
+    until("it registers", || stage.path("state/german.key").exists()).await;
+    let answer = send(&stage.http, &stage.url, &alice, ("alice", "german"), "Coffee?", None).await.unwrap();
+    assert!(answer.status().is_success());
+    let begun = Instant::now();
+    let mut history = vec![];
+    while history.is_empty() {
+        assert!(begun.elapsed() < SOON, "{}", stage.read("log"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        history = crate::hub::history(&stage.http, &stage.url, &alice).await;
+    }
+    assert_eq!(history, ["gern"]);
+    let prompt = stage.read("prompt");
+    assert!(
+        prompt.contains("From: alice@localhost\nFrom culture: en\nYour name: german\nYour culture: de\n"),
+        "{prompt}"
+    );
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_model_answers_through_trouble_and_the_channel_ends_idle() {
+    let stage = Stage::open().await;
+    let model = FakeModel::start([
+        Completion::Status(429, Some(0)),
+        Completion::Broken(vec!["half an "]),
+        Completion::Text(vec!["Hello", " Anna"]),
+        Completion::Status(401, None),
+    ])
+    .await;
+    let mut command = stage.command(&["--name", "ada", "--openai", &model.url, "--model", "m1"]);
+    command.env("OPENAI_API_KEY", "sk-test");
+    let agent = Agent::run(command, &stage.path("log"));
+    stage.admit("ada").await;
+    stage.say("earlier words").await;
+    stage.say("@ada hello").await;
+    let seen = stage.idle("ada", 1).await;
+    assert_eq!(said(&seen), ["Hello Anna"]);
+    let asked = model.asked();
+    assert_eq!((asked.len(), asked[0].authorization.as_deref()), (3, Some("Bearer sk-test")));
+    assert!(asked[2].body["messages"].to_string().contains("earlier words"), "{}", asked[2].body);
+    stage.say("@ada and now?").await;
+    let seen = stage.idle("ada", 2).await;
+    let last = &seen[seen.len() - 2];
+    assert_eq!((&last["kind"], said(&seen).len()), (&json!("error"), 1), "{seen:#?}");
+    assert!(!format!("{seen:?}{}", stage.read("log")).contains("sk-test"));
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_model_uses_the_tools_of_the_channel() {
+    let stage = Stage::open().await;
+    let calls = vec![("get_roster", "{}"), ("get_roster", "{nonsense"), ("no_such_tool", "{}")];
+    let model = FakeModel::start([Completion::Calls(calls), Completion::Text(vec!["Two of us."])]).await;
+    let command = stage.command(&["--name", "ada", "--openai", &model.url, "--model", "m1"]);
+    let agent = Agent::run(command, &stage.path("log"));
+    stage.admit("ada").await;
+    stage.say("@ada who is here?").await;
+    let seen = stage.idle("ada", 1).await;
+    let (pair, log) = (["tool_call", "tool_result"], stage.read("log"));
+    let expected = [&["lifecycle", "status"][..], &pair, &pair, &pair, &["message", "lifecycle"]].concat();
+    assert_eq!(kinds(&seen), expected, "{seen:#?}\n{log}");
+    assert_eq!(said(&seen), ["Two of us."]);
+    let told = model.asked()[1].body["messages"].as_array().unwrap().clone();
+    let results: Vec<_> =
+        told.iter().filter(|one| one["role"] == "tool").map(|one| text(&one["content"])).collect();
+    assert!(results[0].contains("ada") && !results[0].starts_with("error"), "{results:#?}");
+    assert!(results[1].starts_with("error: the arguments are no JSON object"), "{results:#?}");
+    assert_eq!(results[2], "error: there is no tool no_such_tool");
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_a_person_starts_is_that_persons() {
+    let stage = Stage::open().await;
+    let mut command = stage.command(&["--name", "mine", "--channel", &stage.channel, "--exec", "true"]);
+    command.env("CHORUS_KEY", &stage.anna);
+    let agent = Agent::run(command, &stage.path("log"));
+    until("it listens", || stage.read("log").contains("mine listens to mine@localhost")).await;
+    let me = stage.api(Method::GET, "/me", &stage.anna, Value::Null).await;
+    let mine = stage.api(Method::GET, "/agents/mine", &stage.anna, Value::Null).await;
+    assert_eq!(mine["owner"], me["id"], "{mine}");
+    let hint = format!("chorus channel join {} --agent mine", stage.channel);
+    assert!(stage.read("log").contains(&hint), "{}", stage.read("log"));
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_stop_is_told_to_the_channel() {
+    let stage = Stage::open().await;
+    let agent = stage.script("echo", "echo x > $D/runs; sleep 300");
+    stage.admit("echo").await;
+    stage.say("@echo hello").await;
+    until("the program runs", || !stage.read("runs").is_empty()).await;
+    agent.end().await;
+    let seen = stage.idle("echo", 1).await;
+    let error = seen.iter().find(|event| event["kind"] == "error").unwrap();
+    assert_eq!(error["message"], "stopped");
+    assert!(stage.read("log").ends_with("echo stopped\n"), "{}", stage.read("log"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_at_once() {
+    let stage = Stage::open().await;
+    let refused = |command: &mut Command| {
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let config = "x = 1\n[[agent]]\nname = 'no good'\nexec = ['true']\n[[agent]]\nname = 'b'\nculture = '?'\n\
+                  [[agent]]\nname = 'c'\nopenai = 'nowhere'\nmodel = 'm'\nsystem = '@no-such-file'\n";
+    std::fs::write(stage.path("agents.toml"), config).unwrap();
+    let (code, told) = refused(&mut stage.command(&["--config", "agents.toml"]));
+    assert_eq!(code, 2);
+    for part in [
+        "x: there is no such member",
+        "agent[0].name: ",
+        "agent[1].culture: ",
+        "agent[1].exec: ",
+        "agent[2].system: ",
+        "agent[2].openai: ",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+    let (code, told) = refused(&mut stage.command(&["--name", "echo", "--exec", "./no-such-program"]));
+    assert_eq!((code, told.contains("there is no program ./no-such-program")), (2, true), "{told}");
+    assert_eq!(refused(&mut stage.command(&["--exec", "true"])).0, 2);
+    register(&stage.http, &stage.url, "taken").await;
+    let (code, told) = refused(&mut stage.command(&["--name", "taken", "--exec", "true"]));
+    assert_eq!((code, told.contains("the name taken is taken, and its key is not in ")), (3, true), "{told}");
+    let (code, _) =
+        refused(stage.command(&["--name", "new", "--exec", "true"]).env("CHORUS_URL", "http://127.0.0.1:1"));
+    assert_eq!(code, 4);
+}

@@ -1,0 +1,139 @@
+//! Channels with the program itself: its commands, and pushed messages that survive `kill -9`.
+
+use crate::hub::{Hub, OPERATOR, chorus};
+use chorus_testkit::http;
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A call to `/api/v1` that must succeed.
+async fn api(http: &Client, hub: &Hub, method: Method, path: &str, key: &str, body: Value) -> Value {
+    let request = http.request(method, format!("{}/api/v1{path}", hub.url)).bearer_auth(key);
+    let answer = request.json(&body).send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{path}: {status} {text}");
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+#[track_caller]
+fn printed(hub: &Hub, key: &str, args: &[&str]) -> String {
+    let output = chorus().args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", key).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_post_that_was_not_recorded_is_made_again() {
+    let (dir, http, agent) = (tempfile::tempdir().unwrap(), http::client(), FakeAgent::start().await);
+    agent.set(Reply::Hang);
+    let hub = Hub::start(dir.path(), None);
+    let person = json!({"email": "anna@example.org"});
+    let token = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
+    let connection = format!("http://{}/inbox/sk_1", agent.addr());
+    let bob = json!({"name": "bob", "connection_string": connection});
+    api(&http, &hub, Method::POST, "/agents", &token, bob).await;
+    let channel = api(&http, &hub, Method::POST, "/channels", &token, json!({"name": "ops"})).await;
+    let channel = format!("/channels/{}", text(&channel["id"]));
+    api(&http, &hub, Method::POST, &format!("{channel}/members"), &token, json!({"agent": "bob"})).await;
+    let messages = format!("{channel}/messages");
+    let mut said = vec![];
+    for n in 1..=3 {
+        let body = json!({"content": format!("@bob number {n}")});
+        let answer = api(&http, &hub, Method::POST, &messages, &token, body).await;
+        assert_eq!(answer["attention"]["woken"], json!(["bob"]));
+        said.push(text(&answer["event_id"]));
+    }
+    // The agent has the first one, the hub does not know it yet.
+    agent.wait_for(1, SOON).await;
+    hub.kill9();
+    agent.set(Reply::Json(200, json!({})));
+    let hub = Hub::start(dir.path(), None);
+    let requests = agent.wait_for(4, SOON).await;
+    let got: Vec<_> = requests.iter().map(|request| text(&request.body["message"]["id"])).collect();
+    assert_eq!(
+        got,
+        [said[0].as_str(), &said[0], &said[1], &said[2]],
+        "the first one twice, under the same id; all in order"
+    );
+    let callbacks: Vec<_> = requests.iter().map(|request| text(&request.body["callback"])).collect();
+    assert_ne!(callbacks[0], callbacks[1], "fresh with each delivery");
+
+    // It answers, and is seen in the channel.
+    let callback = callbacks[3].split_once("/channels/").unwrap().1;
+    let answer = json!({"type": "message", "content": "three it is"});
+    let answer = http.post(format!("{}/channels/{callback}", hub.url)).json(&answer).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+    let id = channel.strip_prefix("/channels/").unwrap();
+    let history = printed(&hub, &token, &["channel", "history", id, "--limit", "1"]);
+    assert!(history.contains("bob") && history.contains("three it is"), "{history}");
+    let list = printed(&hub, &token, &["deliveries", "list", "--json"]);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.iter().map(|one| text(&one["state"])).collect::<Vec<_>>(), ["delivered"; 3]);
+    assert_eq!(list[0]["attempts"], 2, "the try before the crash counts");
+}
+
+#[tokio::test]
+async fn the_commands() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let hub = Hub::start(dir.path(), None);
+    let anna = crate::hub::register(&http, &hub.url, "anna").await;
+    let bob = crate::hub::register(&http, &hub.url, "bob").await;
+    let made = printed(&hub, &anna, &["channel", "create", "ops", "--context", "Operations", "--json"]);
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let id = text(&made["id"]);
+    assert!(id.starts_with("ch_"));
+    assert!(printed(&hub, &anna, &["channel", "list"]).contains("Operations"));
+    assert_eq!(
+        printed(&hub, &anna, &["channel", "join", &id, "--agent", "bob", "--role", "review"]),
+        "joined as bob\n"
+    );
+    assert!(printed(&hub, &bob, &["channel", "members", &id]).contains("review"));
+    let rehearsed = printed(&hub, &anna, &["channel", "say", &id, "@bob look", "--dry-run"]);
+    assert_eq!(rehearsed, "bob would be woken: direct_mention\n");
+
+    // Follow from the beginning: two joins and what is said next.
+    let mut follow = chorus();
+    let args = ["channel", "follow", &id, "--after", "0", "--count", "3", "--timeout", "30"];
+    follow.args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &bob);
+    let follow = std::thread::spawn(move || follow.output().unwrap());
+    let said = printed(&hub, &anna, &["channel", "say", &id, "@bob look \u{1b}[2J"]);
+    assert!(said.contains("woken: bob"), "{said}");
+    let followed = follow.join().unwrap();
+    let seen = String::from_utf8(followed.stdout).unwrap();
+    assert!(followed.status.success(), "{}", String::from_utf8_lossy(&followed.stderr));
+    assert!(seen.contains("@bob look \\u{1b}[2J"), "a message must not drive the terminal: {seen}");
+
+    let rotate = |key: &str| printed(&hub, key, &["agent-url", "rotate", "bob"]);
+    let (first, second) = (rotate(&bob), rotate(&bob));
+    assert!(first.contains("/inbox/sk_") && first != second);
+    let foreign = json!({"channel": {"id": "C1"}, "message": {"id": "m1", "sender": "eve", "content": "hi"},
+        "callback": "https://service.example/cb"});
+    let post = async |url: &str| http.post(url.trim()).json(&foreign).send().await.unwrap().status().as_u16();
+    assert_eq!((post(&first).await, post(&second).await), (404, 200));
+    let inbox = printed(&hub, &bob, &["inbox", "--history", "--json"]);
+    let kinds: Vec<_> =
+        inbox.lines().map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["kind"])).collect();
+    assert_eq!(kinds, ["chat", "channel"]);
+
+    // Refusals have their exit code and a reason.
+    let stranger = crate::hub::register(&http, &hub.url, "eve").await;
+    let refused = chorus()
+        .args(["channel", "say", &id, "hello"])
+        .env("CHORUS_URL", &hub.url)
+        .env("CHORUS_KEY", &stranger)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not a member"));
+    let nobody = chorus().args(["channel", "list"]).env("CHORUS_URL", &hub.url).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(2));
+}

@@ -1,0 +1,383 @@
+//! The pusher: POSTs what is due to agents' endpoints and connection strings until it arrives, is refused or given up.
+//!
+//! A reconciler: what it does follows from the deliveries in the store and the time, so a hint may be lost and a node may
+//! die. Each try is leased before and recorded after; a try whose end nobody recorded is made again when its lease has
+//! run out, under the same message id. Order within a conversation is the store's business: only the first that
+//! waits is ever due.
+
+use super::bridge::Said;
+use super::outbound::{PostError, Signed};
+use crate::app::{App, AppState};
+use bytes::Bytes;
+use chorus_protocol::time::parse_rfc3339;
+use chorus_store::deliveries::{Lease, Transport};
+use chorus_store::push::{self, Attempt, Due, Outcome};
+use chorus_store::{StoreError, Tx, conversations, directory};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// The most POSTs of this node at a time, and to one agent.
+const MAX_FLIGHTS: usize = 64;
+const MAX_PER_AGENT: i64 = 4;
+/// How much longer than a POST may take its lease lasts.
+const LEASE_MARGIN_MS: i64 = 15_000;
+/// How often the clock is looked at while something waits.
+const TICK: Duration = Duration::from_millis(200);
+/// How often the store is looked at in any case: other nodes make things due, and hints are lost.
+const LOOK: Duration = Duration::from_secs(2);
+/// The pauses between tries: the first, doubling up to the longest.
+const FIRST_PAUSE_MS: i64 = 1000;
+const LONGEST_PAUSE_MS: i64 = 5 * 60 * 1000;
+/// A pause is longer or shorter by up to one part in so many, so that agents that failed together do not return together.
+const JITTER_PART: i64 = 5;
+
+/// Pushes until the hub stops, and then waits for what is on its way.
+pub(crate) async fn run(app: AppState) {
+    let mut flights = JoinSet::new();
+    while !app.stopping.is_cancelled() {
+        let next = step(&app, &mut flights).await.unwrap_or_else(|error| {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "could not look for what is due; it is tried again"
+            );
+            None
+        });
+        wait(&app, &mut flights, next).await;
+    }
+    // Each of them sees that the hub stops, and ends in time.
+    while let Some(ended) = flights.join_next().await {
+        report(ended);
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err() {
+        tracing::error!("a push panicked; it is made again when its lease has run out");
+    }
+}
+
+/// Sends what is due, and says when something is due next.
+async fn step(app: &AppState, flights: &mut JoinSet<()>) -> Result<Option<i64>, StoreError> {
+    loop {
+        let next = app.store.read::<_, StoreError, _>(|tx: &mut dyn Tx| push::next_due(tx)).await?;
+        let (now, room) = (app.now(), MAX_FLIGHTS.saturating_sub(flights.len()));
+        if room == 0 || next.is_none_or(|next| next > now) {
+            return Ok(next);
+        }
+        let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
+        let lease = Lease { owner: app.config.node, until };
+        let lease_due = move |tx: &mut dyn Tx| push::lease_due(tx, now, lease, room as i64, MAX_PER_AGENT);
+        let leased = app.store.write::<_, StoreError, _>(lease_due).await?;
+        if leased.is_empty() {
+            // Another node was faster, or their agents have enough to do.
+            return Ok(next);
+        }
+        for due in leased {
+            flights.spawn(push_one(AppState::clone(app), due));
+        }
+    }
+}
+
+/// Returns when there may be something to do.
+async fn wait(app: &App, flights: &mut JoinSet<()>, next: Option<i64>) {
+    let begun = Instant::now();
+    loop {
+        tokio::select! {
+            () = app.due.notified() => return,
+            Some(ended) = flights.join_next() => return report(ended),
+            () = app.stopping.cancelled() => return,
+            () = tokio::time::sleep(TICK) => {
+                if next.is_some_and(|next| next <= app.now()) || begun.elapsed() >= LOOK {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What there is to do about a delivery.
+enum Plan {
+    /// It is POSTed there, over the connection of this epoch.
+    Post { url: String, body: Bytes, epoch: i64 },
+    /// It cannot be, for this reason.
+    Fail(&'static str, Outcome),
+    /// It is not tried now.
+    Leave(Outcome),
+}
+
+/// One try, from its lease to its record.
+async fn push_one(app: AppState, due: Due) {
+    let (begun, at) = (Instant::now(), app.now());
+    let failed = |status: Option<u16>, error: Option<String>| Attempt {
+        at,
+        status: status.map(i64::from),
+        latency_ms: begun.elapsed().as_millis() as i64,
+        error,
+    };
+    let (attempt, outcome) = match plan(&app, &due).await {
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, delivery = %due.id, "a push could not be prepared");
+            let again = Outcome::Again(at + pause_ms(due.attempt, app.sources.bytes()));
+            (None, if at < due.give_up_at { again } else { Outcome::Dead })
+        }
+        Ok(Plan::Leave(outcome)) => (None, outcome),
+        Ok(Plan::Fail(why, outcome)) => (Some(failed(None, Some(why.into()))), outcome),
+        Ok(Plan::Post { url, body, epoch }) => {
+            let secret = app.config.master_key.webhook_secret(due.id.agent.as_bytes());
+            let message = Signed::new(&secret, format!("msg_{}", due.event.0.simple()), at, body, false);
+            tokio::select! {
+                posted = app.outbound.push(&url, message) => {
+                    let outcome = judge(&due, epoch, &posted, app.now(), app.sources.bytes());
+                    let (status, error) = match posted {
+                        Ok((status @ 200..300, _)) => (Some(status), None),
+                        Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
+                        Err(error) => (None, Some(error.to_string())),
+                    };
+                    (Some(failed(status, error)), outcome)
+                }
+                () = cut(&app) => {
+                    let why = "the hub stopped before the outcome was known".into();
+                    (Some(failed(None, Some(why))), Outcome::Again(app.now()))
+                }
+            }
+        }
+    };
+    record(&app, due, attempt, outcome).await;
+}
+
+/// The hub stops, and its time to drain is nearly over.
+async fn cut(app: &App) {
+    app.stopping.cancelled().await;
+    tokio::time::sleep(app.config.times.drain * 3 / 4).await;
+}
+
+async fn record(app: &App, due: Due, attempt: Option<Attempt>, outcome: Outcome) {
+    if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {
+        let error = attempt.as_ref().and_then(|attempt| attempt.error.as_deref());
+        tracing::info!(delivery = %due.id, attempt = due.attempt, ?outcome, error, "a push came to nothing");
+    }
+    // Not the hub itself: this may be its last act, and must not keep the store open beyond it.
+    let (due_now, now) = (Arc::clone(&app.due), app.now());
+    let finish = move |tx: &mut dyn Tx| {
+        // The next of the conversation may be due by it.
+        let due_now = Arc::clone(&due_now);
+        tx.after_commit(Box::new(move || due_now.notify_one()));
+        push::finish(tx, &due, attempt.as_ref(), outcome, now)
+    };
+    if let Err(error) = app.store.write::<_, StoreError, _>(finish).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "a push was not recorded; it is made again when its lease has run out"
+        );
+    }
+}
+
+async fn plan(app: &AppState, due: &Due) -> Result<Plan, StoreError> {
+    let (hub, due) = (AppState::clone(app), due.clone());
+    app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| plan_in(tx, &hub, &due)).await
+}
+
+fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
+    let now = app.now();
+    let over = now >= due.give_up_at;
+    if app.stopping.is_cancelled() {
+        return Ok(Plan::Leave(Outcome::Again(now)));
+    }
+    let Some(agent) = directory::by_id(tx, due.id.agent)? else {
+        return Ok(Plan::Fail("the agent is not registered any more", Outcome::Refused));
+    };
+    // Whatever waited long for its turn gets one try.
+    if over && due.attempt > 1 {
+        return Ok(Plan::Leave(Outcome::Dead));
+    }
+    let leave = |until| Ok(Plan::Leave(if over { Outcome::Dead } else { Outcome::Again(until) }));
+    let url = match due.transport {
+        Transport::Channel => {
+            // Until it is set or mended.
+            let Some(sealed) = agent.working_connection() else { return leave(due.give_up_at) };
+            let Some(url) = app.config.master_key.open(agent.id.as_bytes(), sealed) else {
+                let why = "the connection string cannot be read with this hub's master key; set it again";
+                return Ok(Plan::Fail(why, Outcome::Broken(agent.epoch)));
+            };
+            url
+        }
+        Transport::Webhook => {
+            let Some(url) = agent.endpoint else { return leave(now + LONGEST_PAUSE_MS) };
+            url
+        }
+        Transport::Inbox => return Ok(Plan::Fail("nothing is pushed to an inbox", Outcome::Refused)),
+    };
+    let body = body(tx, app, due)?;
+    Ok(body.map_or(Plan::Fail("what was said is gone", Outcome::Refused), |body| Plan::Post {
+        url,
+        body,
+        epoch: agent.epoch,
+    }))
+}
+
+/// What is POSTed; each time with a fresh callback.
+fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Option<Bytes>, StoreError> {
+    if due.kind == "channel" {
+        let event = conversations::event_by_id(tx, due.event)?;
+        return Ok(event.map(|event| event.body.into()));
+    }
+    let Some(said) = Said::read(tx, due.id)? else { return Ok(None) };
+    let body = match due.transport {
+        Transport::Channel => serde_json::to_vec(&said.channel_post(app)),
+        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app, due.id.seq)),
+    };
+    body.map(|body| Some(body.into())).map_err(|error| StoreError::Unexpected(error.into()))
+}
+
+/// What a POST led to.
+fn judge(
+    due: &Due,
+    epoch: i64,
+    posted: &Result<(u16, Option<String>), PostError>,
+    now: i64,
+    random: [u8; 4],
+) -> Outcome {
+    let after = match posted {
+        Ok((200..300, _)) => return Outcome::Delivered,
+        Ok((429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
+        Err(PostError::Timeout(_) | PostError::Unreachable(_)) => None,
+        // What its owner pasted is wrong, and only its owner can mend it.
+        Ok((401 | 403 | 404 | 410, _)) | Err(PostError::Blocked(_))
+            if due.transport == Transport::Channel =>
+        {
+            return Outcome::Broken(epoch);
+        }
+        Ok(_) | Err(PostError::Blocked(_) | PostError::Status(_)) => return Outcome::Refused,
+    };
+    if now >= due.give_up_at {
+        return Outcome::Dead;
+    }
+    Outcome::Again((now + pause_ms(due.attempt, random)).max(after.unwrap_or(now)))
+}
+
+/// How long to wait after so many tries.
+fn pause_ms(attempt: i64, random: [u8; 4]) -> i64 {
+    let doublings = attempt.clamp(1, 20) - 1;
+    let pause = (FIRST_PAUSE_MS << doublings).min(LONGEST_PAUSE_MS);
+    let most = pause / JITTER_PART;
+    pause - most + i64::from(u32::from_le_bytes(random)) % (2 * most + 1)
+}
+
+/// When a receiver wants to be asked again: seconds from now, or a date.
+fn retry_after(text: &str, now: i64) -> Option<i64> {
+    let text = text.trim();
+    match text.parse::<u32>() {
+        Ok(seconds) => Some(now + i64::from(seconds) * 1000),
+        Err(_) => http_date(text),
+    }
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that may be sent (RFC 9110).
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    (words.next()? == "GMT").then_some(())?;
+    parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::outbound::Policy;
+    use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+    use uuid::Uuid;
+
+    const NOW: i64 = 1_774_000_800_000;
+
+    fn due(transport: Transport, attempt: i64) -> Due {
+        Due {
+            id: DeliveryId { agent: AgentId(Uuid::nil()), seq: 1 },
+            event: EventId(Uuid::nil()),
+            conversation: ConversationId(Uuid::nil()),
+            kind: "chat".into(),
+            transport,
+            attempt,
+            give_up_at: NOW + 1_000_000,
+            lease: Lease { owner: Uuid::nil(), until: NOW },
+        }
+    }
+
+    #[test]
+    fn what_each_answer_leads_to() {
+        let blocked = || Policy::default().check("10.0.0.1".parse().unwrap()).unwrap_err();
+        for (status, connection, webhook) in [
+            (200, Outcome::Delivered, Outcome::Delivered),
+            (204, Outcome::Delivered, Outcome::Delivered),
+            (302, Outcome::Refused, Outcome::Refused),
+            (400, Outcome::Refused, Outcome::Refused),
+            (401, Outcome::Broken(7), Outcome::Refused),
+            (403, Outcome::Broken(7), Outcome::Refused),
+            (404, Outcome::Broken(7), Outcome::Refused),
+            (410, Outcome::Broken(7), Outcome::Refused),
+            (413, Outcome::Refused, Outcome::Refused),
+        ] {
+            let posted = Ok((status, None));
+            assert_eq!(judge(&due(Transport::Channel, 1), 7, &posted, NOW, [0; 4]), connection, "{status}");
+            assert_eq!(judge(&due(Transport::Webhook, 1), 7, &posted, NOW, [0; 4]), webhook, "{status}");
+        }
+        let posted = Err(PostError::Blocked(blocked()));
+        assert_eq!(judge(&due(Transport::Channel, 1), 7, &posted, NOW, [0; 4]), Outcome::Broken(7));
+        assert_eq!(judge(&due(Transport::Webhook, 1), 7, &posted, NOW, [0; 4]), Outcome::Refused);
+        for posted in [
+            Ok((429, None)),
+            Ok((500, None)),
+            Ok((503, None)),
+            Err(PostError::Timeout(Duration::ZERO)),
+            Err(PostError::Unreachable(String::new())),
+        ] {
+            let mut due = due(Transport::Channel, 1);
+            assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Again(NOW + 800), "{posted:?}");
+            due.give_up_at = NOW;
+            assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Dead, "{posted:?}");
+        }
+        let told =
+            |after: &str| judge(&due(Transport::Channel, 1), 7, &Ok((503, Some(after.into()))), NOW, [0; 4]);
+        assert_eq!(told("90"), Outcome::Again(NOW + 90_000));
+        assert_eq!(told("0"), Outcome::Again(NOW + 800));
+        assert_eq!(told("soon"), Outcome::Again(NOW + 800));
+    }
+
+    #[test]
+    fn pauses_double_with_jitter_up_to_five_minutes() {
+        let least: Vec<_> = (1..=12).map(|attempt| pause_ms(attempt, [0; 4])).collect();
+        assert_eq!(
+            least,
+            [800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800, 240_000, 240_000, 240_000]
+        );
+        for attempt in [0, 1, 5, 9, 1000, i64::MAX] {
+            let middle = pause_ms(attempt, [0; 4]) / 4 * 5;
+            for random in [[0; 4], [255; 4], [1, 2, 3, 4], [99, 0, 255, 7]] {
+                let pause = pause_ms(attempt, random);
+                assert!((middle * 4 / 5..=middle * 6 / 5).contains(&pause), "{attempt} {random:?} {pause}");
+            }
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        for (text, at) in [
+            ("120", Some(NOW + 120_000)),
+            (" 0 ", Some(NOW)),
+            ("4294967295", Some(NOW + 4_294_967_295_000)),
+            ("Fri, 20 Mar 2026 10:01:00 GMT", Some(NOW + 60_000)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777_000)),
+            ("-5", None),
+            ("soon", None),
+            ("", None),
+            ("Sun, 06 Nov 1994 08:49:37", None),
+            ("Sun, 99 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 Non 1994 08:49:37 GMT", None),
+        ] {
+            assert_eq!(retry_after(text, NOW), at, "{text}");
+        }
+    }
+}

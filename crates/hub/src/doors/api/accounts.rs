@@ -1,0 +1,508 @@
+//! People: signing in, tokens, invitations, and who the caller is.
+
+use super::answers::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
+};
+use super::{Items, not_found, read, value, write};
+use crate::app::{App, AppState};
+use crate::caller::Caller;
+use crate::config::Signup;
+use crate::doors::body;
+use crate::doors::relay::PageQuery;
+use crate::doors::signin::{self, DAY_MS, MAX_INVITATION, credential};
+use crate::error::ApiError;
+use crate::mail::check_address;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use chorus_protocol::faults::{Faults, Fields};
+use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
+use chorus_protocol::json;
+use chorus_protocol::relay::{Code, MAX_BODY};
+use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
+use chorus_store::accounts::{self, Account, Credential, CredentialKind, MAX_NAME, NewCredential};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The longest label of a token, in characters.
+pub(crate) const MAX_LABEL: usize = 100;
+/// The most tokens, and the most open invitations, of one account.
+const MOST: i64 = 100;
+/// How long an invitation is good, unless said, and at most.
+const DAYS: i64 = 7;
+const MOST_DAYS: i64 = 90;
+
+pub(crate) fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(sign_in))
+        .routes(routes!(sign_out))
+        .routes(routes!(me))
+        .routes(routes!(list_tokens, make_token))
+        .routes(routes!(revoke_token))
+        .routes(routes!(make_account))
+        .routes(routes!(invite))
+}
+
+/// Reads a body's members, and reports everything that is wrong with them at once.
+fn fields<T>(body: &Value, take: impl FnOnce(&mut Fields<'_, '_>) -> Option<T>) -> Result<T, Faults> {
+    let mut faults = Faults::new();
+    let taken = Fields::of(body, "", &mut faults).and_then(|mut fields| take(&mut fields));
+    taken.filter(|_| faults.is_empty()).ok_or(faults)
+}
+
+/// An address that must be there.
+fn email(fields: &mut Fields<'_, '_>) -> Option<String> {
+    let text = fields.required_text("email")?;
+    checked_email(fields, text)
+}
+
+fn checked_email(fields: &mut Fields<'_, '_>, text: &str) -> Option<String> {
+    let checked = check_address(text);
+    checked.map_err(|what| fields.fault("email", what)).ok()?;
+    Some(text.to_owned())
+}
+
+/// A short text in one line.
+fn line(fields: &mut Fields<'_, '_>, name: &str, text: &str, max: usize) -> String {
+    fields.check_length(name, text, 1, max);
+    if text.chars().any(char::is_control) {
+        fields.fault(name, "must not hold line breaks or other control characters");
+    }
+    text.to_owned()
+}
+
+/// Ask for a sign-in link
+///
+/// If the address has an account here, or may have one, a link is mailed to it; it works once, within 15 minutes. The
+/// answer is the same for every address. Where sign-up is by invitation, an invitation makes a new account possible.
+#[utoipa::path(post, path = "/api/v1/signin", tag = "people",
+    request_body(content_type = "application/json", content = SignInBody),
+    responses((status = 202, description = "Taken on", body = Accepted), Invalid,
+              TooSlow, TooLarge, TooFast, Overloaded))]
+pub(crate) async fn sign_in(
+    State(app): State<AppState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
+    let (email, invitation) = fields(&body, |fields| {
+        let email = email(fields);
+        let invitation = fields.optional_text("invitation");
+        let invitation = invitation.map(|text| line(fields, "invitation", text, MAX_INVITATION));
+        Some((email?, invitation))
+    })?;
+    signin::ask(&app, email, invitation)?;
+    let message = "if this address may sign in here, a link is on its way to it";
+    Ok((StatusCode::ACCEPTED, axum::Json(Accepted { message })).into_response())
+}
+
+/// Who wants to sign in.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+pub(crate) struct SignInBody {
+    email: EmailAddress,
+    /// `ci_…`, where sign-up is by invitation.
+    #[schema(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    invitation: Option<String>,
+}
+
+/// An email address.
+#[derive(utoipa::ToSchema)]
+#[schema(
+    max_length = 254,
+    pattern = r"^[^@\s\x00-\x1f\x7f-\x9f]+@[^@\s\x00-\x1f\x7f-\x9f]+$",
+    example = "ann@mail.example"
+)]
+#[expect(dead_code, reason = "describes a text for the OpenAPI document")]
+pub(crate) struct EmailAddress(String);
+
+/// The answer to everybody.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Accepted {
+    /// What happens now.
+    message: &'static str,
+}
+
+/// Sign this browser out
+///
+/// Ends the session of the cookie, if there is one, and clears it.
+#[utoipa::path(post, path = "/api/v1/signout", tag = "people", security((), ("key" = [])),
+    responses((status = 204, description = "The browser is signed out"),
+              (status = 401, description = "`UNAUTHORIZED`: a key was sent, and it is not valid", body = crate::error::OwnFailure),
+              Forbidden, TooFast, Overloaded))]
+pub(crate) async fn sign_out(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let cookie = signin::end_session(&app, &headers).await?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Who you are
+#[utoipa::path(get, path = "/api/v1/me", tag = "people", security(("key" = [])),
+    responses((status = 200, description = "The caller", body = Me), Unknown, TooFast, Overloaded))]
+pub(crate) async fn me(State(app): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
+    let kind = caller.kind();
+    let me = match caller {
+        Caller::Account(person) => Me {
+            kind,
+            id: person.id.to_string(),
+            name: person.name,
+            email: Some(person.email),
+            address: None,
+        },
+        Caller::Agent(identity) => Me {
+            kind,
+            id: identity.id.to_string(),
+            address: Some(app.address(&identity.name)),
+            name: identity.name,
+            email: None,
+        },
+        Caller::Operator => {
+            Me { kind, id: kind.to_owned(), name: kind.to_owned(), email: None, address: None }
+        }
+        Caller::Nobody => {
+            return Err(ApiError::unauthorized("nobody is signed in, and no key was sent"));
+        }
+    };
+    Ok(axum::Json(me).into_response())
+}
+
+/// The caller.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Me {
+    /// `account`, `agent` or `operator`.
+    kind: &'static str,
+    /// Of the account or the agent.
+    id: String,
+    /// What it is called.
+    name: String,
+    /// Of an account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    /// Of an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+}
+
+/// Make a token for a program
+///
+/// It speaks for your account until you revoke it, and is shown this once.
+#[utoipa::path(post, path = "/api/v1/tokens", tag = "people", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, description = "To send this again safely")),
+    request_body(content_type = "application/json", content = TokenBody),
+    responses((status = 201, description = "Made", body = NewToken),
+              Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+pub(crate) async fn make_token(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let account = caller.person()?.id;
+    let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
+    let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
+    let label = fields(&parsed, |fields| {
+        let label = fields.required_text("label")?;
+        Some(line(fields, "label", label, MAX_LABEL))
+    })?;
+    let (new, token) = issue_token(&app, account, label.clone());
+    let answer = value(&NewToken { id: new.id.to_string(), token, label, created_at: rfc3339(new.now) })?;
+    let make = move |tx: &mut dyn Tx| {
+        keep_token(tx, &new)?;
+        Ok((StatusCode::CREATED, answer.clone()))
+    };
+    write(&app, &caller, &headers, "/api/v1/tokens", &bytes, make).await
+}
+
+/// A new token of an account: what is kept of it, and the token itself.
+pub(crate) fn issue_token(app: &App, account: AccountId, label: String) -> (NewCredential, String) {
+    let token = app.sources.secret("ct_");
+    let new = NewCredential {
+        account: Some(account),
+        label: Some(label),
+        ..credential(&app.sources, CredentialKind::Token, &token)
+    };
+    (new, token)
+}
+
+/// Keeps a new token, unless its account has enough of them.
+pub(crate) fn keep_token(tx: &mut dyn Tx, new: &NewCredential) -> Result<(), ApiError> {
+    if let Some(account) = new.account {
+        room(tx, account, CredentialKind::Token, "you have 100 tokens; revoke one that is not used")?;
+    }
+    Ok(accounts::issue(tx, new)?)
+}
+
+/// Whether an account may have one more of these.
+fn room(tx: &mut dyn Tx, account: AccountId, kind: CredentialKind, full: &str) -> Result<(), ApiError> {
+    let there = accounts::list(tx, account, kind, None, MOST)?.len() as i64;
+    if there < MOST { Ok(()) } else { Err(ApiError::new(Code::Conflict, full)) }
+}
+
+/// A token to be made.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+pub(crate) struct TokenBody {
+    /// What you call it.
+    #[schema(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "my laptop")]
+    label: String,
+}
+
+/// A token, shown this once.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct NewToken {
+    /// Its id, which is no secret.
+    #[schema(example = "crd_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    id: String,
+    /// `ct_…`: the key itself.
+    token: String,
+    /// What you call it.
+    label: String,
+    /// When.
+    created_at: String,
+}
+
+/// List your tokens
+///
+/// Oldest first, without their secrets.
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "people", security(("key" = [])),
+    params(("after" = Option<String>, Query, pattern = "^(crd_[0-9a-f]{32})?$", description = "`next` of the page before"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+    responses((status = 200, description = "A page", body = Items<TokenView>),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+pub(crate) async fn list_tokens(
+    State(app): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let account = caller.person()?.id;
+    let PageQuery { after, limit } = PageQuery::parse(&uri)?;
+    let after = after.map(|text| credential_id("after", &text)).transpose()?;
+    let find =
+        move |tx: &mut dyn Tx| Ok(accounts::list(tx, account, CredentialKind::Token, after, limit + 1)?);
+    let tokens = read(&app, find).await?.into_iter().map(TokenView::from).collect();
+    Ok(axum::Json(Items::of(tokens, limit, |token: &TokenView| token.id.clone())).into_response())
+}
+
+fn credential_id(name: &str, text: &str) -> Result<CredentialId, ApiError> {
+    CredentialId::parse(text).ok_or_else(|| Faults::one(name, "must be the id of a token: crd_…").into())
+}
+
+/// A token, without its secret.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct TokenView {
+    /// Its id.
+    #[schema(example = "crd_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    id: String,
+    /// What you call it.
+    label: String,
+    /// When it was made.
+    created_at: String,
+}
+
+impl From<Credential> for TokenView {
+    fn from(token: Credential) -> Self {
+        Self {
+            id: token.id.to_string(),
+            label: token.label.unwrap_or_default(),
+            created_at: rfc3339(token.created_at),
+        }
+    }
+}
+
+/// Revoke a token
+///
+/// It stops working at once. Nothing happens if it is gone already.
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "people", security(("key" = [])),
+    params(("id" = String, Path, pattern = "^crd_[0-9a-f]{32}$", description = "The token's id")),
+    responses((status = 204, description = "It does not work (any more)"),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn revoke_token(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let account = caller.person()?.id;
+    let id = credential_id("id", &id)?;
+    let hub = Arc::clone(&app);
+    let revoke = move |tx: &mut dyn Tx| {
+        if !accounts::revoke(tx, account, CredentialKind::Token, id)? {
+            return Err(not_found("token"));
+        }
+        let hub = Arc::clone(&hub);
+        tx.after_commit(Box::new(move || hub.callers.forget(account)));
+        Ok(())
+    };
+    app.store.write::<_, ApiError, _>(revoke).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Make an account for somebody, as the operator
+///
+/// Whether or not sign-up is open. The answer holds a token for the account, which is shown this once.
+#[utoipa::path(post, path = "/api/v1/accounts", tag = "people", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, description = "To send this again safely")),
+    request_body(content_type = "application/json", content = AccountBody),
+    responses((status = 201, description = "Made", body = NewAccount),
+              Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+pub(crate) async fn make_account(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    caller.operator()?;
+    let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
+    let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
+    let (email, name) = fields(&parsed, |fields| {
+        let email = email(fields);
+        let name = fields.optional_text("name").map(|text| line(fields, "name", text, MAX_NAME));
+        Some((email?, name))
+    })?;
+    let name = name.unwrap_or_else(|| accounts::name_of(&email));
+    let account = Account { id: AccountId(app.sources.uuid_v7()), email, name, created_at: app.now() };
+    let api_token = app.sources.secret("ct_");
+    let token = NewCredential {
+        account: Some(account.id),
+        label: Some("made with the account".into()),
+        ..credential(&app.sources, CredentialKind::Token, &api_token)
+    };
+    let answer = value(&NewAccount {
+        account_id: account.id.to_string(),
+        email: account.email.clone(),
+        name: account.name.clone(),
+        api_token,
+    })?;
+    let trace = TraceId(app.sources.uuid_v7());
+    let make = move |tx: &mut dyn Tx| {
+        if !accounts::insert(tx, &account, trace)? {
+            return Err(ApiError::new(Code::Conflict, "this address has an account already"));
+        }
+        accounts::issue(tx, &token)?;
+        Ok((StatusCode::CREATED, answer.clone()))
+    };
+    write(&app, &caller, &headers, "/api/v1/accounts", &bytes, make).await
+}
+
+/// An account to be made.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+pub(crate) struct AccountBody {
+    email: EmailAddress,
+    /// What to call the person; else what stands before the `@`.
+    #[schema(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    name: Option<String>,
+}
+
+/// An account that was made.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct NewAccount {
+    /// Its id.
+    #[schema(example = "acc_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    account_id: String,
+    /// Where its sign-in links go.
+    email: String,
+    /// What to call the person.
+    name: String,
+    /// `ct_…`, shown this once.
+    api_token: String,
+}
+
+/// Invite somebody
+///
+/// Where sign-up is by invitation, this lets one person make an account (with the `url`), or one agent register (with
+/// the header `X-Chorus-Invitation`). It is shown this once, and used up by that. One for an address is for the person
+/// who reads its mail only.
+#[utoipa::path(post, path = "/api/v1/invitations", tag = "people", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, description = "To send this again safely")),
+    request_body(content_type = "application/json", content = InvitationBody),
+    responses((status = 201, description = "Made", body = NewInvitation),
+              Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+pub(crate) async fn invite(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let account = match &caller {
+        Caller::Operator => None,
+        other => Some(other.person()?.id),
+    };
+    let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
+    let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
+    let (email, days) = fields(&parsed, |fields| {
+        let email = fields.optional_text("email").and_then(|text| checked_email(fields, text));
+        Some((email, days(fields)))
+    })?;
+    if app.config.signup == Signup::Closed {
+        return Err(ApiError::new(
+            Code::Conflict,
+            "sign-up is closed on this hub: an invitation lets nobody in",
+        ));
+    }
+    let invitation = app.sources.secret("ci_");
+    let expires_at = app.now() + days * DAY_MS;
+    let new = NewCredential {
+        account,
+        email,
+        expires_at: Some(expires_at),
+        ..credential(&app.sources, CredentialKind::Invitation, &invitation)
+    };
+    let answer = value(&NewInvitation {
+        id: new.id.to_string(),
+        url: format!("{}/signin?invitation={invitation}", app.config.public_url),
+        invitation,
+        expires_at: rfc3339(expires_at),
+    })?;
+    let make = move |tx: &mut dyn Tx| {
+        if let Some(account) = account {
+            room(
+                tx,
+                account,
+                CredentialKind::Invitation,
+                "you have 100 open invitations; wait until some are used",
+            )?;
+        }
+        accounts::issue(tx, &new)?;
+        Ok((StatusCode::CREATED, answer.clone()))
+    };
+    write(&app, &caller, &headers, "/api/v1/invitations", &bytes, make).await
+}
+
+/// How long an invitation is good.
+fn days(fields: &mut Fields<'_, '_>) -> i64 {
+    let Some(value) = fields.get("days") else { return DAYS };
+    let days = value.as_i64().filter(|days| (1..=MOST_DAYS).contains(days));
+    days.unwrap_or_else(|| {
+        fields.fault("days", format_args!("must be an integer from 1 to {MOST_DAYS}"));
+        DAYS
+    })
+}
+
+/// An invitation to be made.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+pub(crate) struct InvitationBody {
+    /// Whom it is for; else for whoever has it.
+    email: Option<EmailAddress>,
+    /// How many days it is good; 7 unless said.
+    #[schema(minimum = 1, maximum = 90)]
+    days: Option<i64>,
+}
+
+/// An invitation, shown this once.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct NewInvitation {
+    /// Its id, which is no secret.
+    #[schema(example = "crd_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    id: String,
+    /// `ci_…`: the invitation itself.
+    invitation: String,
+    /// The page on which a person uses it.
+    url: String,
+    /// Until when it is good.
+    expires_at: String,
+}

@@ -1,0 +1,302 @@
+//! Documents of a conversation, in versions.
+
+use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
+use super::conversation::{Asked, conversation_id, fields, line, mask, query};
+use super::{Items, Written, not_found, read, value};
+use crate::app::AppState;
+use crate::caller::Caller;
+use crate::doors::relay::PageQuery;
+use crate::error::{ApiError, OwnFailure};
+use crate::views::PrincipalView;
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use chorus_protocol::faults::{Faults, Fields};
+use chorus_protocol::relay::Code;
+use chorus_protocol::time::rfc3339;
+use chorus_store::artifacts::{self, Artifact};
+use chorus_store::channel::{self, ChannelError, NewArtifact};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The largest document, in bytes; and the largest body, which may have to escape much of it.
+const MAX_CONTENT: usize = 1024 * 1024;
+const MAX_DOCUMENT_BODY: usize = 2 * MAX_CONTENT + 64 * 1024;
+/// The longest title and slug, and the longest name of what a document is made of, in characters.
+const MAX_TITLE: usize = 200;
+const MAX_SLUG: usize = 64;
+const MAX_TYPE: usize = 100;
+
+pub(super) fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(one, update))
+}
+
+/// A document to be made.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+struct NewArtifactBody {
+    /// Its name in addresses.
+    #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,63}$", example = "release-notes")]
+    slug: String,
+    /// What people call it: one line; its slug, unless said.
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
+    title: Option<String>,
+    /// The document, at most 1 MiB. Credentials in it are masked.
+    #[schema(max_length = 1_048_576)]
+    content: String,
+    /// What it is made of; `text/markdown`, unless said.
+    #[schema(max_length = 100, pattern = "^[a-z0-9.+-]+/[a-z0-9.+-]+$")]
+    content_type: Option<String>,
+}
+
+/// A new version of a document.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+struct ArtifactBody {
+    /// What people call it; as before, unless said.
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
+    title: Option<String>,
+    /// The document, at most 1 MiB. Credentials in it are masked.
+    #[schema(max_length = 1_048_576)]
+    content: String,
+    /// What it is made of; as before, unless said.
+    #[schema(max_length = 100, pattern = "^[a-z0-9.+-]+/[a-z0-9.+-]+$")]
+    content_type: Option<String>,
+    /// The version that was changed.
+    #[schema(minimum = 1)]
+    base_version: i64,
+}
+
+/// `TOO_LARGE`: the body is larger than 2112 KiB
+#[derive(utoipa::IntoResponses)]
+#[response(status = 413)]
+#[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
+struct DocumentTooLarge(OwnFailure);
+
+/// A document in one version.
+#[derive(Debug, Serialize, ToSchema)]
+struct ArtifactView {
+    /// Its name in addresses.
+    slug: String,
+    /// Which version, from 1.
+    version: i64,
+    /// What people call it.
+    title: String,
+    /// What it is made of.
+    content_type: String,
+    /// The document; not in lists, nor in answers to who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    /// Who made this version.
+    author: PrincipalView,
+    /// When.
+    created_at: String,
+    /// The kinds of credentials that were masked in it, for who sent it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    masked: Vec<&'static str>,
+}
+
+impl ArtifactView {
+    fn new(artifact: Artifact) -> Self {
+        Self {
+            slug: artifact.slug,
+            version: artifact.version,
+            title: artifact.title,
+            content_type: artifact.content_type,
+            content: None,
+            author: artifact.author.into(),
+            created_at: rfc3339(artifact.created_at),
+            masked: vec![],
+        }
+    }
+}
+
+fn is_slug(text: &str) -> bool {
+    let sign = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=MAX_SLUG).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(sign)
+}
+
+fn is_media_type(text: &str) -> bool {
+    let sign = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-');
+    let part = |part: &str| !part.is_empty() && part.bytes().all(sign);
+    text.len() <= MAX_TYPE && text.split_once('/').is_some_and(|(kind, rest)| part(kind) && part(rest))
+}
+
+/// What both bodies have, and what was masked in it.
+fn document(fields: &mut Fields<'_, '_>, slug: String, base: i64) -> (NewArtifact, Vec<&'static str>) {
+    let content = fields.required_text("content").unwrap_or_default();
+    if content.len() > MAX_CONTENT {
+        fields.fault("content", format_args!("must be at most {MAX_CONTENT} bytes, not {}", content.len()));
+    }
+    let content_type = fields.optional_text("content_type").map(str::to_owned);
+    if content_type.as_deref().is_some_and(|kind| !is_media_type(kind)) {
+        fields.fault("content_type", "must be a media type in lower case, such as text/markdown");
+    }
+    let (content, mut masked) = mask(content.to_owned());
+    let title = line(fields, "title", MAX_TITLE).map(|title| {
+        let (title, more) = mask(title);
+        masked.extend(more);
+        title
+    });
+    masked.sort_unstable();
+    masked.dedup();
+    (NewArtifact { slug, title, content_type, content, base }, masked)
+}
+
+/// A document to be made.
+pub(crate) fn read_new(body: &Value) -> Result<(NewArtifact, Vec<&'static str>), ApiError> {
+    fields(body, |fields| {
+        let slug = fields.required_text("slug").unwrap_or_default().to_owned();
+        if fields.get("slug").is_some_and(Value::is_string) && !is_slug(&slug) {
+            fields.fault("slug", "must be 1 to 64 lower-case letters, digits and dashes, no dash first");
+        }
+        document(fields, slug, 0)
+    })
+}
+
+/// A new version of a document.
+pub(crate) fn read_change(body: &Value, slug: String) -> Result<(NewArtifact, Vec<&'static str>), ApiError> {
+    fields(body, |fields| {
+        let base = fields.required("base_version").map(|base| base.as_i64().filter(|base| *base >= 1));
+        if base == Some(None) {
+            fields.fault("base_version", "must be an integer of 1 or more");
+        }
+        document(fields, slug, base.flatten().unwrap_or(1))
+    })
+}
+
+fn written(status: StatusCode, artifact: Artifact, masked: &[&'static str]) -> Result<Written, ApiError> {
+    let view = ArtifactView { masked: masked.to_vec(), ..ArtifactView::new(artifact) };
+    Ok((status, value(&view)?))
+}
+
+/// List the documents
+///
+/// Each in its newest version, without its content, in the order of their slugs.
+#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("after" = Option<String>, Query, pattern = "^[a-z0-9-]{0,64}$", description = "`next` of the page before"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+    responses((status = 200, description = "A page", body = Items<ArtifactView>),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+async fn list(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Json<Items<ArtifactView>>, ApiError> {
+    let (who, id, query) = (caller.principal()?, conversation_id(&id)?, PageQuery::parse(&uri)?);
+    let (after, limit) = (query.after.unwrap_or_default(), query.limit);
+    let found = read(&app, move |tx| {
+        channel::look(tx, id, who)?;
+        Ok(artifacts::page(tx, id, &after, limit + 1)?)
+    });
+    let found = found.await?.into_iter().map(ArtifactView::new).collect();
+    Ok(Json(Items::of(found, limit, |last: &ArtifactView| last.slug.clone())))
+}
+
+/// Make a document
+#[utoipa::path(post, path = "/api/v1/channels/{id}/artifacts", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
+            description = "The same for every retry of the same request")),
+    request_body(content_type = "application/json", content = NewArtifactBody),
+    responses((status = 201, description = "Made, as version 1", body = ArtifactView),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, DocumentTooLarge, TooFast, Overloaded))]
+async fn create(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(&app, request, MAX_DOCUMENT_BODY).await?;
+    let (new, masked) = read_new(&asked.json()?)?;
+    let act = asked.act(&app, conversation_id(&id)?);
+    asked
+        .write(&app, move |tx| {
+            let artifact = channel::put_artifact(tx, &act, &new).map_err(|error| match error {
+                ChannelError::Stale(version) => ApiError::new(
+                    Code::Conflict,
+                    "there is a document of this slug already; change that with PUT, or use another slug",
+                )
+                .details(json!({"version": version})),
+                error => error.into(),
+            })?;
+            written(StatusCode::CREATED, artifact, &masked)
+        })
+        .await
+}
+
+/// Read a document
+#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts/{slug}", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("slug" = String, Path, description = "Of a document there"),
+           ("version" = Option<i64>, Query, minimum = 1, maximum = 999_999_999, description = "The newest, unless said")),
+    responses((status = 200, description = "The document", body = ArtifactView),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+async fn one(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path((id, slug)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<Json<ArtifactView>, ApiError> {
+    let (who, id) = (caller.principal()?, conversation_id(&id)?);
+    let asked = query(&uri).find(|(name, value)| name == "version" && !value.is_empty());
+    let version = asked.map(|(_, value)| {
+        let version = value.parse().ok().filter(|version| (1..=999_999_999).contains(version));
+        version.ok_or_else(|| Faults::one("version", "must be an integer from 1 to 999999999"))
+    });
+    let version: Option<i64> = version.transpose()?;
+    let found = read(&app, move |tx| {
+        channel::look(tx, id, who)?;
+        Ok(if is_slug(&slug) { artifacts::get(tx, id, &slug, version)? } else { None })
+    });
+    let mut found = found.await?.ok_or_else(|| not_found("document"))?;
+    let content = Some(std::mem::take(&mut found.content));
+    Ok(Json(ArtifactView { content, ..ArtifactView::new(found) }))
+}
+
+/// Change a document
+///
+/// By naming the version that was changed: if there is a newer one, this is 409, with it in `details.version`.
+#[utoipa::path(put, path = "/api/v1/channels/{id}/artifacts/{slug}", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("slug" = String, Path, description = "Of a document there"),
+           ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
+            description = "The same for every retry of the same request")),
+    request_body(content_type = "application/json", content = ArtifactBody),
+    responses((status = 200, description = "Changed, as a new version", body = ArtifactView),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, DocumentTooLarge, TooFast, Overloaded))]
+async fn update(
+    State(app): State<AppState>,
+    Path((id, slug)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(&app, request, MAX_DOCUMENT_BODY).await?;
+    let (new, masked) = read_change(&asked.json()?, slug)?;
+    let act = asked.act(&app, conversation_id(&id)?);
+    asked
+        .write(&app, move |tx| {
+            channel::enter(tx, act.conversation, act.author)?;
+            if !is_slug(&new.slug) {
+                return Err(not_found("document"));
+            }
+            let artifact = channel::put_artifact(tx, &act, &new).map_err(|error| match error {
+                ChannelError::Stale(0) => not_found("document"),
+                error => error.into(),
+            })?;
+            written(StatusCode::OK, artifact, &masked)
+        })
+        .await
+}

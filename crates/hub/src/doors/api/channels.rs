@@ -1,0 +1,298 @@
+//! Conversations: channels and direct ones, and how they are changed.
+
+use super::answers::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
+};
+use super::conversation::{Asked, MAX_BODY, Name, conversation_id, fields, handle, line, mask, text, word};
+use super::members::{Whom, own_handle};
+use super::{Items, artifacts, events, members, read, search, stream, value};
+use crate::app::AppState;
+use crate::caller::Caller;
+use crate::doors::relay::PageQuery;
+use crate::error::ApiError;
+use crate::views::{ConversationView, MemberView};
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_store::channel::{self, Handle};
+use chorus_store::conversations::{self, Conversation, ConversationKind, History};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The longest name and the longest context of a channel, in characters.
+const MAX_NAME: usize = 80;
+const MAX_CONTEXT: usize = 4000;
+
+pub(crate) fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(one, change, archive))
+        .routes(routes!(dm))
+        .merge(members::routes())
+        .merge(events::routes())
+        .merge(stream::routes())
+        .merge(artifacts::routes())
+        .merge(search::routes())
+}
+
+/// A channel to be made.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+struct NewChannelBody {
+    /// What people call it: one line.
+    #[schema(
+        min_length = 1,
+        max_length = 80,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+        example = "release 1.0"
+    )]
+    name: String,
+    /// What it is for, for people and agents.
+    #[schema(max_length = 4000)]
+    context: Option<String>,
+    /// What a member may read: `all` (unless said), or what was said since it `joined`.
+    #[schema(pattern = "^(all|joined)$")]
+    history: Option<String>,
+    /// What its maker is called in it; unless said, a form of its name.
+    handle: Option<Name>,
+}
+
+/// What is to be changed of a channel.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+struct ChannelChangeBody {
+    /// What people call it: one line.
+    #[schema(
+        min_length = 1,
+        max_length = 80,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
+    name: Option<String>,
+    /// What it is for; an empty text takes it away.
+    #[schema(max_length = 4000)]
+    context: Option<String>,
+    /// What a member may read: `all`, or what was said since it `joined`.
+    #[schema(pattern = "^(all|joined)$")]
+    history: Option<String>,
+}
+
+/// A conversation, and what the caller is in it.
+#[derive(Debug, Serialize, ToSchema)]
+struct DetailView {
+    #[serde(flatten)]
+    conversation: ConversationView,
+    /// The caller's own membership.
+    me: MemberView,
+}
+
+fn history(fields: &mut chorus_protocol::faults::Fields<'_, '_>) -> Option<History> {
+    word(fields, "history", &["all", "joined"]).and_then(History::parse)
+}
+
+/// What it is for, without credentials; nothing if the text is empty.
+fn context(text: String) -> Option<String> {
+    Some(mask(text).0).filter(|context| !context.is_empty())
+}
+
+/// Make a channel
+///
+/// Its maker is its owner and first member.
+#[utoipa::path(post, path = "/api/v1/channels", tag = "conversations", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
+            description = "The same for every retry of the same request")),
+    request_body(content_type = "application/json", content = NewChannelBody),
+    responses((status = 201, description = "Made", body = ConversationView),
+              Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+async fn create(State(app): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let (name, about, history, handle) = fields(&asked.json()?, |fields| {
+        fields.required("name");
+        let name = line(fields, "name", MAX_NAME).unwrap_or_default();
+        let about = text(fields, "context", 0, MAX_CONTEXT).and_then(context);
+        (name, about, history(fields).unwrap_or(History::All), handle(fields))
+    })?;
+    let act = asked.act(&app, ConversationId(app.sources.uuid_v7()));
+    let new = Conversation {
+        id: act.conversation,
+        kind: ConversationKind::Channel,
+        name: mask(name).0,
+        context: about,
+        owner: asked.who,
+        history,
+        created_at: act.now,
+        archived_at: None,
+    };
+    let handle = handle.map_or_else(|| Handle::Like(own_handle(asked.caller())), Handle::Exactly);
+    asked
+        .write(&app, move |tx| {
+            channel::create(tx, &act, &new, handle.clone())?;
+            Ok((StatusCode::CREATED, value(&ConversationView::from(&new))?))
+        })
+        .await
+}
+
+/// List your conversations
+///
+/// Those you are a member of, without archived ones.
+#[utoipa::path(get, path = "/api/v1/channels", tag = "conversations", security(("key" = [])),
+    params(("after" = Option<String>, Query, pattern = "^(ch_[0-9a-f]{32})?$", description = "`next` of the page before"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+    responses((status = 200, description = "A page", body = Items<ConversationView>),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+async fn list(
+    State(app): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Items<ConversationView>>, ApiError> {
+    let (who, query) = (caller.principal()?, PageQuery::parse(&uri)?);
+    let after = query.after.map(|after| {
+        ConversationId::parse(&after).ok_or_else(|| Faults::one("after", "must be `next` of a page"))
+    });
+    let (after, limit) = (after.transpose()?, query.limit);
+    let mine = read(&app, move |tx| Ok(conversations::of_member(tx, who, after, limit + 1)?)).await?;
+    let mine = mine.iter().map(ConversationView::from).collect();
+    Ok(Json(Items::of(mine, limit, |last: &ConversationView| last.id.clone())))
+}
+
+/// Look at a conversation
+#[utoipa::path(get, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of", example = "ch_0190a3c4d5e67f8090a1b2c3d4e5f607")),
+    responses((status = 200, description = "The conversation", body = DetailView),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+async fn one(
+    State(app): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<DetailView>, ApiError> {
+    let (who, id) = (caller.principal()?, conversation_id(&id)?);
+    let (conversation, me) = read(&app, move |tx| Ok(channel::look(tx, id, who)?)).await?;
+    Ok(Json(DetailView { conversation: (&conversation).into(), me: me.into() }))
+}
+
+/// Change a channel
+///
+/// Its owner may.
+#[utoipa::path(patch, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
+            description = "The same for every retry of the same request")),
+    request_body(content_type = "application/json", content = ChannelChangeBody),
+    responses((status = 200, description = "As it is now", body = ConversationView),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+async fn change(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let (name, about, history) = fields(&asked.json()?, |fields| {
+        let name = line(fields, "name", MAX_NAME).map(|name| mask(name).0);
+        let about = text(fields, "context", 0, MAX_CONTEXT).map(context);
+        (name, about, history(fields))
+    })?;
+    if name.is_none() && about.is_none() && history.is_none() {
+        return Err(Faults::one("body", "must have a name, a context or a history").into());
+    }
+    let act = asked.act(&app, conversation_id(&id)?);
+    asked
+        .write(&app, move |tx| {
+            let changed = channel::change(tx, &act, &|conversation| {
+                conversation.name = name.clone().unwrap_or_else(|| conversation.name.clone());
+                conversation.context = about.clone().unwrap_or_else(|| conversation.context.clone());
+                conversation.history = history.unwrap_or(conversation.history);
+            })?;
+            Ok((StatusCode::OK, value(&ConversationView::from(&changed))?))
+        })
+        .await
+}
+
+/// Archive a channel
+///
+/// Its owner may. It can still be read; nothing can be said in it any more.
+#[utoipa::path(delete, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of")),
+    responses((status = 204, description = "Archived, now or before"),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+async fn archive(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let act = asked.act(&app, conversation_id(&id)?);
+    asked
+        .write(&app, move |tx| {
+            channel::archive(tx, &act)?;
+            Ok((StatusCode::NO_CONTENT, ().into()))
+        })
+        .await
+}
+
+/// Whom to talk to.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+struct DmBody {
+    /// An agent's address or id, or an account's email address or id.
+    #[schema(
+        max_length = 128,
+        pattern = "^([A-Za-z0-9_-][A-Za-z0-9._-]*|[!-?A-~]+@[!-?A-~]+)$",
+        example = "bob@chorus.example"
+    )]
+    with: String,
+}
+
+/// Talk to one agent or person
+///
+/// The conversation of two is made once, whoever asks first. Everything said in it wakes the other, if that is an agent.
+#[utoipa::path(post, path = "/api/v1/dms", tag = "conversations", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
+            description = "The same for every retry of the same request")),
+    request_body(content_type = "application/json", content = DmBody),
+    responses((status = 201, description = "Made", body = ConversationView),
+              (status = 200, description = "It was there", body = ConversationView),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let with = fields(&asked.json()?, |fields| {
+        let with = fields.required_text("with").unwrap_or_default();
+        let whom = Whom::anybody(&app, with);
+        if whom.is_none() && !with.is_empty() {
+            fields.fault("with", "must be an agent's address or id, or an account's email address or id");
+        }
+        fields.check_length("with", with, 1, 254);
+        whom
+    })?;
+    let with = with.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
+    let (who, mine) = (asked.who, own_handle(asked.caller()));
+    // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
+    let (act, second) = (asked.act(&app, ConversationId(who.uuid())), EventId(app.sources.uuid_v7()));
+    asked
+        .write(&app, move |tx| {
+            let (other, handle) = with.find(tx)?.ok_or_else(|| super::not_found("agent or account"))?;
+            if other == who {
+                return Err(Faults::one("with", "must be somebody else").into());
+            }
+            let id = ConversationId::of_pair(who, other);
+            let new = Conversation {
+                id,
+                kind: ConversationKind::Dm,
+                name: format!("{mine} & {handle}"),
+                context: None,
+                owner: who,
+                history: History::All,
+                created_at: act.now,
+                archived_at: None,
+            };
+            let handles = (Handle::Like(mine.clone()), Handle::Like(handle));
+            let act = channel::Act { conversation: id, ..act };
+            let (conversation, made) = channel::pair(tx, &act, &new, handles, other, second)?;
+            let status = if made { StatusCode::CREATED } else { StatusCode::OK };
+            Ok((status, value(&ConversationView::from(&conversation))?))
+        })
+        .await
+}

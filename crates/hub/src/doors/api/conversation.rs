@@ -1,0 +1,193 @@
+//! What the doors of conversations have in common: requests, what may stand in their bodies, and pages.
+
+use super::Written;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::doors::body;
+use crate::error::ApiError;
+use axum::extract::Request;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use bytes::Bytes;
+use chorus_protocol::faults::{Faults, Fields};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_protocol::{json, redact};
+use chorus_store::Tx;
+use chorus_store::channel::{Act, ChannelError};
+use serde_json::Value;
+use std::borrow::Cow;
+use utoipa::ToSchema;
+
+/// The largest body of a request, in bytes, unless its door says otherwise.
+pub(super) const MAX_BODY: usize = 256 * 1024;
+/// What one page of events holds of texts, in bytes.
+pub(super) const PAGE_BYTES: usize = 1024 * 1024;
+/// The most roles of a member.
+const MAX_ROLES: usize = 16;
+
+/// What a member is called, or what it does.
+#[derive(ToSchema)]
+#[schema(pattern = "^[A-Za-z0-9._-]{1,64}$", example = "bob")]
+#[expect(dead_code, reason = "describes a text for the OpenAPI document")]
+pub(super) struct Name(String);
+
+/// A request by somebody who can be in conversations.
+pub(super) struct Asked {
+    caller: Caller,
+    pub(super) who: Principal,
+    /// What was asked for: the method and the path.
+    what: String,
+    headers: HeaderMap,
+    bytes: Bytes,
+}
+
+impl Asked {
+    /// Reads a request whose body may have so many bytes.
+    pub(super) async fn read(app: &App, request: Request, limit: usize) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let caller = parts.extensions.get::<Caller>().cloned();
+        let caller = caller.ok_or_else(|| ApiError::internal("a request without a caller"))?;
+        let who = caller.principal()?;
+        let bytes = body::read(app, &parts.headers, body, limit).await?;
+        let what = format!("{} {}", parts.method, parts.uri.path());
+        Ok(Self { caller, who, what, headers: parts.headers, bytes })
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The body.
+    pub(super) fn json(&self) -> Result<Value, ApiError> {
+        json::parse(&self.bytes).map_err(ApiError::validation)
+    }
+
+    /// Something that its caller does in a conversation.
+    pub(super) fn act(&self, app: &App, conversation: ConversationId) -> Act {
+        Act {
+            conversation,
+            author: self.who,
+            event: EventId(app.sources.uuid_v7()),
+            trace: TraceId(app.sources.uuid_v7()),
+            now: app.now(),
+        }
+    }
+
+    /// Does it, once for the same `Idempotency-Key`.
+    pub(super) async fn write<F>(&self, app: &App, work: F) -> Result<Response, ApiError>
+    where
+        F: Fn(&mut dyn Tx) -> Result<Written, ApiError> + Send + 'static,
+    {
+        super::write(app, &self.caller, &self.headers, &self.what, &self.bytes, work).await
+    }
+}
+
+/// The conversation a path names. What is no id names none, as far as anybody may know.
+pub(super) fn conversation_id(text: &str) -> Result<ConversationId, ApiError> {
+    ConversationId::parse(text).ok_or_else(|| ChannelError::NotFound.into())
+}
+
+/// The message a path names.
+pub(super) fn event_id(text: &str) -> Result<EventId, ApiError> {
+    EventId::parse(text).ok_or_else(|| ChannelError::NoTarget.into())
+}
+
+/// The parts of a query, in order.
+pub(super) fn query(uri: &Uri) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
+}
+
+/// Reads a body's members with `read`, or says everything that is wrong with them.
+pub(super) fn fields<T>(body: &Value, read: impl FnOnce(&mut Fields<'_, '_>) -> T) -> Result<T, ApiError> {
+    let mut faults = Faults::new();
+    let found = Fields::of(body, "", &mut faults).map(|mut fields| read(&mut fields));
+    match found {
+        Some(found) if faults.is_empty() => Ok(found),
+        _ => Err(faults.into()),
+    }
+}
+
+/// A text of bounded length, if it is there.
+pub(super) fn text(fields: &mut Fields<'_, '_>, name: &str, min: usize, max: usize) -> Option<String> {
+    let text = fields.optional_text(name)?;
+    fields.check_length(name, text, min, max);
+    Some(text.to_owned())
+}
+
+/// The same, for what is shown in one line.
+pub(super) fn line(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<String> {
+    let line = text(fields, name, 1, max)?;
+    if line.trim().is_empty() || line.contains(char::is_control) {
+        fields.fault(name, "must be one line with something in it");
+    }
+    Some(line)
+}
+
+/// The id of a message, if it is there.
+pub(super) fn message_id(fields: &mut Fields<'_, '_>, name: &str) -> Option<EventId> {
+    let text = fields.optional_text(name)?;
+    let id = EventId::parse(text);
+    if id.is_none() {
+        fields.fault(name, "must be the id of a message: evt_ and 32 hex digits");
+    }
+    id
+}
+
+/// One of these words, if it is there.
+pub(super) fn word(fields: &mut Fields<'_, '_>, name: &str, words: &[&'static str]) -> Option<&'static str> {
+    let text = fields.optional_text(name)?;
+    let found = words.iter().copied().find(|word| *word == text);
+    if found.is_none() {
+        fields.fault(name, format_args!("must be one of {}", words.join(", ")));
+    }
+    found
+}
+
+/// Whether a member can be called this.
+pub(super) fn is_handle(text: &str) -> bool {
+    let sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=MAX_HANDLE).contains(&text.len()) && text.bytes().all(sign)
+}
+
+const HANDLE_RULE: &str = "must be 1 to 64 letters, digits, '.', '_' and '-'";
+
+/// A handle, if it is there.
+pub(super) fn handle(fields: &mut Fields<'_, '_>) -> Option<String> {
+    let handle = fields.optional_text("handle")?;
+    if !is_handle(handle) {
+        fields.fault("handle", HANDLE_RULE);
+    }
+    Some(handle.to_owned())
+}
+
+/// A list of handles or roles; absent is empty.
+pub(super) fn handles(fields: &mut Fields<'_, '_>, name: &str, most: usize) -> Vec<String> {
+    let Some(value) = fields.get(name) else { return vec![] };
+    let list = value.as_array().filter(|list| list.len() <= most);
+    let list = list.map(|list| list.iter().map(|item| item.as_str().filter(|text| is_handle(text))));
+    let Some(list) = list.and_then(Iterator::collect::<Option<Vec<_>>>) else {
+        fields.fault(
+            name,
+            format_args!("must be an array of at most {most} texts, each {}", &HANDLE_RULE[8..]),
+        );
+        return vec![];
+    };
+    list.into_iter().map(str::to_owned).collect()
+}
+
+/// What a member does.
+pub(super) fn roles(fields: &mut Fields<'_, '_>) -> Vec<String> {
+    let mut roles = handles(fields, "roles", MAX_ROLES);
+    roles.sort_unstable();
+    roles.dedup();
+    roles
+}
+
+/// A text without the credentials in it, and what they were.
+pub(super) fn mask(text: String) -> (String, Vec<&'static str>) {
+    match redact::redact(&text) {
+        Some(redacted) => (redacted.text, redacted.masked),
+        None => (text, vec![]),
+    }
+}

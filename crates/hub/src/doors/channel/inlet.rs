@@ -1,0 +1,94 @@
+//! The hub as agent service: a connection string for any of its agents, so that other services can reach them.
+//!
+//! What comes is stored as it came and delivered like everything else, by the best way the agent has open. The hub
+//! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
+
+use super::bodies::ForeignPost;
+use crate::app::AppState;
+use crate::caller::key_hash;
+use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow};
+use crate::doors::body;
+use crate::error::ApiError;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use chorus_protocol::channel::{MAX_BODY, Post};
+use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
+use chorus_protocol::relay::Code;
+use chorus_store::channel::{self, Act};
+use chorus_store::conversations::{self, NewEvent, UNPLACED};
+use chorus_store::idempotency::{self, Answer, Key, Known};
+use chorus_store::{StoreError, Tx, directory};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// How long a message is known by its id.
+const KNOWN_MS: i64 = 48 * 60 * 60 * 1000;
+
+/// The message is stored.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Received {
+    /// Always `true`.
+    ok: bool,
+}
+
+/// Post a message of another service's channel to an agent of this hub
+///
+/// The path is the agent's connection string, as `POST /api/v1/agents` gave it. The agent gets the body as it is, and
+/// answers at its `callback`. Success means committed to disk. The same `channel.id` and `message.id` again within 48 h
+/// is success and is not delivered twice.
+#[utoipa::path(post, path = "/inbox/{sk}", tag = "channel",
+    params(("sk" = String, Path, pattern = "^sk_[0-9a-f]{32}$", description = "The secret of the connection string")),
+    request_body(content_type = "application/json", content = ForeignPost),
+    responses((status = 200, description = "Stored for the agent", body = Received),
+              Invalid, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
+pub(crate) async fn receive(
+    State(app): State<AppState>,
+    Path(secret): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Received>, ApiError> {
+    let secret = key_hash(&secret);
+    let known = move |tx: &mut dyn Tx| directory::by_inlet(tx, &secret);
+    // Before anything is read: a stranger costs one look.
+    app.store.read::<_, StoreError, _>(known).await?.ok_or_else(unknown)?;
+    let body = body::read(&app, &headers, body, MAX_BODY).await?;
+    let post = Post::read(&body)?;
+    let body = String::from_utf8(body.into()).map_err(ApiError::validation)?;
+    let (now, hub) = (app.now(), Arc::clone(&app));
+    let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
+    let store = move |tx: &mut dyn Tx| {
+        let agent = directory::by_inlet(tx, &secret)?.ok_or_else(unknown)?.id;
+        // What the message says may differ between tries: its callback is fresh each time.
+        let ids = [agent.as_bytes(), post.channel.id.as_bytes(), post.message.id.as_bytes()];
+        let key = Key::new("foreign", &ids, b"", Some(now + KNOWN_MS));
+        if idempotency::claim(tx, &key, now, now)? != Known::New {
+            return Ok(());
+        }
+        let conversation = ConversationId::of_foreign(agent, &post.channel.id);
+        let act = Act { conversation, author: agent.into(), event, trace, now };
+        let new = NewEvent {
+            id: event,
+            conversation,
+            kind: "foreign",
+            author: act.author,
+            trace,
+            thread: None,
+            target: None,
+            body: &body,
+        };
+        conversations::append(tx, &new, UNPLACED, now)?;
+        let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
+        channel::deliver(tx, &act, id, "channel", "direct_message")?;
+        idempotency::answer(tx, &key, now, &Answer { status: 200, body: "{}".into() })?;
+        hub.push_after(tx);
+        Ok(())
+    };
+    app.store.write::<_, ApiError, _>(store).await?;
+    Ok(Json(Received { ok: true }))
+}
+
+fn unknown() -> ApiError {
+    ApiError::new(Code::NotFound, "this connection string is not valid (any more); ask the agent's owner")
+}

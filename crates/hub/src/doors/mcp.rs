@@ -1,0 +1,196 @@
+//! MCP at `/mcp/{channel}`: who calls, whether the request is meant for us; the rest is `chorus_mcp`'s.
+//!
+//! A caller shows an agent's key, an account's token, or an MCP token, which is good for one agent in one channel and comes
+//! with each message; never a browser's cookie. What he showed is looked up again in every transaction, so that a
+//! stream ends with it. Who is no member is told the same as if there were no such channel.
+
+use super::{api, body};
+use crate::app::{App, AppState};
+use crate::attention;
+use crate::caller::{Caller, bearer, key_hash};
+use crate::error::ApiError;
+use crate::frame::{ForPeople, Local};
+use crate::secrets::McpToken;
+use crate::views;
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::any;
+use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
+use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::relay::Code;
+use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
+use chorus_store::conversations::Event;
+use chorus_store::directory::{self, KeyHash};
+use chorus_store::log::Standing;
+use chorus_store::{Store, StoreError, Tx};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+const PATH: &str = "/mcp/{channel}";
+/// The largest message, in bytes.
+const MAX_BODY: usize = 1024 * 1024;
+
+/// An MCP token that we signed and that has not run out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket(McpToken);
+
+impl Ticket {
+    /// What a request to this door shows, if it is one.
+    pub(crate) fn by(app: &App, route: &str, headers: &HeaderMap) -> Option<Self> {
+        let shown = bearer(headers).ok().flatten().filter(|_| route == PATH)?;
+        let token = app.config.master_key.read_mcp_token(shown)?;
+        (app.now() < token.expires_at).then_some(Self(token))
+    }
+
+    /// Whose rate it counts for: the agent's, however many tokens it was given.
+    pub(crate) fn payer(&self) -> KeyHash {
+        key_hash(&format!("mcp tokens of {}", self.0.agent))
+    }
+}
+
+pub(crate) fn routes(app: &AppState) -> Router<AppState> {
+    let hub = Arc::new(Tools { app: Arc::clone(app), open: Open::default() });
+    Router::new().route(PATH, any(answer)).layer(axum::Extension(hub))
+}
+
+async fn answer(
+    State(app): State<AppState>,
+    axum::Extension(hub): axum::Extension<Arc<Tools>>,
+    Path(channel): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let local = parts.extensions.get::<Local>().map(|local| local.0);
+    chorus_mcp::guard::check(&parts.headers, &app.config.public_url, local)
+        .map_err(|error| ApiError::new(Code::Forbidden, error))?;
+    let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Nobody);
+    let id = ConversationId::parse(&channel);
+    let pass = match parts.extensions.get::<Ticket>() {
+        Some(ticket) if id != Some(ticket.0.channel) => return Err(ChannelError::NotFound.into()),
+        Some(ticket) => by_ticket(&app, ticket.0),
+        None => by_key(&app, &caller, &parts.headers)?,
+    };
+    let channel = Channel::new(hub, pass, id.ok_or(ChannelError::NotFound)?);
+    let body = body::read(&app, &parts.headers, body, MAX_BODY).await?;
+    let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
+    let mut response =
+        chorus_mcp::answer(Arc::new(channel), request).await.map_err(|refusal| match refusal {
+            Refusal::NotFound => ChannelError::NotFound.into(),
+            Refusal::Unauthorized => ApiError::unauthorized("this key or token is not valid (any more)"),
+            Refusal::Store(error) => error.into(),
+        })?;
+    // Errors of this protocol are in its own format.
+    response.extensions_mut().insert(ForPeople);
+    Ok(response)
+}
+
+/// The agent of a token, as long as it holds and the agent is reached by what it was reached by then.
+fn by_ticket(app: &AppState, token: McpToken) -> Pass {
+    let app = Arc::clone(app);
+    let holds = move |tx: &mut dyn Tx| {
+        let agent = directory::by_id(tx, token.agent)?;
+        Ok(app.now() < token.expires_at && agent.is_some_and(|agent| agent.epoch == token.epoch))
+    };
+    Pass { who: token.agent.into(), holds: Arc::new(holds) }
+}
+
+/// Whoever's key or token this is, as long as it is.
+fn by_key(app: &AppState, caller: &Caller, headers: &HeaderMap) -> Result<Pass, ApiError> {
+    let shown = bearer(headers)?.map(key_hash);
+    let shown = shown.ok_or_else(|| {
+        ApiError::unauthorized(
+            "this needs Authorization: Bearer and an agent's key ca_…, a token ct_… or mt_…",
+        )
+    })?;
+    let (who, app) = (caller.principal()?, Arc::clone(app));
+    let holds = move |tx: &mut dyn Tx| match who {
+        Principal::Agent(agent) => Ok(directory::by_key(tx, &shown)?.is_some_and(|found| found.id == agent)),
+        Principal::Account(account) => {
+            let found = accounts::by_credential(tx, CredentialKind::Token, &shown, app.now())?;
+            Ok(found.is_some_and(|found| found.id == account))
+        }
+    };
+    Ok(Pass { who, holds: Arc::new(holds) })
+}
+
+/// What the channel's tools need of the hub.
+struct Tools {
+    app: AppState,
+    open: Open,
+}
+
+/// An error for a model: it reads sentences.
+fn sentence<T>(read: Result<T, ApiError>) -> Result<T, String> {
+    read.map_err(|error| error.message)
+}
+
+impl Hub for Tools {
+    fn store(&self) -> &Store {
+        &self.app.store
+    }
+
+    fn now(&self) -> i64 {
+        self.app.now()
+    }
+
+    fn id(&self) -> Uuid {
+        self.app.sources.uuid_v7()
+    }
+
+    fn secret_id(&self) -> Uuid {
+        self.app.sources.uuid_v4()
+    }
+
+    fn decide(&self) -> Decide {
+        attention::decide_recipients
+    }
+
+    fn message(&self, body: &Value) -> Result<(Post, Vec<&'static str>), String> {
+        sentence(api::messages::read_post(body))
+    }
+
+    fn reaction(&self, body: &Value) -> Result<(String, Vec<&'static str>), String> {
+        sentence(api::messages::read_reaction(body))
+    }
+
+    fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String> {
+        if body.get("base_version").is_none() {
+            return sentence(api::artifacts::read_new(body));
+        }
+        let slug = body["slug"].as_str().unwrap_or_default().to_owned();
+        sentence(api::artifacts::read_change(body, slug))
+    }
+
+    fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError> {
+        let handed = api::messages::hand_on(&self.app, tx, act, new, posted);
+        handed.map_err(|error| StoreError::Unexpected(error.message.into()))
+    }
+
+    fn events(&self, events: &[Event], standing: &Standing) -> Vec<Value> {
+        let views = views::events(events, &standing.changes, &standing.replies);
+        views.iter().filter_map(|view| serde_json::to_value(view).ok()).collect()
+    }
+
+    fn follow(&self, conversation: ConversationId) -> watch::Receiver<i64> {
+        self.app.live.follow(conversation.0).0
+    }
+
+    fn open(&self) -> &Open {
+        &self.open
+    }
+
+    fn ping(&self) -> Duration {
+        self.app.config.times.ping
+    }
+
+    fn stopping(&self) -> &CancellationToken {
+        &self.app.stopping
+    }
+}

@@ -1,0 +1,48 @@
+//! The page on which a person makes a token for the command line, without one.
+
+use super::api::accounts::{MAX_LABEL, issue_token};
+use super::pages::{page, style};
+use super::{body, signin};
+use crate::app::AppState;
+use crate::caller::Caller;
+use crate::error::ApiError;
+use askama::Template;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::post;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/tokens", post(make))
+}
+
+#[derive(Template)]
+#[template(path = "token.html")]
+struct Made {
+    style: &'static str,
+    host: String,
+    url: String,
+    label: String,
+    token: String,
+}
+
+/// The form of the first page: a token with this label. The frame has seen that it came from one of our pages.
+async fn make(
+    State(app): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let Ok(person) = caller.person() else { return Ok(Redirect::to("/signin").into_response()) };
+    let body = body::read(&app, &headers, body, signin::MAX_FORM).await?;
+    let label: String =
+        signin::member(&body, "label").chars().filter(|c| !c.is_control()).take(MAX_LABEL).collect();
+    let label = if label.is_empty() { "command line".to_owned() } else { label };
+    let (new, token) = issue_token(&app, person.id, label.clone());
+    let issue = move |tx: &mut dyn chorus_store::Tx| super::api::accounts::keep_token(tx, &new);
+    app.store.write::<_, ApiError, _>(issue).await?;
+    let (host, url) = (app.config.host_name.clone(), app.config.public_url.clone());
+    page(&Made { style: style(), host, url, label, token })
+}

@@ -1,0 +1,273 @@
+//! Mail to people: into the log, into a folder, or to a server.
+//!
+//! Whatever ends in a mail is done after the request was answered, so that neither the answer nor the time it takes
+//! tells whether there is somebody to write to. How much of it may go on at a time is bounded.
+
+use crate::app::App;
+use crate::error::ApiError;
+use chorus_protocol::relay::Code;
+use lettre::message::Mailbox;
+use lettre::transport::smtp::extension::ClientId;
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use std::error::Error;
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::{Host, Url};
+
+/// How much that ends in a mail may go on at a time.
+const MOST_AT_ONCE: usize = 64;
+/// How long a server may take to accept a mail.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest address, in characters.
+pub(crate) const MAX_ADDRESS: usize = 254;
+
+/// Where mail goes.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Mail {
+    /// Into the log, links and all.
+    Log,
+    /// One file a mail.
+    Folder(PathBuf),
+    /// To a server.
+    Server(Url),
+}
+
+impl Mail {
+    /// What can be told.
+    pub const FORM: &str =
+        "log, dir:PATH, smtp://[USER:PASSWORD@]HOST[:PORT] or smtps://…, with ?from=ADDRESS if you like";
+
+    /// Reads a setting. A server on another machine is spoken to with TLS: always if it gets a password, else if it
+    /// offers it; `tls=required` or `tls=opportunistic` in the address decides otherwise.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "log" {
+            return Some(Self::Log);
+        }
+        if let Some(path) = text.strip_prefix("dir:") {
+            return (!path.is_empty()).then(|| Self::Folder(path.into()));
+        }
+        let mut url = Url::parse(text).ok()?;
+        let known = matches!(url.scheme(), "smtp" | "smtps") && url.has_host();
+        if !known || sender(&url).is_some_and(|from| from.parse::<Address>().is_err()) {
+            return None;
+        }
+        let says = url.query_pairs().find(|(name, _)| name == "tls").map(|(_, tls)| tls.into_owned());
+        if says.as_deref().is_some_and(|tls| !matches!(tls, "required" | "opportunistic")) {
+            return None;
+        }
+        if url.scheme() == "smtp" && says.is_none() && !is_this_machine(&url) {
+            let tls = if url.password().is_some() { "required" } else { "opportunistic" };
+            url.query_pairs_mut().append_pair("tls", tls);
+        }
+        Some(Self::Server(url))
+    }
+}
+
+impl fmt::Debug for Mail {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log => f.write_str("log"),
+            Self::Folder(path) => write!(f, "dir:{}", path.display()),
+            Self::Server(url) => write!(f, "{}://{}", url.scheme(), url.host_str().unwrap_or_default()),
+        }
+    }
+}
+
+/// The address that mails come from, if the server's address says.
+fn sender(url: &Url) -> Option<String> {
+    url.query_pairs().find(|(name, _)| name == "from").map(|(_, from)| from.into_owned())
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    // Not a scheme the parser knows, so an IPv4 address comes as a name.
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// What is wrong with an address, as far as can be told without writing to it.
+pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
+    if text.chars().count() > MAX_ADDRESS {
+        return Err("must be at most 254 characters");
+    }
+    let plain = !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    match text.split_once('@') {
+        Some((local, host)) if plain && !local.is_empty() && !host.is_empty() && !host.contains('@') => {
+            Ok(())
+        }
+        _ => Err("must be an email address: name@host, without spaces"),
+    }
+}
+
+/// A mail.
+pub(crate) struct Letter {
+    pub(crate) to: String,
+    pub(crate) subject: String,
+    pub(crate) text: String,
+}
+
+/// Sends mails.
+pub(crate) struct Mailer {
+    slots: Arc<Semaphore>,
+}
+
+impl Default for Mailer {
+    fn default() -> Self {
+        Self { slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+}
+
+impl Mailer {
+    /// Room for something that may end in a mail, until it is dropped.
+    pub(crate) fn slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            ApiError::new(Code::Overloaded, "too many mails are on their way; try again in a moment")
+                .retry_after_ms(1000)
+        })
+    }
+}
+
+/// Sends a mail. Whoever it is for cannot be told if that fails, the operator can; neither is told what was in it.
+pub(crate) async fn send(app: &App, letter: Letter) {
+    if app.config.mail == Mail::Log {
+        let text = letter.text.replace('\n', " ");
+        tracing::info!(to = letter.to, subject = letter.subject, "mail: {text}");
+        return;
+    }
+    let sent = tokio::time::timeout(PATIENCE, deliver(app, letter)).await;
+    match sent.unwrap_or_else(|_| Err("it took too long".into())) {
+        Ok(()) => tracing::debug!("a mail was sent"),
+        Err(error) => {
+            tracing::warn!(error = &*error as &dyn Error, way = ?app.config.mail, "a mail could not be sent");
+        }
+    }
+}
+
+async fn deliver(app: &App, letter: Letter) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let message = message(app, letter)?;
+    match &app.config.mail {
+        Mail::Log => Ok(()),
+        Mail::Folder(folder) => {
+            let name = format!("{:013}-{}.eml", app.now(), app.sources.secret(""));
+            let (folder, bytes) = (folder.clone(), message.formatted());
+            Ok(tokio::task::spawn_blocking(move || put(&folder, &name, &bytes)).await??)
+        }
+        Mail::Server(url) => {
+            let server = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.as_str())?
+                .hello_name(ClientId::Domain(host(app).to_owned()))
+                .timeout(Some(PATIENCE))
+                .build();
+            server.send(message).await?;
+            Ok(())
+        }
+    }
+}
+
+/// The host of our addresses, without a port.
+fn host(app: &App) -> &str {
+    app.config.host_name.split(':').next().unwrap_or_default()
+}
+
+fn message(app: &App, letter: Letter) -> Result<Message, Box<dyn Error + Send + Sync>> {
+    let from = match &app.config.mail {
+        Mail::Server(url) => sender(url),
+        Mail::Log | Mail::Folder(_) => None,
+    };
+    let from = from.unwrap_or_else(|| format!("chorus@{}", host(app)));
+    let date = SystemTime::UNIX_EPOCH + Duration::from_millis(app.now().max(0) as u64);
+    let id = format!("<{}@{}>", app.sources.uuid_v4().simple(), host(app));
+    let message = Message::builder()
+        .from(Mailbox::new(Some("Chorus".into()), from.parse()?))
+        .to(Mailbox::new(None, letter.to.parse()?))
+        .subject(letter.subject)
+        .date(date)
+        .message_id(Some(id));
+    Ok(message.body(letter.text)?)
+}
+
+/// Writes a file that is whole when it gets its name, and for nobody else's eyes.
+fn put(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let part = folder.join(format!(".{name}.part"));
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+    file.write_all(bytes)?;
+    drop(file);
+    fs::rename(part, folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_checked_simply() {
+        for good in ["a@b", "Ann.Lee+x@mail.example", "用户@例子.测试", &format!("{}@b", "a".repeat(252))]
+        {
+            assert_eq!(check_address(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@b@c",
+            "a b@c",
+            "a@b\r\nBcc: x@y",
+            "a@b\u{a0}",
+            &format!("{}@b", "a".repeat(253)),
+        ] {
+            assert!(check_address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn where_mail_goes() {
+        assert_eq!(Mail::parse("log"), Some(Mail::Log));
+        assert_eq!(Mail::parse("dir:/var/mail"), Some(Mail::Folder("/var/mail".into())));
+        for wrong in [
+            "",
+            "dir:",
+            "maybe",
+            "http://a.example",
+            "smtp:",
+            "smtp://a.example?from=nobody",
+            "smtps://",
+            "smtp://a.example?tls=no",
+        ] {
+            assert_eq!(Mail::parse(wrong), None, "{wrong}");
+        }
+        for (text, kept) in [
+            ("smtp://127.0.0.1:2525", "smtp://127.0.0.1:2525"),
+            ("smtp://u:p@localhost", "smtp://u:p@localhost"),
+            ("smtp://mail.example", "smtp://mail.example?tls=opportunistic"),
+            ("smtp://u:p@mail.example:587", "smtp://u:p@mail.example:587?tls=required"),
+            (
+                "smtp://u:p@mail.example?from=hub@a.example",
+                "smtp://u:p@mail.example?from=hub@a.example&tls=required",
+            ),
+            ("smtps://u:p@mail.example", "smtps://u:p@mail.example"),
+        ] {
+            let Some(Mail::Server(url)) = Mail::parse(text) else { panic!("{text}") };
+            assert_eq!(url.as_str(), kept);
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let mail = Mail::parse("smtps://ann:secret@mail.example").unwrap();
+        assert_eq!(format!("{mail:?}"), "smtps://mail.example");
+    }
+}

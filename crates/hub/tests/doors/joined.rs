@@ -1,0 +1,203 @@
+//! A channel with `history: joined`: what was said before somebody came, while it was away or after it left is closed to it,
+//! by every way there is.
+
+use crate::support::{Inbox, TestHub};
+use chorus_protocol::relay::Code;
+use serde_json::{Value, json};
+
+struct Scene {
+    hub: TestHub,
+    channel: String,
+    anna: String,
+    bob: String,
+    /// Ids of the messages, by what they say.
+    said: Vec<(&'static str, String)>,
+}
+
+impl Scene {
+    fn id(&self, text: &str) -> &str {
+        &self.said.iter().find(|(said, _)| *said == text).unwrap().1
+    }
+
+    async fn say(&mut self, text: &'static str, more: Value) {
+        let mut body = json!({"content": text});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let said = self.hub.say(&self.channel, &self.anna, &body).await;
+        self.said.push((text, said["event_id"].as_str().unwrap().to_owned()));
+    }
+
+    async fn edit(&self, text: &str, new: &str) {
+        let path = format!("{}/messages/{}", self.channel, self.id(text));
+        let edited = self.hub.ask("PATCH", &path, Some(&self.anna), &json!({"content": new})).await;
+        assert_eq!(edited.status, 200, "{}", edited.text);
+    }
+
+    async fn react(&self, text: &str) {
+        let path = format!("{}/messages/{}/reactions", self.channel, self.id(text));
+        assert_eq!(self.hub.post(&path, Some(&self.anna), &json!({"signal": "done"})).await.status, 201);
+    }
+
+    async fn come(&self) {
+        self.hub.add(&self.channel, &self.anna, &json!({"agent": "bob"})).await;
+    }
+
+    async fn go(&self) {
+        assert_eq!(
+            self.hub.delete(&format!("{}/members/bob", self.channel), Some(&self.anna)).await.status,
+            204
+        );
+    }
+}
+
+/// Before, first stay, away, second stay.
+async fn scene(hub: TestHub) -> Scene {
+    let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+    let channel = hub.channel(&anna, &json!({"name": "c", "history": "joined"})).await;
+    let mut scene = Scene { hub, channel, anna, bob, said: vec![] };
+    scene.say("apple before", json!({})).await;
+    let root = scene.id("apple before").to_owned();
+    scene.come().await;
+    scene.say("apple first", json!({})).await;
+    scene.say("apple kept", json!({})).await;
+    scene.say("apple gone", json!({})).await;
+    scene.say("apple reply first", json!({"thread": root})).await;
+    scene.go().await;
+    scene.say("apple away", json!({})).await;
+    scene.say("apple reply away", json!({"thread": root})).await;
+    let first = scene.id("apple first").to_owned();
+    scene.say("apple reply to first", json!({"thread": first})).await;
+    scene.edit("apple first", "pear, said while away").await;
+    scene.react("apple kept").await;
+    let gone = format!("{}/messages/{}", scene.channel, scene.id("apple gone"));
+    assert_eq!(scene.hub.delete(&gone, Some(&scene.anna)).await.status, 204);
+    scene.come().await;
+    scene.say("apple second", json!({})).await;
+    scene
+}
+
+fn texts(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .filter(|event| event["kind"] == "message")
+        .map(|event| event["content"].as_str().unwrap_or("-"))
+        .collect()
+}
+
+async fn what_is_closed(hub: TestHub) {
+    let scene = scene(hub).await;
+    let Scene { hub, channel, anna, bob, .. } = &scene;
+    let mine = ["-", "apple kept", "-", "apple reply first", "apple second"];
+    for query in ["", "before=end", "kind=message", "limit=200"] {
+        let log = hub.log(channel, bob, query).await;
+        assert_eq!(texts(&log), mine, "{query}");
+        assert!(!format!("{log:?}").contains("away") && !format!("{log:?}").contains("before"), "{log:?}");
+    }
+    let log = hub.log(channel, bob, "kind=message").await;
+    // What stands since it was away is not shown, nor what it replaced; a deletion holds for all.
+    assert!(log[0].get("edited_at").is_some() && log[0].get("replies").is_none(), "{}", log[0]);
+    assert!(log[1].get("reactions").is_none(), "{}", log[1]);
+    assert_eq!(log[2]["deleted"], true);
+    assert_eq!(hub.log(channel, bob, "kind=edit").await, [] as [Value; 0]);
+    let hers = hub.log(channel, anna, "kind=message").await;
+    assert_eq!(hers.len(), 9);
+    assert_eq!((&hers[1]["content"], &hers[1]["replies"]), (&json!("pear, said while away"), &json!(1)));
+
+    // Page by page it is the same, though there are numbers in between.
+    let (mut seen, mut query) = (vec![], String::new());
+    loop {
+        let page = hub.get(&format!("{channel}/events?limit=2{query}"), Some(bob)).await.body;
+        seen.extend(page["items"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else { break };
+        query = format!("&after={next}");
+    }
+    assert_eq!(seen, hub.log(channel, bob, "").await);
+
+    // Threads.
+    let thread = format!("thread={}", scene.id("apple before"));
+    assert_eq!(texts(&hub.log(channel, bob, &thread).await), ["apple reply first"]);
+    assert_eq!(texts(&hub.log(channel, bob, &format!("thread={}", scene.id("apple first"))).await), ["-"]);
+
+    // The stream.
+    let mut stream: Inbox = hub.follow(channel, bob, Some("0")).await;
+    let mut streamed = vec![];
+    while streamed.len() < seen.len() {
+        let event = stream.sse.next(crate::support::SOON).await.unwrap();
+        streamed.push(serde_json::from_str::<Value>(&event.data).unwrap());
+    }
+    assert_eq!(streamed, seen);
+    stream.assert_quiet().await;
+
+    // Search.
+    let found = async |key: &str, word: &str| {
+        let page = hub.get(&format!("/api/v1/search?q={word}"), Some(key)).await.body;
+        let items = page["items"].as_array().unwrap().clone();
+        items.iter().map(|item| item["event"]["content"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(bob, "apple").await, ["apple second", "apple reply first", "apple kept"]);
+    for word in ["pear", "before", "away"] {
+        assert_eq!(found(bob, word).await, [] as [&str; 0], "{word}");
+        assert!(!found(anna, word).await.is_empty(), "{word}");
+    }
+
+    // Ids.
+    for text in ["apple before", "apple away", "apple reply away"] {
+        let id = scene.id(text);
+        for body in [json!({"content": "x", "thread": id}), json!({"content": "x", "reply_to": id})] {
+            hub.post(&format!("{channel}/messages"), Some(bob), &body).await.own_failure(Code::NotFound);
+            let dry = format!("{channel}/messages?dry_run=true");
+            hub.post(&dry, Some(bob), &body).await.own_failure(Code::NotFound);
+        }
+        let reaction = format!("{channel}/messages/{id}/reactions");
+        hub.post(&reaction, Some(bob), &json!({"signal": "seen"})).await.own_failure(Code::NotFound);
+        hub.delete(&format!("{channel}/messages/{id}"), Some(bob)).await.own_failure(Code::NotFound);
+    }
+    let inside = json!({"content": "x", "thread": scene.id("apple reply first")});
+    assert_eq!(
+        hub.say(channel, bob, &inside).await["thread"],
+        scene.id("apple before"),
+        "an id says nothing"
+    );
+}
+
+#[tokio::test]
+async fn what_was_said_without_somebody_is_closed_to_it() {
+    what_is_closed(TestHub::start()).await;
+    what_is_closed(TestHub::postgres()).await;
+}
+
+/// Who has left is told nothing of what happens since, not even of what it was once sent.
+#[tokio::test]
+async fn an_inbox_shows_what_stood_when_its_agent_left() {
+    for history in ["all", "joined"] {
+        let hub = TestHub::start();
+        let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+        let channel = hub.channel(&anna, &json!({"name": "c", "history": history})).await;
+        hub.add(&channel, &anna, &json!({"agent": "bob"})).await;
+        let said = hub.say(&channel, &anna, &json!({"content": "@bob one"})).await;
+        let one = format!("{channel}/messages/{}", said["event_id"].as_str().unwrap());
+        hub.ask("PATCH", &one, Some(&anna), &json!({"content": "@bob two"})).await;
+        let content = async || hub.history(&bob).await[0]["data"]["event"]["content"].clone();
+        assert_eq!(content().await, "@bob two");
+        hub.delete(&format!("{channel}/members/bob"), Some(&anna)).await;
+        hub.ask("PATCH", &one, Some(&anna), &json!({"content": "now that he is gone"})).await;
+        assert_eq!(content().await, json!(null), "{history}");
+    }
+}
+
+/// Opening a channel's history opens it to its members, and closing it closes it, streams included.
+#[tokio::test]
+async fn the_rule_can_change() {
+    let scene = scene(TestHub::start()).await;
+    let Scene { hub, channel, anna, bob, .. } = &scene;
+    assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 5);
+    hub.ask("PATCH", channel, Some(anna), &json!({"history": "all"})).await;
+    assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 9);
+    let mut stream = hub.follow(channel, bob, None).await;
+    hub.say(channel, anna, &json!({"content": "open"})).await;
+    assert_eq!(stream.event("message").await["content"], "open");
+    hub.ask("PATCH", channel, Some(anna), &json!({"history": "joined"})).await;
+    stream.event("change").await;
+    hub.say(channel, anna, &json!({"content": "closed"})).await;
+    assert_eq!(stream.event("message").await["content"], "closed", "it is a member");
+    assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 7);
+}

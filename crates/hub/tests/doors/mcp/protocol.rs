@@ -1,0 +1,261 @@
+//! The protocol itself: revisions, sessions, what is no message, limits.
+
+use super::{Client, STATELESS, Stage, WITH_SESSIONS};
+use crate::cast::Cast;
+use crate::support::{Answer, Setup};
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const TOOLS: [&str; 12] = [
+    "chat_list_events",
+    "chat_read_thread",
+    "chat_send_message",
+    "chat_react",
+    "wait_for_events",
+    "get_roster",
+    "set_status",
+    "search",
+    "artifact_list",
+    "artifact_read",
+    "artifact_create",
+    "artifact_edit",
+];
+
+#[tokio::test]
+async fn both_revisions_on_one_url() {
+    let stage = Stage::start().await;
+    let ben = stage.ben();
+    let discovered = ben.result("server/discover", json!({})).await;
+    assert_eq!(discovered["supportedVersions"][0], STATELESS);
+    assert_eq!(discovered["resultType"], "complete");
+    assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "chorus");
+    assert!(discovered["instructions"].as_str().unwrap().contains("@ben"), "{discovered}");
+
+    let begun = ben.initialize(WITH_SESSIONS).await;
+    assert_eq!(begun.body["result"]["protocolVersion"], WITH_SESSIONS);
+    assert_eq!(begun.body["result"]["serverInfo"]["name"], "chorus");
+    assert_eq!(begun.body["result"]["capabilities"], discovered["capabilities"]);
+    assert_eq!(ben.initialize("2025-06-18").await.body["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(ben.initialize("1999-01-01").await.body["result"]["protocolVersion"], WITH_SESSIONS);
+
+    let old = ben.with_session().await;
+    assert_eq!(old.result("ping", json!({})).await, json!({}));
+    for client in [&ben, &old] {
+        let tools = client.result("tools/list", json!({})).await;
+        let names: Vec<_> =
+            tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+        assert_eq!(names, TOOLS);
+        assert_eq!(tools.get("ttlMs").is_some(), client.session.is_none());
+        assert_eq!(client.tool("get_roster", json!({})).await["you"], "ben");
+    }
+}
+
+#[tokio::test]
+async fn sessions_begin_and_end() {
+    let stage = Stage::start().await;
+    let ben = stage.ben().with_session().await;
+    let other = stage.ben().with_session().await;
+    assert_ne!(ben.session, other.session);
+    assert_eq!(Answer::of(ben.request(Method::DELETE)).await.status, 204);
+    assert_eq!(ben.rpc("tools/list", json!({})).await.status, 404);
+    assert_eq!(Answer::of(ben.request(Method::DELETE)).await.status, 404);
+    assert_eq!(other.rpc("tools/list", json!({})).await.status, 200);
+
+    let none = Client { session: None, ..ben.clone() };
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    assert_eq!(none.send(&list).await.status, 400, "neither a session nor the newer metadata");
+    for method in [Method::GET, Method::DELETE] {
+        assert_eq!(Answer::of(none.request(method.clone())).await.status, 400);
+        let newer = none.request(method).header("mcp-protocol-version", STATELESS);
+        assert_eq!(Answer::of(newer).await.status, 405);
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_session_goes() {
+    let stage = Stage::start().await;
+    let first = stage.ben().with_session().await;
+    let second = stage.ben().with_session().await;
+    for _ in 0..15 {
+        stage.ben().with_session().await;
+    }
+    assert_eq!(first.rpc("ping", json!({})).await.status, 404);
+    assert_eq!(second.rpc("ping", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_restart_ends_no_session() {
+    let Stage { cast, ben, .. } = Stage::start().await;
+    let session = Client::new(&cast.hub, &cast.channel, &ben).with_session().await.session;
+    let (channel, hub) = (cast.channel, cast.hub.restart(|_| {}).await);
+    let again = Client { session, ..Client::new(&hub, &channel, &ben) };
+    assert_eq!(again.say("still here").await["woken"], json!([]));
+    assert_eq!(again.tool("get_roster", json!({})).await["you"], "ben");
+}
+
+#[tokio::test]
+async fn a_session_is_known_on_every_node() {
+    let stage = Stage::with(Cast::on(&Setup::postgres()).await).await;
+    let second = stage.cast.hub.setup().start();
+    let here = stage.ben().with_session().await;
+    let there = Client { hub: &second, ..here.clone() };
+    let uri = format!("chorus://{}/artifacts/plan", stage.cast.channel);
+    there.result("resources/subscribe", json!({"uri": uri})).await;
+    let mut stream = here.stream(None).await;
+    there.tool("artifact_create", json!({"slug": "plan", "content": "one"})).await;
+    for method in ["notifications/resources/list_changed", "notifications/resources/updated"] {
+        assert_eq!(stream.next().await["method"], method);
+    }
+    let waiting = async { here.tool("wait_for_events", json!({"wait_ms": 20_000})).await };
+    let cora = Client::new(&second, &stage.cast.channel, &stage.cora);
+    let speaking = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        cora.tool("chat_send_message", json!({"content": "from the other node", "idempotency_key": "k"}))
+            .await
+    };
+    let (waited, said) = tokio::join!(waiting, speaking);
+    assert_eq!(waited["events"][0]["event_id"], said["event_id"]);
+    assert_eq!(
+        here.tool("search", json!({"query": "node"})).await["events"][0]["event_id"],
+        said["event_id"]
+    );
+
+    // Of many that are opened at once on two nodes none is lost.
+    let opened = join_all((0..8).map(async |n| {
+        let hub = if n % 2 == 0 { &stage.cast.hub } else { &second };
+        Client::new(hub, &stage.cast.channel, &stage.cora).with_session().await
+    }));
+    for client in opened.await {
+        assert_eq!(client.rpc("ping", json!({})).await.status, 200);
+    }
+    assert_eq!(Answer::of(there.request(Method::DELETE)).await.status, 204);
+    assert_eq!(here.rpc("ping", json!({})).await.status, 404);
+    stream.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_message() {
+    let stage = Stage::start().await;
+    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (body, code) in [
+        (String::new(), -32700),
+        ("{".into(), -32700),
+        ("\u{0}".into(), -32700),
+        ("7".into(), -32600),
+        ("{}".into(), -32600),
+        (json!([ping]).to_string(), -32600),
+        ("[]".into(), -32600),
+        (json!({"jsonrpc": "2.0", "id": null, "method": "ping"}).to_string(), -32600),
+        (json!({"jsonrpc": "1.0", "id": 1, "method": "ping"}).to_string(), -32600),
+        (json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}).to_string(), -32602),
+    ] {
+        let answer =
+            Answer::of(old.post().header("content-type", "application/json").body(body.clone())).await;
+        assert_eq!(
+            (answer.status, &answer.body["error"]["code"]),
+            (400, &json!(code)),
+            "{body}: {}",
+            answer.text
+        );
+    }
+    let plain = old.post().header("content-type", "text/plain").body(ping.to_string());
+    assert_eq!(Answer::of(plain).await.status, 415);
+    let mut html = old.post().json(&ping).build().unwrap();
+    html.headers_mut().insert("accept", "text/html".parse().unwrap());
+    assert_eq!(stage.cast.hub.client.execute(html).await.unwrap().status(), 406);
+    assert_eq!(Answer::of(ben.request(Method::PUT).json(&ping)).await.status, 405);
+
+    let large =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x".repeat(1024 * 1024)}});
+    assert_eq!(old.send(&large).await.status, 413);
+    let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    assert_eq!(old.send(&response).await.status, 202, "nobody asked, nobody minds");
+}
+
+#[tokio::test]
+async fn what_no_revision_has() {
+    let stage = Stage::start().await;
+    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"] {
+        let answer = ben.rpc(method, json!({})).await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (404, &json!(-32601)), "{method}");
+        assert_eq!(answer.body["id"], 7);
+    }
+    for method in ["subscriptions/listen", "completion/complete", "no/such"] {
+        let answer = old.rpc(method, json!({})).await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(-32601)), "{method}");
+    }
+    let unknown = ben.post().header("mcp-protocol-version", "2024-11-05");
+    let unknown = Answer::of(unknown.json(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))).await;
+    assert_eq!((unknown.status, &unknown.body["error"]["code"]), (400, &json!(-32022)));
+    assert_eq!(unknown.body["error"]["data"]["supported"], json!([STATELESS, WITH_SESSIONS, "2025-06-18"]));
+}
+
+#[tokio::test]
+async fn headers_must_say_what_the_body_says() {
+    let stage = Stage::start().await;
+    let ben = stage.ben();
+    let code = async |change: &dyn Fn(&mut reqwest::Request)| -> (u16, Value) {
+        let mut request = ben.ask("tools/call", json!({"name": "get_roster"})).build().unwrap();
+        change(&mut request);
+        let answer = Answer::read(stage.cast.hub.client.execute(request).await.unwrap()).await;
+        (answer.status, answer.body["error"]["code"].clone())
+    };
+    assert_eq!(code(&|_| {}).await, (200, Value::Null));
+    for header in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
+        let missing = code(&|request| drop(request.headers_mut().remove(header))).await;
+        assert_eq!(missing, (400, json!(-32020)), "{header}");
+    }
+    for header in ["mcp-method", "mcp-name"] {
+        let other =
+            code(&|request| drop(request.headers_mut().insert(header, "other".parse().unwrap()))).await;
+        assert_eq!(other, (400, json!(-32020)), "{header}");
+    }
+    let encoded = "=?base64?Z2V0X3Jvc3Rlcg==?=";
+    let decoded =
+        code(&|request| drop(request.headers_mut().insert("mcp-name", encoded.parse().unwrap()))).await;
+    assert_eq!(decoded, (200, Value::Null));
+}
+
+#[tokio::test]
+async fn prompts_teach_and_resources_show() {
+    let stage = Stage::start().await;
+    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    ben.tool("artifact_create", json!({"slug": "plan", "title": "The plan", "content": "# Plan"})).await;
+    let uri = format!("chorus://{}/artifacts/plan", stage.cast.channel);
+    for client in [&ben, &old] {
+        assert_eq!(client.result("prompts/list", json!({})).await["prompts"][0]["name"], "participate");
+        let asked = json!({"name": "participate", "arguments": {"task": "Review the plan."}});
+        let prompt = client.result("prompts/get", asked).await;
+        let text = prompt["messages"][0]["content"]["text"].as_str().unwrap();
+        for part in [
+            "@ben: agent (you)",
+            "@anna: person",
+            "@cora: agent",
+            "> We keep things running.",
+            "`plan`",
+            "Review the plan.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let unknown = client.rpc("prompts/get", json!({"name": "other"})).await;
+        assert_eq!(unknown.body["error"]["code"], -32602);
+
+        let listed = client.result("resources/list", json!({})).await;
+        assert_eq!(listed["resources"][0]["uri"], uri);
+        assert_eq!(listed["resources"].as_array().unwrap().len(), 1);
+        let read = client.result("resources/read", json!({"uri": uri})).await;
+        assert_eq!(read["contents"], json!([{"uri": uri, "mimeType": "text/markdown", "text": "# Plan"}]));
+        let template = client.result("resources/templates/list", json!({})).await;
+        assert_eq!(template["resourceTemplates"][0]["uriTemplate"], uri.replace("plan", "{slug}"));
+        let code = if client.session.is_some() { -32002 } else { -32602 };
+        for missing in [uri.replace("plan", "other"), "file:///etc/passwd".into(), uri.replace("ch_", "ch_0")]
+        {
+            let answer = client.rpc("resources/read", json!({"uri": missing})).await;
+            assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(code)));
+            assert_eq!(answer.body["error"]["data"]["uri"], missing);
+        }
+    }
+}

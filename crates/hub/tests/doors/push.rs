@@ -1,0 +1,614 @@
+//! Pushing over real sockets: what is POSTed to whom, again and again until it arrives, in order, and nothing lost.
+
+use crate::cast::{BEGIN, Cast, HOUR, MINUTE, contents, inbox_of};
+use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, envelope, eventually};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::post;
+use chorus_hub::delivery::outbound::Policy;
+use chorus_protocol::relay::Code;
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use data_encoding::BASE64;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A server whose answers follow from the bodies it gets; it keeps them.
+async fn serve(
+    answer: impl Fn(&Value) -> (u16, Option<String>) + Clone + Send + Sync + 'static,
+) -> (String, Arc<Mutex<Vec<Value>>>) {
+    let got = Arc::new(Mutex::new(vec![]));
+    let seen = Arc::clone(&got);
+    let receive = move |body: axum::Json<Value>| {
+        let (status, after) = answer(&body.0);
+        seen.lock().unwrap().push(body.0);
+        let headers = after.map(|after| [("retry-after", after)]);
+        let status = StatusCode::from_u16(status).unwrap();
+        async move { headers.map_or_else(|| Ok(status), |headers| Err((status, headers))) }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/inbox/sk_1", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(receive))).await });
+    (url, got)
+}
+
+/// What the document says is POSTed, and a signature besides.
+#[tokio::test]
+async fn a_mention_is_one_post_to_the_one_that_is_mentioned() {
+    let (cast, timber, other) = (Cast::start().await, FakeAgent::start().await, FakeAgent::start().await);
+    let made = cast.connected("timber", &timber).await;
+    cast.connected("birch", &other).await;
+    let event = cast.say("@timber what's the weather in Oslo?").await;
+    cast.say("nobody in particular").await;
+    let requests = timber.wait_for(1, SOON).await;
+    let request = &requests[0];
+    assert_eq!(request.path, "/inbox/sk_secret");
+    assert_eq!(request.headers["content-type"], "application/json");
+    let body = &request.body;
+    assert_eq!(
+        body["channel"],
+        json!({
+            "id": cast.channel, "name": "ops", "service": format!("Chorus at {HOST}"),
+            "context": "We keep things running."
+        })
+    );
+    let message = json!({"id": event, "sender": "anna", "content": "@timber what's the weather in Oslo?"});
+    assert_eq!(body["message"], message);
+    let callback = body["callback"].as_str().unwrap();
+    assert!(callback.starts_with(&format!("{}/channels/{}/inbox/tok_", cast.hub.url, cast.channel)));
+
+    let (id, time) = (&request.headers["webhook-id"], &request.headers["webhook-timestamp"]);
+    let secret = made["webhook_secret"].as_str().unwrap().strip_prefix("whsec_").unwrap();
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&BASE64.decode(secret.as_bytes()).unwrap()).unwrap();
+    mac.update(&[id.as_bytes(), b".", time.as_bytes(), b".", &request.raw].concat());
+    let signature = format!("v1,{}", BASE64.encode(&mac.finalize().into_bytes()));
+    assert_eq!(request.headers["webhook-signature"], signature);
+
+    let delivery = cast.delivery_is(&event, "delivered").await;
+    assert_eq!(delivery["recipient"]["handle"], "timber");
+    assert_eq!((&delivery["reason"], &delivery["transport"]), (&json!("direct_mention"), &json!("channel")));
+    let rungs: Vec<_> = delivery["rungs"].as_array().unwrap().iter().map(|rung| &rung["rung"]).collect();
+    assert_eq!(rungs, ["stored", "handed", "acked"]);
+    let attempts = delivery["attempts"].as_array().unwrap();
+    assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(200)));
+    assert_eq!(other.requests().len(), 0, "nobody else is asked");
+    assert_eq!(timber.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_that_was_down_for_ten_hours_gets_everything_in_order() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    timber.set(Reply::Json(503, json!({})));
+    let mut events = vec![];
+    for n in 0..3 {
+        events.push(cast.say(&format!("@timber {n}")).await);
+        timber.wait_for(1, SOON).await;
+    }
+    cast.tried(&clock, &timber, 4).await;
+    cast.recorded(&clock).await;
+    clock.advance(5 * HOUR);
+    timber.wait_for(6, SOON).await;
+    cast.recorded(&clock).await;
+    events.push(cast.say("@timber 3").await);
+    let tries = timber.wait_for(6, SOON).await;
+    assert!(contents(&tries).iter().all(|content| *content == "@timber 0"), "the first one holds the others");
+    let delivery = eventually(
+        async || cast.delivery(&events[0]).await,
+        |delivery| delivery["attempts"].as_array().unwrap().len() == tries.len(),
+    )
+    .await;
+    assert_eq!(delivery["state"], "waiting");
+    assert_eq!(delivery["attempts"][0]["error"], "receiver answered HTTP 503");
+
+    timber.set(Reply::Json(200, json!({})));
+    clock.advance(5 * HOUR);
+    let all = timber.wait_for(tries.len() + 4, SOON).await;
+    let arrived = &all[tries.len()..];
+    assert_eq!(contents(arrived), ["@timber 0", "@timber 1", "@timber 2", "@timber 3"]);
+    for (request, event) in arrived.iter().zip(&events) {
+        assert_eq!(request.body["message"]["id"], *event);
+        cast.delivery_is(event, "delivered").await;
+    }
+    // Each try of the same message has the same ids, and a callback of its own.
+    let (first, last) = (&all[0], &arrived[0]);
+    assert_eq!(first.body["message"], last.body["message"]);
+    assert_eq!(first.headers["webhook-id"], last.headers["webhook-id"]);
+    assert_ne!(first.headers["webhook-id"], arrived[1].headers["webhook-id"]);
+    assert_ne!(first.body["callback"], last.body["callback"]);
+    assert_eq!(timber.requests().len(), all.len());
+}
+
+/// The pauses grow from a second to five minutes.
+#[tokio::test]
+async fn tries_become_rarer() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    timber.set(Reply::DropConnection);
+    let event = cast.say("@timber hello").await;
+    timber.wait_for(1, SOON).await;
+    let mut last = clock.now();
+    for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(|seconds| seconds * 1000) {
+        cast.tried(&clock, &timber, 1).await;
+        let waited = clock.now() - last;
+        assert!((pause * 4 / 5..=pause * 6 / 5).contains(&waited), "{waited} instead of {pause}");
+        last = clock.now();
+    }
+    let delivery = cast.delivery(&event).await;
+    assert!(delivery["attempts"][0]["error"].as_str().unwrap().starts_with("receiver could not be reached"));
+    assert_eq!(delivery["attempts"][0]["status"], Value::Null);
+}
+
+#[tokio::test]
+async fn retry_after_is_honoured() {
+    let (cast, clock) = Cast::with_clock().await;
+    let (url, got) = serve(|_| (429, Some("600".into()))).await;
+    cast.agent(&json!({"name": "timber", "connection_string": url})).await;
+    cast.join(&cast.channel, "timber").await;
+    let event = cast.say("@timber hello").await;
+    let ten_minutes = "2026-03-20T10:10:00.000Z";
+    assert_eq!(chorus_protocol::time::parse_rfc3339(ten_minutes), Some(BEGIN + 10 * MINUTE));
+    let waits = async || cast.get("/api/v1/deliveries?state=waiting").await.body["items"][0].clone();
+    eventually(waits, |item| item["next_try"] == ten_minutes).await;
+    clock.advance(10 * MINUTE - 1);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(got.lock().unwrap().len(), 1, "not before");
+    clock.advance(1);
+    eventually(async || got.lock().unwrap().len(), |tries| *tries == 2).await;
+    let delivery = cast.delivery(&event).await;
+    assert_eq!(delivery["attempts"][0]["status"], 429);
+}
+
+#[tokio::test]
+async fn a_wrong_connection_string_is_told_to_its_owner_and_mended() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let mallory = cast.hub.account("mallory@example.org").await;
+    timber.set(Reply::Json(404, json!({})));
+    let first = cast.say("@timber 1").await;
+    timber.wait_for(1, SOON).await;
+    let seen = async || cast.get("/api/v1/agents/timber").await.body;
+    let broken = eventually(seen, |agent| agent["connection"]["state"] == "broken").await;
+    assert_eq!(broken["connection"]["reason"], "receiver answered HTTP 404");
+    assert_eq!(broken["connection"]["since"], chorus_protocol::time::rfc3339(BEGIN));
+    assert_eq!(cast.hub.get("/api/v1/agents/timber", Some(&key)).await.body["connection"]["state"], "broken");
+    let stranger = cast.hub.get("/api/v1/agents/timber", Some(&mallory)).await;
+    assert_eq!(
+        (stranger.status, &stranger.body["connection"]),
+        (200, &Value::Null),
+        "nobody else's business"
+    );
+
+    let second = cast.say("@timber 2").await;
+    clock.advance(HOUR);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(timber.requests().len(), 1, "nothing is tried any more");
+    assert_eq!(cast.delivery(&second).await["state"], "waiting");
+
+    // Its owner tries again: the same answer, broken again.
+    let mend = "/api/v1/agents/timber/connection/mend";
+    cast.hub.post(mend, Some(&mallory), &json!({})).await.own_failure(Code::Forbidden);
+    let mended = cast.hub.post(mend, Some(&cast.anna), &json!({})).await;
+    assert_eq!((mended.status, &mended.body["connection"]["state"]), (200, &json!("ok")));
+    timber.wait_for(2, SOON).await;
+    eventually(seen, |agent| agent["connection"]["state"] == "broken").await;
+
+    timber.set(Reply::Json(200, json!({})));
+    let new = format!("http://{}/inbox/sk_new", timber.addr());
+    cast.put_connection("timber", &mallory, &new).await.own_failure(Code::Forbidden);
+    let mended = cast.put_connection("timber", &cast.anna, &new).await;
+    assert_eq!((mended.status, &mended.body["connection"]["state"]), (200, &json!("ok")));
+    assert!(!mended.text.contains("sk_new"), "it is never shown again");
+    let all = timber.wait_for(4, SOON).await;
+    assert_eq!(contents(&all[2..]), ["@timber 1", "@timber 2"], "in order");
+    assert!(all[2..].iter().all(|request| request.path == "/inbox/sk_new"));
+    for event in [first, second] {
+        cast.delivery_is(&event, "delivered").await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_day_it_is_a_dead_letter_and_the_next_proceeds() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    timber.set(Reply::Json(500, json!({})));
+    let first = cast.say("@timber 1").await;
+    let second = cast.say("@timber 2").await;
+    timber.wait_for(1, SOON).await;
+    cast.recorded(&clock).await;
+    clock.advance(12 * HOUR);
+    timber.wait_for(2, SOON).await;
+    cast.recorded(&clock).await;
+    let third = cast.say("@timber 3").await;
+    clock.advance(12 * HOUR);
+    let dead = cast.delivery_is(&first, "dead").await;
+    assert_eq!(dead["rungs"][1]["rung"], "dead");
+    assert_eq!(dead["rungs"][1]["reason"], "receiver answered HTTP 500");
+    assert_eq!(dead["attempts"].as_array().unwrap().len(), 2);
+    let dead = cast.delivery_is(&second, "dead").await;
+    assert_eq!(dead["attempts"].as_array().unwrap().len(), 1, "it had its one try");
+    timber.wait_for(4, SOON).await;
+    cast.recorded(&clock).await;
+    timber.set(Reply::Json(200, json!({})));
+    clock.advance(10 * MINUTE);
+    cast.delivery_is(&third, "delivered").await;
+
+    let list = cast.get("/api/v1/deliveries?state=dead").await;
+    let items = list.body["items"].as_array().unwrap();
+    assert_eq!(items.iter().map(|item| &item["event_id"]).collect::<Vec<_>>(), [&first, &second]);
+    assert_eq!(items[0]["agent"]["address"], format!("timber@{HOST}"));
+    assert_eq!((&items[0]["attempts"], &items[0]["next_try"]), (&json!(2), &Value::Null));
+
+    let mallory = cast.hub.account("mallory@example.org").await;
+    let replay = format!("/api/v1/deliveries/{}/replay", items[0]["id"].as_str().unwrap());
+    cast.hub.post(&replay, Some(&mallory), &json!({})).await.own_failure(Code::NotFound);
+    let before = timber.requests().len();
+    let replayed = cast.hub.post(&replay, Some(&key), &json!({})).await;
+    assert_eq!((replayed.status, &replayed.body["state"]), (202, &json!("waiting")), "{}", replayed.text);
+    let all = timber.wait_for(before + 1, SOON).await;
+    assert_eq!(all[before].body["message"]["id"], first);
+    assert_eq!(all[before].headers["webhook-id"], all[0].headers["webhook-id"]);
+    cast.delivery_is(&first, "delivered").await;
+    cast.hub.post(&replay, Some(&cast.anna), &json!({})).await.own_failure(Code::Conflict);
+
+    let window = "/api/v1/deliveries/replay";
+    let nobody = cast.hub.post(window, Some(&mallory), &json!({})).await;
+    assert_eq!((nobody.status, &nobody.body["replayed"]), (202, &json!(0)));
+    let late = json!({"state": "dead", "since": chorus_protocol::time::rfc3339(BEGIN + 1)});
+    assert_eq!(cast.hub.post(window, Some(&cast.anna), &late).await.body["replayed"], 0);
+    let all_of_it = json!({"agent": "timber", "channel": cast.channel, "until": chorus_protocol::time::rfc3339(clock.now())});
+    let replayed = cast.hub.post(window, Some(&cast.anna), &all_of_it).await;
+    assert_eq!(replayed.body, json!({"replayed": 1, "more": false}));
+    cast.delivery_is(&second, "delivered").await;
+    let wrong = json!({"state": "waiting", "channel": "ops", "since": 5});
+    let faults = cast.hub.post(window, Some(&cast.anna), &wrong).await;
+    let faults = faults.own_failure(Code::Validation);
+    for name in ["state: ", "channel: ", "since: "] {
+        assert!(faults.contains(name), "{faults}");
+    }
+}
+
+/// What the receiver will never take is not offered again, and holds nobody up.
+#[tokio::test]
+async fn what_is_refused_is_refused() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    for reply in [Reply::Json(400, json!({})), Reply::Redirect("http://127.0.0.1:1/".into())] {
+        timber.set(reply);
+        let event = cast.say("@timber no").await;
+        let failed = cast.delivery_is(&event, "failed").await;
+        assert_eq!(failed["attempts"].as_array().unwrap().len(), 1);
+        assert_eq!(failed["rungs"][1]["rung"], "failed");
+    }
+    timber.set(Reply::Json(200, json!({})));
+    cast.delivery_is(&cast.say("@timber yes").await, "delivered").await;
+    assert_eq!(timber.requests().len(), 3);
+}
+
+/// Its owner pasted nothing, so there is nothing of its owner's to break.
+#[tokio::test]
+async fn a_webhook_is_never_broken() {
+    let (cast, hook) = (Cast::start().await, FakeAgent::start().await);
+    cast.agent(&json!({"name": "hook", "endpoint": hook.url()})).await;
+    cast.join(&cast.channel, "hook").await;
+    hook.set(Reply::Json(404, json!({})));
+    let failed = cast.delivery_is(&cast.say("@hook hello").await, "failed").await;
+    assert_eq!(failed["attempts"][0]["status"], 404);
+    assert_eq!(cast.get("/api/v1/agents/hook").await.body["connection"], json!({"state": "none"}));
+    hook.set(Reply::Json(200, json!({})));
+    cast.delivery_is(&cast.say("@hook again").await, "delivered").await;
+}
+
+#[tokio::test]
+async fn a_stuck_conversation_holds_up_no_other() {
+    let cast = Cast::start().await;
+    let stuck = cast.another_channel("stuck").await;
+    let name = stuck.clone();
+    let answer = move |body: &Value| if body["channel"]["id"] == name { (503, None) } else { (200, None) };
+    let (url, got) = serve(answer).await;
+    cast.agent(&json!({"name": "timber", "connection_string": url})).await;
+    cast.join(&cast.channel, "timber").await;
+    cast.join(&stuck, "timber").await;
+    let held = cast.say_in(&stuck, "@timber here").await;
+    cast.say_in(&stuck, "@timber and here").await;
+    eventually(async || got.lock().unwrap().len(), |tries| *tries > 0).await;
+    for n in 0..3 {
+        cast.delivery_is(&cast.say(&format!("@timber {n}")).await, "delivered").await;
+    }
+    assert_eq!(cast.delivery(&held).await["state"], "waiting");
+    let said: Vec<_> = got.lock().unwrap().iter().map(|body| body["message"]["content"].clone()).collect();
+    assert!(!said.contains(&json!("@timber and here")));
+}
+
+/// A network that became private is not called any more, whoever pasted it when.
+#[tokio::test]
+async fn an_address_that_turned_private_breaks_the_connection() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    cast.agent(&json!({"name": "hook", "endpoint": timber.url()})).await;
+    cast.join(&cast.channel, "hook").await;
+    let Cast { hub, anna, channel } = cast;
+    let hub = hub.restart(|config| config.outbound = Policy::default()).await;
+    let cast = Cast { hub, anna, channel };
+    let event = cast.say("@timber hello").await;
+    let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"].clone();
+    let broken = eventually(seen, |connection| connection["state"] == "broken").await;
+    assert!(broken["reason"].as_str().unwrap().contains("loopback"), "{broken}");
+    assert_eq!(cast.delivery(&event).await["state"], "waiting");
+    cast.delivery_is(&cast.say("@hook hello").await, "failed").await;
+    assert_eq!(timber.requests().len(), 0);
+    let refused = cast.put_connection("timber", &cast.anna, &inbox_of(&timber)).await;
+    assert!(refused.own_failure(Code::EndpointBlocked).starts_with("connection_string: "));
+}
+
+/// A hub that stops while a POST is on its way waits, records what it can, and the next one goes on.
+#[tokio::test]
+async fn a_stop_loses_nothing() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    timber.set(Reply::Slow(Duration::from_millis(700), Box::new(Reply::Json(200, json!({})))));
+    let finished = cast.say("@timber finished").await;
+    timber.wait_for(1, SOON).await;
+    let Cast { hub, anna, channel } = cast;
+    let cast = Cast { hub: hub.restart(|_| {}).await, anna, channel };
+    assert_eq!(cast.delivery(&finished).await["state"], "delivered", "it was waited for");
+
+    timber.set(Reply::Hang);
+    let cut = cast.say("@timber cut").await;
+    timber.wait_for(2, SOON).await;
+    let Cast { hub, anna, channel } = cast;
+    let setup = hub.setup();
+    let took = hub.stop().await;
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    timber.set(Reply::Json(200, json!({})));
+    let cast = Cast { hub: setup.start(), anna, channel };
+    let delivery = cast.delivery_is(&cut, "delivered").await;
+    assert_eq!(delivery["attempts"].as_array().unwrap().len(), 2, "{delivery}");
+    assert_eq!(delivery["attempts"][0]["error"], "the hub stopped before the outcome was known");
+    let all = timber.requests();
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[1].headers["webhook-id"], all[2].headers["webhook-id"]);
+}
+
+/// An agent that is gone gets nothing more, and its deliveries come to an end.
+#[tokio::test]
+async fn an_agent_that_was_unregistered() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    timber.set(Reply::Json(503, json!({})));
+    let event = cast.say("@timber hello").await;
+    timber.wait_for(1, SOON).await;
+    cast.recorded(&clock).await;
+    assert_eq!(cast.hub.delete("/agents/timber", Some(&cast.anna)).await.status, 200);
+    clock.advance(MINUTE);
+    let failed = cast.delivery_is(&event, "failed").await;
+    assert_eq!(failed["attempts"][1]["error"], "the agent is not registered any more");
+    assert_eq!(timber.requests().len(), 1);
+}
+
+/// Every cell of the bridges' table that relay and channel have, over real sockets.
+#[tokio::test]
+async fn bridges_to_an_inbox() {
+    let cast = Cast::start().await;
+    let made = cast.agent(&json!({"name": "timber"})).await;
+    cast.join(&cast.channel, "timber").await;
+    let alice = cast.hub.register("alice").await;
+    let mut inbox = cast.hub.inbox(made["api_key"].as_str().unwrap(), None).await;
+
+    assert_eq!(cast.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered_sse"));
+    let (_, message) = inbox.message().await;
+    assert_eq!(message["envelope"], envelope("alice", "hello"));
+
+    let event = cast.say("@timber hello").await;
+    let chat = inbox.event("chat").await;
+    assert_eq!(
+        (&chat["event"]["event_id"], &chat["event"]["content"]),
+        (&json!(event), &json!("@timber hello"))
+    );
+    assert_eq!(
+        (&chat["channel"]["id"], &chat["attention"]["reason"]),
+        (&json!(cast.channel), &json!("direct_mention"))
+    );
+    assert_eq!(
+        cast.call_back(&chat["callback"], &json!({"type": "message", "content": "hi"})).await.status,
+        200
+    );
+    let delivery = cast.delivery_is(&event, "delivered_sse").await;
+    assert_eq!((&delivery["transport"], &delivery["disposition"]), (&json!("inbox"), &json!("responded")));
+
+    let post = foreign("m1");
+    let answer = cast.call_back(&made["connection_string"], &post).await;
+    assert_eq!((answer.status, &answer.body), (200, &json!({"ok": true})));
+    let mut channel = inbox.event("channel").await;
+    let trace = channel.as_object_mut().unwrap().remove("trace_id").unwrap();
+    assert_eq!((channel, trace.as_str().unwrap().len()), (post, 32));
+}
+
+#[tokio::test]
+async fn bridges_to_a_webhook() {
+    let (cast, hook) = (Cast::start().await, FakeAgent::start().await);
+    let made = cast.agent(&json!({"name": "timber", "endpoint": hook.url()})).await;
+    cast.join(&cast.channel, "timber").await;
+    let alice = cast.hub.register("alice").await;
+
+    assert_eq!(cast.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered"));
+    let event = cast.say("@timber hello").await;
+    hook.wait_for(2, SOON).await;
+    assert_eq!(cast.call_back(&made["connection_string"], &foreign("m1")).await.status, 200);
+    let requests = hook.wait_for(3, SOON).await;
+    assert_eq!(requests[0].body, json!({"envelope": envelope("alice", "hello")}));
+    let chat = &requests[1].body;
+    assert_eq!(
+        (&chat["event"]["event_id"], &chat["attention"]["reason"]),
+        (&json!(event), &json!("direct_mention"))
+    );
+    assert_eq!(
+        cast.call_back(&chat["callback"], &json!({"type": "message", "content": "hi"})).await.status,
+        200
+    );
+    assert_eq!(cast.log().await.last().unwrap()["content"], "hi");
+    assert_eq!(requests[2].body, foreign("m1"), "as it was received, and nothing besides");
+}
+
+#[tokio::test]
+async fn bridges_to_a_connection_string() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    let made = cast.connected("timber", &timber).await;
+    let alice = cast.hub.register("alice").await;
+
+    let sent = cast.hub.send(&alice, "alice", "timber", "hello").await;
+    assert_eq!(sent.outcome(), (200, "delivered"));
+    let event = cast.say("@timber hello").await;
+    timber.wait_for(2, SOON).await;
+    assert_eq!(cast.call_back(&made["connection_string"], &foreign("m1")).await.status, 200);
+    let requests = timber.wait_for(3, SOON).await;
+    let dm = &requests[0].body;
+    let address = format!("alice@{HOST}");
+    assert_eq!((&dm["message"]["sender"], &dm["message"]["content"]), (&json!(address), &json!("hello")));
+    assert!(dm["channel"]["context"].as_str().unwrap().contains("culture en"), "{dm}");
+    assert_eq!(requests[1].body["message"]["id"], event);
+    assert_eq!(requests[2].body, foreign("m1"));
+    assert!(requests.iter().all(|request| request.path == "/inbox/sk_secret"));
+
+    // The callback's message goes back as an envelope.
+    let mut inbox = cast.hub.inbox(&alice, None).await;
+    let answer = cast.call_back(&dm["callback"], &json!({"type": "message", "content": "hi"})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let (_, message) = inbox.message().await;
+    assert_eq!(message["sender_id"], format!("timber@{HOST}"));
+    assert_eq!(message["trace_id"], sent.data()["trace_id"]);
+    assert_eq!(message["envelope"], envelope(&format!("timber@{HOST}"), "hi"));
+}
+
+fn foreign(id: &str) -> Value {
+    json!({
+        "channel": {"id": "C04ABCDEF", "name": "general", "service": "Slack"},
+        "message": {"id": id, "sender": "alice", "content": "hello"},
+        "callback": "https://slack-adapter.example.com/cb/C04ABCDEF/tok_abc123",
+        "novelty": {"large": 12_345_678_901_234_567_890_u64}
+    })
+}
+
+/// Whoever opens an inbox while pushes wait gets what comes from then on there, and the rest where it was sent.
+#[tokio::test]
+async fn an_inbox_that_opens_changes_nothing_for_what_waits() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    timber.set(Reply::Json(503, json!({})));
+    let waits = cast.say("@timber by post").await;
+    timber.wait_for(1, SOON).await;
+    let mut inbox = cast.hub.inbox(&key, None).await;
+    cast.say("@timber by inbox").await;
+    assert_eq!(inbox.event("chat").await["event"]["content"], "@timber by inbox");
+    timber.set(Reply::Json(200, json!({})));
+    cast.tried(&clock, &timber, 1).await;
+    assert_eq!(contents(&timber.requests()), ["@timber by post", "@timber by post"]);
+    cast.delivery_is(&waits, "delivered").await;
+    inbox.assert_quiet().await;
+}
+
+/// The list of deliveries is everybody's own.
+#[tokio::test]
+async fn whose_deliveries() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let birch = cast.connected("birch", &timber).await["api_key"].as_str().unwrap().to_owned();
+    for n in 0..3 {
+        cast.delivery_is(&cast.say(&format!("@timber {n}")).await, "delivered").await;
+    }
+    let mallory = cast.hub.account("mallory@example.org").await;
+    let count = async |who: &str, query: &str| -> usize {
+        let list: Answer = cast.hub.get(&format!("/api/v1/deliveries{query}"), Some(who)).await;
+        assert_eq!(list.status, 200, "{}", list.text);
+        list.body["items"].as_array().unwrap().len()
+    };
+    for (who, query, expected) in [
+        (&*cast.anna, "", 3),
+        (&key, "", 3),
+        (OPERATOR, "", 3),
+        (&birch, "", 0),
+        (&mallory, "", 0),
+        (&mallory, "?agent=timber", 0),
+        (&birch, "?agent=timber", 0),
+        (&key, "?agent=timber", 3),
+        (OPERATOR, "?agent=timber&state=delivered", 3),
+        (&*cast.anna, "?state=dead", 0),
+        (&*cast.anna, "?agent=nobody", 0),
+        (&*cast.anna, "?limit=2", 2),
+    ] {
+        assert_eq!(count(who, query).await, expected, "{query}");
+    }
+    let mut path = "/api/v1/deliveries?limit=1".to_owned();
+    for page in 0..3 {
+        let list = cast.get(&path).await;
+        let item = &list.body["items"][0];
+        assert_eq!(
+            (&item["kind"], &item["transport"], &item["state"]),
+            (&json!("chat"), &json!("channel"), &json!("delivered"))
+        );
+        match list.body["next"].as_str() {
+            Some(next) => path = format!("/api/v1/deliveries?limit=1&after={next}"),
+            None => assert_eq!(page, 2),
+        }
+    }
+    cast.hub.get("/api/v1/deliveries", None).await.own_failure(Code::Unauthorized);
+    let wrong = cast.get("/api/v1/deliveries?state=x&channel=y&since=z&agent=a%20b").await;
+    let faults = wrong.own_failure(Code::Validation);
+    assert_eq!(faults.matches(": must").count(), 4, "{faults}");
+    cast.get("/api/v1/deliveries?after=1").await.own_failure(Code::Validation);
+}
+
+/// What became of an event is shown to those who may read it.
+#[tokio::test]
+async fn who_sees_what_became_of_an_event() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let event = cast.say("@timber hello").await;
+    cast.delivery_is(&event, "delivered").await;
+    let path = format!("/api/v1/events/{event}");
+    let mine = cast.hub.get(&path, Some(&key)).await;
+    assert_eq!((mine.status, &mine.body["event"]["content"]), (200, &json!("@timber hello")));
+    assert_eq!(mine.body["claims"], json!([]));
+    let mallory = cast.hub.account("mallory@example.org").await;
+    cast.hub.get(&path, Some(&mallory)).await.own_failure(Code::NotFound);
+    cast.hub.get(&path, Some(OPERATOR)).await.own_failure(Code::Forbidden);
+    cast.hub.get(&path, None).await.own_failure(Code::Unauthorized);
+    cast.get("/api/v1/events/evt_00000000000000000000000000000000").await.own_failure(Code::NotFound);
+    cast.get("/api/v1/events/x").await.own_failure(Code::NotFound);
+}
+
+/// The same on PostgreSQL, with two nodes: each message is posted once.
+#[tokio::test]
+async fn two_nodes_push_each_message_once() {
+    let setup = Setup::postgres();
+    let (cast, other, timber) = (Cast::on(&setup).await, setup.start(), FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    let mut events = vec![];
+    for n in 0..10 {
+        events.push(cast.say(&format!("@timber {n}")).await);
+    }
+    for event in &events {
+        cast.delivery_is(event, "delivered").await;
+    }
+    let requests = timber.requests();
+    let ids: Vec<_> = requests.iter().map(|request| request.body["message"]["id"].clone()).collect();
+    assert_eq!(ids, events, "in order, and no more");
+    other.assert_healthy().await;
+}
+
+/// Time that is set by hand moves nothing by itself.
+#[tokio::test]
+async fn nothing_is_due_before_its_time() {
+    let ((cast, clock), timber): ((Cast, ManualClock), _) =
+        (Cast::with_clock().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    timber.set(Reply::Json(503, json!({})));
+    cast.say("@timber hello").await;
+    cast.recorded(&clock).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(timber.requests().len(), 1);
+    clock.advance(2000);
+    timber.wait_for(2, SOON).await;
+}

@@ -1,0 +1,539 @@
+//! A server for the official conformance suite: its fixtures on the protocol of this crate. See `scripts/mcp-conformance`.
+//!
+//! The suite wants tools that a channel does not have, some of which ask the client something. They live here, outside
+//! the hub; what is tested is what they share with it: messages, revisions, headers, sessions, streams, the guard.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use chorus_mcp::{
+    About, Ask, Notice, Notices, Outlet, Refusal, Revision, RpcError, Service, Wants, answer, guard,
+};
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// One red pixel.
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+/// No sound at all.
+const SOUND: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
+/// How long a client may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_BODY: usize = 1024 * 1024;
+
+struct Fixtures {
+    sessions: Mutex<HashSet<String>>,
+    /// What clients were asked, and who waits for the answer.
+    asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    count: AtomicU64,
+    changes: broadcast::Sender<&'static str>,
+    url: String,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A member of the parameters, which may not be there.
+fn member<'a>(ask: &'a Ask, of: &str, name: &str) -> Option<&'a Value> {
+    ask.params.get(of)?.get(name)
+}
+
+fn argument(ask: &Ask, name: &str) -> String {
+    member(ask, "arguments", name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn text(text: impl Into<String>) -> Value {
+    json!({"content": [{"type": "text", "text": text.into()}]})
+}
+
+fn elicit(message: &str, properties: Value, required: &[&str]) -> Value {
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    json!({"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}})
+}
+
+fn sample(prompt: &str) -> Value {
+    let message = json!({"role": "user", "content": {"type": "text", "text": prompt}});
+    json!({"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": 100}})
+}
+
+/// A result that asks for these, until all of them are answered.
+fn input_required(ask: &Ask, wanted: Value, state: Option<&str>, done: &str) -> Result<Value, RpcError> {
+    if let (Some(state), Some(given)) = (state, ask.params.get("requestState"))
+        && given != state
+    {
+        return Err(RpcError::params("requestState: was not given out by this server"));
+    }
+    let given = ask.params.get("inputResponses");
+    let answered = |name: &String| given.is_some_and(|given| given[name].is_object());
+    if wanted.as_object().is_some_and(|wanted| wanted.keys().all(answered)) {
+        return Ok(text(done));
+    }
+    let mut result = json!({"resultType": "input_required", "inputRequests": wanted});
+    if let Some(state) = state {
+        result["requestState"] = json!(state);
+    }
+    Ok(result)
+}
+
+const PLAIN: [(&str, &str); 24] = [
+    ("test_simple_text", "Returns a text"),
+    ("test_image_content", "Returns an image"),
+    ("test_audio_content", "Returns a sound"),
+    ("test_embedded_resource", "Returns a resource"),
+    ("test_multiple_content_types", "Returns a text, an image and a resource"),
+    ("test_tool_with_logging", "Logs while it works"),
+    ("test_logging_tool", "Logs if it is asked to"),
+    ("test_tool_with_progress", "Reports progress"),
+    ("test_error_handling", "Always fails"),
+    ("test_elicitation_sep1034_defaults", "Asks with defaults"),
+    ("test_elicitation_sep1330_enums", "Asks with choices"),
+    ("test_missing_capability", "Needs sampling"),
+    ("test_streaming_elicitation", "Asks in its result"),
+    ("test_trigger_tool_change", "Says that the tools changed"),
+    ("test_trigger_prompt_change", "Says that the prompts changed"),
+    ("test_input_required_result_elicitation", "Asks for a name"),
+    ("test_input_required_result_sampling", "Asks a model"),
+    ("test_input_required_result_list_roots", "Asks for roots"),
+    ("test_input_required_result_request_state", "Asks with a state"),
+    ("test_input_required_result_multiple_inputs", "Asks several things"),
+    ("test_input_required_result_multi_round", "Asks twice"),
+    ("test_input_required_result_tampered_state", "Asks with a state it checks"),
+    ("test_input_required_result_capabilities", "Asks what the client can answer"),
+    ("test_reconnection", "Works for a while"),
+];
+
+fn tools() -> Value {
+    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let one =
+        |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
+    let mut tools: Vec<_> = PLAIN
+        .iter()
+        .map(|(name, description)| json!({"name": name, "description": description, "inputSchema": none}))
+        .collect();
+    tools.push(json!({"name": "test_sampling", "description": "Asks a model", "inputSchema": one("prompt")}));
+    tools.push(
+        json!({"name": "test_elicitation", "description": "Asks the user", "inputSchema": one("message")}),
+    );
+    tools.push(json!({"name": "json_schema_2020_12_tool", "description": "Has a rich schema", "inputSchema": rich_schema()}));
+    json!({"tools": tools})
+}
+
+fn rich_schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": {"$anchor": "addressDef", "type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    })
+}
+
+fn prompts() -> Value {
+    let wanted = |name: &str| json!({"name": name, "description": "For testing", "required": true});
+    json!({"prompts": [
+        {"name": "test_simple_prompt", "description": "Without arguments"},
+        {"name": "test_prompt_with_arguments", "description": "With two arguments", "arguments": [wanted("arg1"), wanted("arg2")]},
+        {"name": "test_prompt_with_embedded_resource", "description": "With a resource", "arguments": [wanted("resourceUri")]},
+        {"name": "test_prompt_with_image", "description": "With an image"},
+        {"name": "test_input_required_result_prompt", "description": "Asks for a context"},
+    ]})
+}
+
+fn prompt(ask: &Ask) -> Result<Value, RpcError> {
+    let user = |content: Value| json!({"role": "user", "content": content});
+    let said = |text: &str| json!({"type": "text", "text": text});
+    let messages = match ask.params.get("name").and_then(Value::as_str).unwrap_or_default() {
+        "test_simple_prompt" => vec![user(said("This is a simple prompt for testing."))],
+        "test_prompt_with_arguments" => {
+            let (one, two) = (argument(ask, "arg1"), argument(ask, "arg2"));
+            vec![user(said(&format!("Prompt with arguments: arg1='{one}', arg2='{two}'")))]
+        }
+        "test_prompt_with_embedded_resource" => vec![
+            user(json!({"type": "resource", "resource": {
+                "uri": argument(ask, "resourceUri"), "mimeType": "text/plain", "text": "Embedded resource content for testing.",
+            }})),
+            user(said("Please process the embedded resource above.")),
+        ],
+        "test_prompt_with_image" => vec![
+            user(json!({"type": "image", "data": PIXEL, "mimeType": "image/png"})),
+            user(said("Please analyze the image above.")),
+        ],
+        "test_input_required_result_prompt" => {
+            let question = elicit(
+                "What context should the prompt use?",
+                json!({"context": {"type": "string"}}),
+                &["context"],
+            );
+            let asked = input_required(ask, json!({"user_context": question}), None, "")?;
+            if asked.get("resultType").is_some() {
+                return Ok(asked);
+            }
+            vec![user(said("A prompt with a context."))]
+        }
+        name => return Err(RpcError::params(format!("there is no prompt {name:?}"))),
+    };
+    Ok(json!({"messages": messages}))
+}
+
+fn resource(ask: &Ask) -> Result<Value, RpcError> {
+    let uri = ask.params.get("uri").and_then(Value::as_str).unwrap_or_default();
+    let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
+    let content = match (uri, id) {
+        ("test://static-text", _) => {
+            json!({"uri": uri, "mimeType": "text/plain", "text": "This is the content of the static text resource."})
+        }
+        ("test://static-binary", _) => json!({"uri": uri, "mimeType": "image/png", "blob": PIXEL}),
+        ("test://watched-resource", _) => json!({"uri": uri, "mimeType": "text/plain", "text": "Watched."}),
+        (_, Some(id)) => {
+            let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+            json!({"uri": uri, "mimeType": "application/json", "text": data.to_string()})
+        }
+        _ => {
+            let code = match ask.revision {
+                Revision::Stateless => RpcError::INVALID_PARAMS,
+                Revision::WithSessions => RpcError::RESOURCE_NOT_FOUND,
+            };
+            return Err(RpcError::new(code, "Resource not found").with(json!({"uri": uri})));
+        }
+    };
+    Ok(json!({"contents": [content]}))
+}
+
+fn resources() -> Value {
+    let listed = |uri: &str, kind: &str| json!({"uri": uri, "name": uri, "description": "For testing", "mimeType": kind});
+    json!({"resources": [
+        listed("test://static-text", "text/plain"),
+        listed("test://static-binary", "image/png"),
+        listed("test://watched-resource", "text/plain"),
+    ]})
+}
+
+/// What a tool that asks in its result asks for.
+fn asking(ask: &Ask, name: &str) -> Option<Result<Value, RpcError>> {
+    let name_of = || elicit("What is your name?", json!({"name": {"type": "string"}}), &["name"]);
+    let confirm = || elicit("Please confirm", json!({"ok": {"type": "boolean"}}), &["ok"]);
+    let roots = || json!({"method": "roots/list", "params": {}});
+    let can = |capability: &str| ask.capabilities.get(capability).is_some();
+    Some(match name {
+        "test_input_required_result_elicitation" | "test_streaming_elicitation" => {
+            input_required(ask, json!({"user_name": name_of()}), None, "Hello!")
+        }
+        "test_input_required_result_sampling" => input_required(
+            ask,
+            json!({"capital_question": sample("What is the capital of France?")}),
+            None,
+            "Paris",
+        ),
+        "test_input_required_result_list_roots" => {
+            input_required(ask, json!({"client_roots": roots()}), None, "Roots")
+        }
+        "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
+            input_required(ask, json!({"confirm": confirm()}), Some("state-1"), "state-ok")
+        }
+        "test_input_required_result_multiple_inputs" => {
+            let wanted = json!({"user_name": name_of(), "greeting": sample("Generate a greeting"), "client_roots": roots()});
+            input_required(ask, wanted, Some("state-1"), "All there")
+        }
+        "test_input_required_result_multi_round" => {
+            match ask.params.get("requestState").and_then(Value::as_str) {
+                None => input_required(ask, json!({"step1": name_of()}), Some("round-1"), ""),
+                Some("round-1") => {
+                    let color = elicit(
+                        "Step 2: What is your favorite color?",
+                        json!({"color": {"type": "string"}}),
+                        &["color"],
+                    );
+                    let asked = json!({"resultType": "input_required", "inputRequests": {"step2": color}, "requestState": "round-2"});
+                    Ok(asked)
+                }
+                Some("round-2") => Ok(text("Both steps are done")),
+                Some(_) => Err(RpcError::params("requestState: was not given out by this server")),
+            }
+        }
+        "test_input_required_result_capabilities" => {
+            let mut wanted = Map::new();
+            if can("elicitation") {
+                wanted.insert("user_name".into(), name_of());
+            }
+            if can("sampling") {
+                wanted.insert("greeting".into(), sample("Generate a greeting"));
+            }
+            input_required(ask, Value::Object(wanted), None, "Done")
+        }
+        "test_missing_capability" if !can("sampling") => {
+            let missing = json!({"requiredCapabilities": {"sampling": {}}});
+            Err(RpcError::new(RpcError::MISSING_CAPABILITY, "this needs sampling").with(missing))
+        }
+        _ => return None,
+    })
+}
+
+impl Fixtures {
+    /// Asks the client something, and waits for its answer.
+    async fn request(&self, out: &Outlet, request: Value) -> Result<Value, RpcError> {
+        let id = format!("server-{}", self.count.fetch_add(1, Ordering::Relaxed));
+        let (answer, answered) = oneshot::channel();
+        lock(&self.asked).insert(id.clone(), answer);
+        out.say(
+            json!({"jsonrpc": "2.0", "id": id, "method": request["method"], "params": request["params"]}),
+        )
+        .await;
+        match tokio::time::timeout(PATIENCE, answered).await {
+            Ok(Ok(answer)) if answer.get("result").is_some() => Ok(answer["result"].clone()),
+            _ => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer")),
+        }
+    }
+
+    async fn log(&self, ask: &Ask, out: &Outlet, data: &str) {
+        let level = member(ask, "_meta", "io.modelcontextprotocol/logLevel");
+        if ask.revision == Revision::WithSessions || level.is_some() {
+            let params = json!({"level": "info", "logger": "conformance", "data": data});
+            out.say(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params})).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    async fn progress(&self, ask: &Ask, out: &Outlet) {
+        for progress in [0, 50, 100] {
+            if let Some(token) = member(ask, "_meta", "progressToken") {
+                let params = json!({"progressToken": token, "progress": progress, "total": 100});
+                out.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+                    .await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn tool(&self, ask: &Ask, out: &Outlet) -> Result<Value, RpcError> {
+        let name = ask.params.get("name").and_then(Value::as_str).unwrap_or_default();
+        if let Some(asked) = asking(ask, name) {
+            return asked;
+        }
+        let embedded = |uri: &str, kind: &str, text: &str| json!({"type": "resource", "resource": {"uri": uri, "mimeType": kind, "text": text}});
+        let image = json!({"type": "image", "data": PIXEL, "mimeType": "image/png"});
+        Ok(match name {
+            "test_simple_text" => text("This is a simple text response for testing."),
+            "test_image_content" => json!({"content": [image]}),
+            "test_audio_content" => {
+                json!({"content": [{"type": "audio", "data": SOUND, "mimeType": "audio/wav"}]})
+            }
+            "test_embedded_resource" => {
+                json!({"content": [embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]})
+            }
+            "test_multiple_content_types" => json!({"content": [
+                {"type": "text", "text": "Multiple content types test:"},
+                image,
+                embedded("test://mixed-content-resource", "application/json", "{\"test\":\"data\",\"value\":123}"),
+            ]}),
+            "test_tool_with_logging" | "test_logging_tool" => {
+                for data in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+                    self.log(ask, out, data).await;
+                }
+                text("Logged")
+            }
+            "test_tool_with_progress" | "test_reconnection" => {
+                self.progress(ask, out).await;
+                text("Done")
+            }
+            "test_error_handling" => {
+                let mut failed = text("This tool intentionally returns an error for testing");
+                failed["isError"] = json!(true);
+                failed
+            }
+            "test_sampling" => {
+                let answer = self.request(out, sample(&argument(ask, "prompt"))).await?;
+                text(format!("LLM response: {}", answer["content"]["text"].as_str().unwrap_or_default()))
+            }
+            "test_elicitation" => {
+                let wanted = json!({"username": {"type": "string"}, "email": {"type": "string"}});
+                let answer = self
+                    .request(out, elicit(&argument(ask, "message"), wanted, &["username", "email"]))
+                    .await?;
+                text(format!("User response: {answer}"))
+            }
+            "test_elicitation_sep1034_defaults" | "test_elicitation_sep1330_enums" => {
+                let wanted = if name.ends_with("enums") { choices() } else { defaults() };
+                let answer = self.request(out, elicit("Please fill in", wanted, &[])).await?;
+                text(format!(
+                    "Elicitation completed: action={}, content={}",
+                    answer["action"], answer["content"]
+                ))
+            }
+            "test_trigger_tool_change" => self.changed("notifications/tools/list_changed"),
+            "test_trigger_prompt_change" => self.changed("notifications/prompts/list_changed"),
+            "test_missing_capability" | "json_schema_2020_12_tool" => text("Done"),
+            _ => return Err(RpcError::params(format!("there is no tool {name:?}"))),
+        })
+    }
+
+    fn changed(&self, method: &'static str) -> Value {
+        // Nobody may listen.
+        drop(self.changes.send(method));
+        text("Told")
+    }
+}
+
+fn defaults() -> Value {
+    json!({
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": true},
+    })
+}
+
+fn choices() -> Value {
+    let titled = |names: [&str; 3]| -> Vec<Value> {
+        names
+            .iter()
+            .enumerate()
+            .map(|(n, title)| json!({"const": format!("value{}", n + 1), "title": title}))
+            .collect()
+    };
+    json!({
+        "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
+        "titledSingle": {"type": "string", "oneOf": titled(["First Option", "Second Option", "Third Option"])},
+        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
+        "titledMulti": {"type": "array", "items": {"anyOf": titled(["First Choice", "Second Choice", "Third Choice"])}},
+    })
+}
+
+impl Service for Fixtures {
+    async fn enter(&self, session: Option<&str>) -> Result<bool, Refusal> {
+        Ok(session.is_some_and(|session| lock(&self.sessions).contains(session)))
+    }
+
+    fn info(&self) -> Value {
+        json!({"name": "chorus-conformance", "version": env!("CARGO_PKG_VERSION")})
+    }
+
+    async fn about(&self) -> Result<About, RpcError> {
+        let changes = json!({"listChanged": true});
+        let resources = json!({"subscribe": true, "listChanged": true});
+        let capabilities = json!({"tools": changes, "prompts": changes, "resources": resources, "logging": {}, "completions": {}});
+        Ok(About { capabilities, instructions: "For the conformance suite only.".into() })
+    }
+
+    async fn begin(&self) -> Result<String, RpcError> {
+        let id = format!("session-{}", self.count.fetch_add(1, Ordering::Relaxed));
+        lock(&self.sessions).insert(id.clone());
+        Ok(id)
+    }
+
+    async fn end(&self, session: &str) -> Result<(), RpcError> {
+        lock(&self.sessions).remove(session);
+        Ok(())
+    }
+
+    async fn call(&self, ask: Ask, out: Outlet) -> Result<Value, RpcError> {
+        match &*ask.method {
+            "tools/list" => Ok(tools()),
+            "tools/call" => self.tool(&ask, &out).await,
+            "prompts/list" => Ok(prompts()),
+            "prompts/get" => prompt(&ask),
+            "resources/list" => Ok(resources()),
+            "resources/templates/list" => Ok(json!({"resourceTemplates": [
+                {"uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json"},
+            ]})),
+            "resources/read" => resource(&ask),
+            "completion/complete" => Ok(json!({"completion": {"values": [], "total": 0, "hasMore": false}})),
+            "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => Ok(json!({})),
+            method => Err(RpcError::method(method)),
+        }
+    }
+
+    async fn notices(&self, wants: Wants) -> Result<Notices, RpcError> {
+        let told: Vec<&'static str> = match &wants {
+            Wants::Session { .. } => {
+                vec!["notifications/tools/list_changed", "notifications/prompts/list_changed"]
+            }
+            Wants::Filter(filter) => [
+                ("toolsListChanged", "notifications/tools/list_changed"),
+                ("promptsListChanged", "notifications/prompts/list_changed"),
+            ]
+            .into_iter()
+            .filter_map(|(name, method)| (filter.get(name) == Some(&json!(true))).then_some(method))
+            .collect(),
+        };
+        let accepted = match wants {
+            Wants::Session { .. } => Value::Null,
+            Wants::Filter(filter) => Value::Object(filter),
+        };
+        let stream = stream::unfold(self.changes.subscribe(), move |mut changes| {
+            let told = told.clone();
+            async move {
+                loop {
+                    let method = changes.recv().await.ok()?;
+                    if told.contains(&method) {
+                        return Some((Notice { id: None, method, params: Map::new() }, changes));
+                    }
+                }
+            }
+        });
+        Ok(Notices { accepted, stream: stream.boxed() })
+    }
+
+    fn heard(&self, _: &str, response: Value) {
+        if let Some(waiting) = response["id"].as_str().and_then(|id| lock(&self.asked).remove(id)) {
+            // Its patience may have ended.
+            drop(waiting.send(response));
+        }
+    }
+
+    fn ping(&self) -> Duration {
+        Duration::from_secs(15)
+    }
+
+    fn stopping(&self) -> CancellationToken {
+        CancellationToken::new()
+    }
+}
+
+async fn serve(State(fixtures): State<Arc<Fixtures>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    if let Err(refused) = guard::check(&parts.headers, &fixtures.url, None) {
+        return (StatusCode::FORBIDDEN, refused.to_string()).into_response();
+    }
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
+    answer(fixtures, request).await.unwrap_or_else(|_| StatusCode::NOT_FOUND.into_response())
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "the script reads the address")]
+async fn main() -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let fixtures = Arc::new(Fixtures {
+        sessions: Mutex::default(),
+        asked: Mutex::default(),
+        count: AtomicU64::new(1),
+        changes: broadcast::channel(16).0,
+        url: url.clone(),
+    });
+    println!("{url}/mcp");
+    axum::serve(listener, axum::Router::new().route("/mcp", axum::routing::any(serve)).with_state(fixtures))
+        .await
+}

@@ -1,0 +1,130 @@
+//! What is served by the protocol, and the words in which the two talk: nothing here knows how it is done.
+
+use crate::revision::Revision;
+use crate::rpc::RpcError;
+use axum::http::{HeaderMap, Method};
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use serde_json::{Map, Value};
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// A request, read and authenticated.
+#[derive(Debug)]
+pub struct Request {
+    /// GET, POST or DELETE.
+    pub method: Method,
+    /// All of them.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// Why a request is not answered at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is nothing here, as far as this caller may know.
+    #[error("there is no such channel, or you are not a member of it")]
+    NotFound,
+    /// The caller's key is not valid any more.
+    #[error("this key or token is not valid (any more)")]
+    Unauthorized,
+    /// The store is in trouble.
+    #[error(transparent)]
+    Store(#[from] chorus_store::StoreError),
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// What it serves.
+    pub capabilities: Value,
+    /// For a model.
+    pub instructions: String,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// How the client speaks.
+    pub revision: Revision,
+    /// Its session, if it has one.
+    pub session: Option<String>,
+    /// What is asked.
+    pub method: String,
+    /// With what.
+    pub params: Map<String, Value>,
+    /// What a stateless client can do.
+    pub capabilities: Value,
+}
+
+/// For what is said before a result.
+#[derive(Debug, Clone)]
+pub struct Outlet(pub(crate) mpsc::Sender<Value>);
+
+impl Outlet {
+    /// Says something; it waits for a slow client.
+    pub async fn say(&self, message: Value) {
+        // Who does not listen any more will not hear the result either.
+        drop(self.0.send(message).await);
+    }
+}
+
+/// What a stream of notices is to tell.
+#[derive(Debug, Clone)]
+pub enum Wants {
+    /// Whatever the session asked for, going on after this notice.
+    Session {
+        /// Which session.
+        id: String,
+        /// The last notice that was seen.
+        after: Option<i64>,
+    },
+    /// What this filter of `subscriptions/listen` names.
+    Filter(Map<String, Value>),
+}
+
+/// A stream of notices.
+pub struct Notices {
+    /// What of the filter is honoured.
+    pub accepted: Value,
+    /// Until there will be no more.
+    pub stream: BoxStream<'static, Notice>,
+}
+
+/// Something that a client is told unasked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notice {
+    /// Where a stream goes on after it.
+    pub id: Option<i64>,
+    /// `notifications/…`.
+    pub method: &'static str,
+    /// With what.
+    pub params: Map<String, Value>,
+}
+
+/// What is served.
+pub trait Service: Send + Sync + 'static {
+    /// Whether the caller may be here at all, and whether this is a session of his.
+    fn enter(&self, session: Option<&str>) -> impl Future<Output = Result<bool, Refusal>> + Send;
+    /// Which server this is: `name`, `title`, `version`.
+    fn info(&self) -> Value;
+    /// What the server says of itself.
+    fn about(&self) -> impl Future<Output = Result<About, RpcError>> + Send;
+    /// Opens a session.
+    fn begin(&self) -> impl Future<Output = Result<String, RpcError>> + Send;
+    /// Ends one.
+    fn end(&self, session: &str) -> impl Future<Output = Result<(), RpcError>> + Send;
+    /// Answers a request.
+    fn call(&self, ask: Ask, out: Outlet) -> impl Future<Output = Result<Value, RpcError>> + Send;
+    /// Tells what changes, from now on.
+    fn notices(&self, wants: Wants) -> impl Future<Output = Result<Notices, RpcError>> + Send;
+    /// A client's answer to something it was asked. Nobody asks clients anything here.
+    fn heard(&self, _session: &str, _response: Value) {}
+    /// How often a quiet stream shows that it lives.
+    fn ping(&self) -> Duration;
+    /// Cancelled when the server stops.
+    fn stopping(&self) -> CancellationToken;
+}

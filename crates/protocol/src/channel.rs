@@ -1,0 +1,62 @@
+//! Channel: the Channel Protocol 0.1. A service POSTs what was said, the agent POSTs its output to a callback.
+//!
+//! `post` is what a service sends to a connection string, `event` what an agent sends to the callback. Both are read
+//! with every fault at once, and members nobody knows are ignored. How large a body may be at all is the door's
+//! decision; everything inside it is bounded here.
+//!
+//! Posts hold secrets (the callback, an MCP server's headers): printing one for debugging does not show them.
+
+mod event;
+mod post;
+
+pub use event::{CallbackEvent, KINDS, Lifecycle, MAX_EVENTS, NDJSON, read_events};
+pub use post::{Channel, McpServer, Message, Post};
+
+use crate::faults::{Faults, Fields};
+use crate::json::{self, JsonError};
+use serde_json::Value;
+
+/// The largest body of a post that our own ends take, in bytes.
+pub const MAX_BODY: usize = 256 * 1024;
+/// The longest id, of whatever kind, in characters.
+pub const MAX_ID: usize = 256;
+/// The longest name: of a channel, a service, a sender, a tool or an MCP server, in characters.
+pub const MAX_NAME: usize = 256;
+/// The longest context of a channel, in characters.
+pub const MAX_CONTEXT: usize = 10_000;
+/// The longest message or result of a tool, in characters.
+pub const MAX_CONTENT: usize = 100_000;
+/// The longest status of an agent, in characters.
+pub const MAX_STATUS: usize = 1000;
+/// The longest sentence about an error, in characters.
+pub const MAX_ERROR: usize = 10_000;
+/// The longest URL, in bytes.
+pub const MAX_URL: usize = 4096;
+/// The most MCP servers of a post.
+pub const MAX_MCP_SERVERS: usize = 20;
+/// The most headers of an MCP server.
+pub const MAX_HEADERS: usize = 50;
+/// The longest value of such a header, in bytes.
+pub const MAX_HEADER: usize = 8192;
+
+/// A body as JSON; `path` is what a fault calls it.
+fn parse(bytes: &[u8], path: &str) -> Result<Value, Faults> {
+    json::parse(bytes).map_err(|error| match error {
+        JsonError::NotUtf8(place) => Faults::one(path, format_args!("is not valid UTF-8 (byte {place})")),
+        JsonError::Malformed(error) => Faults::one(path, format_args!("is not acceptable JSON: {error}")),
+    })
+}
+
+/// A text that must be there, of 1 to `max` characters.
+fn required(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<String> {
+    let text = fields.required_text(name)?;
+    fields.check_length(name, text, 1, max);
+    Some(text.to_owned())
+}
+
+/// A text of at most `max` characters that may be absent.
+fn optional(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<String> {
+    let text = fields.optional_text(name)?;
+    fields.check_length(name, text, 0, max);
+    Some(text.to_owned())
+}

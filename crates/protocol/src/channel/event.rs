@@ -1,0 +1,392 @@
+//! What an agent sends to a callback: one event, or several as NDJSON.
+
+use super::{MAX_CONTENT, MAX_ERROR, MAX_ID, MAX_NAME, MAX_STATUS, optional, parse, required};
+use crate::faults::{Faults, Fields, kind};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The media type of several events in one body.
+pub const NDJSON: &str = "application/x-ndjson";
+
+/// The most events in one body.
+pub const MAX_EVENTS: usize = 1000;
+
+/// Every `type` there is: the five of the document, and ours.
+pub const KINDS: [&str; 6] = ["message", "tool_call", "tool_result", "status", "error", "lifecycle"];
+
+/// One thing an agent shows of itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CallbackEvent {
+    /// It says something in the channel.
+    Message {
+        /// Plain text or markdown.
+        content: String,
+    },
+    /// It called a tool.
+    ToolCall {
+        /// Which.
+        name: String,
+        /// With what.
+        #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+        args: Map<String, Value>,
+        /// What the result will name.
+        id: String,
+    },
+    /// What a tool gave.
+    ToolResult {
+        /// The call's id.
+        id: String,
+        /// What it gave.
+        content: String,
+    },
+    /// What it is doing.
+    Status {
+        /// In a few words; none takes back what was said before.
+        status: String,
+    },
+    /// Something went wrong.
+    Error {
+        /// What, for a person.
+        message: String,
+        /// What, for a program.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+    },
+    /// Whether it is at work on the message (ours, not the document's).
+    Lifecycle {
+        /// Whether it is.
+        status: Lifecycle,
+    },
+}
+
+/// Whether an agent is at work on a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// It is.
+    Processing,
+    /// It is done with it.
+    Idle,
+}
+
+impl CallbackEvent {
+    /// Its `type`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Message { .. } => "message",
+            Self::ToolCall { .. } => "tool_call",
+            Self::ToolResult { .. } => "tool_result",
+            Self::Status { .. } => "status",
+            Self::Error { .. } => "error",
+            Self::Lifecycle { .. } => "lifecycle",
+        }
+    }
+
+    /// Reads and checks one event.
+    pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
+        let body = parse(bytes, "body")?;
+        let mut faults = Faults::new();
+        let event = read_event(&body, &mut faults);
+        event.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+/// Reads the events of a body, in order: all of them or none. As NDJSON, empty lines are skipped, and a fault names
+/// its line.
+pub fn read_events(content_type_is_ndjson: bool, bytes: &[u8]) -> Result<Vec<CallbackEvent>, Faults> {
+    if !content_type_is_ndjson {
+        return CallbackEvent::read(bytes).map(|event| vec![event]);
+    }
+    let (mut events, mut faults) = (Vec::new(), Faults::new());
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    for (count, (n, line)) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()).enumerate() {
+        if count == MAX_EVENTS {
+            faults.add("body", format_args!("must hold at most {MAX_EVENTS} events"));
+            break;
+        }
+        match CallbackEvent::read(line) {
+            Ok(event) => events.push(event),
+            Err(fault) => faults.add(&format!("line {}", n + 1), fault),
+        }
+    }
+    if events.is_empty() && faults.is_empty() {
+        faults.add("body", "must hold at least one event");
+    }
+    if faults.is_empty() { Ok(events) } else { Err(faults) }
+}
+
+fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
+    let mut fields = Fields::of(body, "", faults)?;
+    let event = match fields.required_text("type")? {
+        "message" => CallbackEvent::Message { content: required(&mut fields, "content", MAX_CONTENT)? },
+        "tool_call" => {
+            let name = required(&mut fields, "name", MAX_NAME);
+            let args = read_args(&mut fields);
+            let id = required(&mut fields, "id", MAX_ID);
+            CallbackEvent::ToolCall { name: name?, args, id: id? }
+        }
+        "tool_result" => {
+            let id = required(&mut fields, "id", MAX_ID);
+            fields.required("content");
+            let content = optional(&mut fields, "content", MAX_CONTENT);
+            CallbackEvent::ToolResult { id: id?, content: content? }
+        }
+        "status" => {
+            fields.required("status");
+            CallbackEvent::Status { status: optional(&mut fields, "status", MAX_STATUS)? }
+        }
+        "error" => {
+            let message = required(&mut fields, "message", MAX_ERROR);
+            let code = optional(&mut fields, "code", MAX_ID);
+            CallbackEvent::Error { message: message?, code }
+        }
+        "lifecycle" => {
+            let status = match fields.required_text("status")? {
+                "processing" => Lifecycle::Processing,
+                "idle" => Lifecycle::Idle,
+                _ => {
+                    fields.fault("status", "must be one of processing, idle");
+                    return None;
+                }
+            };
+            CallbackEvent::Lifecycle { status }
+        }
+        _ => {
+            fields.fault("type", format_args!("must be one of {}", KINDS.join(", ")));
+            return None;
+        }
+    };
+    Some(event)
+}
+
+/// What a tool was called with; a tool that takes nothing may be given nothing.
+fn read_args(fields: &mut Fields<'_, '_>) -> Map<String, Value> {
+    match fields.get("args") {
+        None => Map::new(),
+        Some(Value::Object(args)) => args.clone(),
+        Some(other) => {
+            fields.fault("args", format_args!("must be an object, not {}", kind(other)));
+            Map::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// The events of the document, as they stand there.
+    const DOCUMENT: [(&str, &str); 8] = [
+        (
+            "message",
+            r#"{
+  "type": "message",
+  "content": "The weather in Oslo is 3°C and cloudy."
+}"#,
+        ),
+        (
+            "tool_call",
+            r#"{
+  "type": "tool_call",
+  "name": "web_search",
+  "args": { "query": "oslo weather" },
+  "id": "tc_001"
+}"#,
+        ),
+        (
+            "tool_result",
+            r#"{
+  "type": "tool_result",
+  "id": "tc_001",
+  "content": "Oslo: 3°C, cloudy, wind 5m/s NW"
+}"#,
+        ),
+        (
+            "status",
+            r#"{
+  "type": "status",
+  "status": "searching weather data"
+}"#,
+        ),
+        (
+            "error",
+            r#"{
+  "type": "error",
+  "message": "Failed to connect to weather API",
+  "code": "tool_error"
+}"#,
+        ),
+        ("message", r#"{ "type": "message", "content": "Hello Alice!" }"#),
+        ("status", r#"{ "type": "status", "status": "reviewing auth spec" }"#),
+        ("message", r#"{ "type": "message", "content": "I've reviewed the auth spec. Two issues..." }"#),
+    ];
+
+    fn fault(body: &Value) -> String {
+        CallbackEvent::read(body.to_string().as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_documents_events_are_read_and_written_alike() {
+        for (kind, text) in DOCUMENT {
+            let event = CallbackEvent::read(text.as_bytes()).unwrap();
+            assert_eq!(event.kind(), kind);
+            let document: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_value(&event).unwrap(), document);
+        }
+    }
+
+    #[test]
+    fn lifecycle_is_ours() {
+        for (status, expected) in [("processing", Lifecycle::Processing), ("idle", Lifecycle::Idle)] {
+            let body = json!({"type": "lifecycle", "status": status});
+            let event = CallbackEvent::read(body.to_string().as_bytes()).unwrap();
+            assert_eq!(event, CallbackEvent::Lifecycle { status: expected });
+            assert_eq!(serde_json::to_value(&event).unwrap(), body);
+        }
+    }
+
+    #[test]
+    fn what_may_be_left_out() {
+        let read = |body: Value| CallbackEvent::read(body.to_string().as_bytes()).unwrap();
+        let call = read(json!({"type": "tool_call", "name": "now", "args": null, "id": "1", "extra": 1}));
+        assert_eq!(call, CallbackEvent::ToolCall { name: "now".into(), args: Map::new(), id: "1".into() });
+        let error = json!({"type": "error", "message": "no"});
+        assert_eq!(serde_json::to_value(read(error.clone())).unwrap(), error);
+        read(json!({"type": "tool_result", "id": "1", "content": ""}));
+        read(json!({"type": "status", "status": ""}));
+    }
+
+    #[test]
+    fn every_fault_at_once() {
+        let long = "x".repeat(100_001);
+        for (body, expected) in [
+            (json!([]), "body: must be an object, not an array"),
+            (json!({"content": "x"}), "type: is required"),
+            (json!({"type": 1}), "type: must be a string, not a number"),
+            (
+                json!({"type": "typing"}),
+                "type: must be one of message, tool_call, tool_result, status, error, lifecycle",
+            ),
+            (json!({"type": "message"}), "content: is required"),
+            (json!({"type": "message", "content": ""}), "content: must be 1 to 100000 characters, not 0"),
+            (
+                json!({"type": "message", "content": long}),
+                "content: must be 1 to 100000 characters, not 100001",
+            ),
+            (
+                json!({"type": "tool_call", "args": "x", "id": "i".repeat(257)}),
+                "name: is required; args: must be an object, not a string; id: must be 1 to 256 characters, not 257",
+            ),
+            (
+                json!({"type": "tool_result", "content": {"a": 1}}),
+                "id: is required; content: must be a string, not an object",
+            ),
+            (json!({"type": "tool_result", "id": "1"}), "content: is required"),
+            (json!({"type": "status"}), "status: is required"),
+            (
+                json!({"type": "status", "status": "s".repeat(1001)}),
+                "status: must be 0 to 1000 characters, not 1001",
+            ),
+            (
+                json!({"type": "error", "code": 1}),
+                "message: is required; code: must be a string, not a number",
+            ),
+            (json!({"type": "lifecycle", "status": "busy"}), "status: must be one of processing, idle"),
+        ] {
+            assert_eq!(fault(&body), expected);
+        }
+    }
+
+    #[test]
+    fn several_in_order() {
+        let body =
+            b"\n{\"type\":\"status\",\"status\":\"a\"}\r\n  \n{\"type\":\"message\",\"content\":\"b\"}";
+        let events = read_events(true, body).unwrap();
+        let kinds: Vec<_> = events.iter().map(CallbackEvent::kind).collect();
+        assert_eq!(kinds, ["status", "message"]);
+        assert_eq!(read_events(false, DOCUMENT[0].1.as_bytes()).unwrap().len(), 1);
+        assert!(read_events(false, body).is_err(), "one object is one object");
+    }
+
+    #[test]
+    fn all_or_nothing_and_faults_name_their_line() {
+        let body =
+            b"{\"type\":\"status\",\"status\":\"a\"}\n\n{\"type\":\"x\"}\n{\n{\"type\":\"tool_result\"}";
+        assert_eq!(
+            read_events(true, body).unwrap_err().to_string(),
+            "line 3: type: must be one of message, tool_call, tool_result, status, error, lifecycle; \
+             line 4: body: is not acceptable JSON: EOF while parsing an object at line 1 column 1; \
+             line 5: id: is required; content: is required"
+        );
+        let empty = read_events(true, b"\n \n").unwrap_err().to_string();
+        assert_eq!(empty, "body: must hold at least one event");
+    }
+
+    #[test]
+    fn their_number_is_bounded() {
+        let lines = |n: usize| "{\"type\":\"status\",\"status\":\"a\"}\n".repeat(n).into_bytes();
+        assert_eq!(read_events(true, &lines(MAX_EVENTS)).unwrap().len(), MAX_EVENTS);
+        let fault = read_events(true, &lines(MAX_EVENTS + 1)).unwrap_err().to_string();
+        assert_eq!(fault, "body: must hold at most 1000 events");
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e300..1e300).prop_map(Value::from),
+            "[^\0]{0,10}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map("[^\0]{0,5}", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn events() -> impl Strategy<Value = CallbackEvent> {
+        let (id, text) = ("[^\0]{1,20}", "[^\0]{1,40}");
+        let args = proptest::collection::btree_map("[^\0]{0,5}", values(), 0..4);
+        prop_oneof![
+            text.prop_map(|content| CallbackEvent::Message { content }),
+            (id, args, id).prop_map(|(name, args, id)| {
+                CallbackEvent::ToolCall { name, args: args.into_iter().collect(), id }
+            }),
+            (id, "[^\0]{0,40}").prop_map(|(id, content)| CallbackEvent::ToolResult { id, content }),
+            "[^\0]{0,40}".prop_map(|status| CallbackEvent::Status { status }),
+            (text, proptest::option::of("[^\0]{0,20}"))
+                .prop_map(|(message, code)| CallbackEvent::Error { message, code }),
+            prop_oneof![Just(Lifecycle::Processing), Just(Lifecycle::Idle)]
+                .prop_map(|status| CallbackEvent::Lifecycle { status }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(events in proptest::collection::vec(events(), 1..6)) {
+            let lines: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+            prop_assert_eq!(&CallbackEvent::read(lines[0].as_bytes()).unwrap(), &events[0]);
+            prop_assert!(KINDS.contains(&events[0].kind()));
+            prop_assert_eq!(read_events(true, lines.join("\n").as_bytes()).unwrap(), events);
+        }
+
+        #[test]
+        fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100), n in 0..DOCUMENT.len(), place: usize, byte: u8) {
+            CallbackEvent::read(&bytes).ok();
+            read_events(true, &bytes).ok();
+            let mut document = DOCUMENT[n].1.as_bytes().to_vec();
+            let place = place % document.len();
+            document[place] = byte;
+            CallbackEvent::read(&document).ok();
+            read_events(true, &document).ok();
+        }
+    }
+}

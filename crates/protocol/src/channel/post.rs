@@ -1,0 +1,438 @@
+//! What a service sends to an agent's connection string.
+
+use super::{
+    MAX_CONTENT, MAX_CONTEXT, MAX_HEADER, MAX_HEADERS, MAX_ID, MAX_MCP_SERVERS, MAX_NAME, MAX_URL, optional,
+    parse, required,
+};
+use crate::faults::{Faults, Fields, kind};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use url::Url;
+
+/// One message and everything an agent needs to take part.
+#[derive(Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ChannelPost))]
+pub struct Post {
+    /// Where it was said.
+    pub channel: Channel,
+    /// What was said.
+    pub message: Message,
+    /// Where the agent POSTs its output, as it stands here. Whoever knows it speaks for the agent.
+    pub callback: String,
+    /// Tools the agent can use: none, one (on the wire an object) or several (an array).
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_several")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<McpServer>))]
+    pub mcp: Vec<McpServer>,
+}
+
+/// Where a message was said.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ChannelOfPost))]
+pub struct Channel {
+    /// The same for all messages of this channel.
+    pub id: String,
+    /// What people call it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The service that hosts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// What it is for, whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}
+
+/// What was said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = MessageOfPost))]
+pub struct Message {
+    /// Its id, unique in its channel.
+    pub id: String,
+    /// Who said it, by a name for people.
+    pub sender: String,
+    /// Plain text or markdown.
+    pub content: String,
+}
+
+/// An MCP server, to be passed to an MCP client as it is.
+#[derive(Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct McpServer {
+    /// Which of several it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it is reached by HTTP.
+    pub url: String,
+    /// What to send with every request to it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Whatever else the service said of it.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl fmt::Debug for Post {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post")
+            .field("channel", &self.channel)
+            .field("message", &self.message)
+            .field("mcp", &self.mcp)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Post {
+    /// Reads and checks a body.
+    pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
+        let body = parse(bytes, "body")?;
+        let mut faults = Faults::new();
+        let post = read_post(&body, &mut faults);
+        post.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+fn read_post(body: &Value, faults: &mut Faults) -> Option<Post> {
+    let mut fields = Fields::of(body, "", faults)?;
+    let channel = fields.required("channel").and_then(|value| read_channel(value, fields.faults()));
+    let message = fields.required("message").and_then(|value| read_message(value, fields.faults()));
+    let callback = read_url(&mut fields, "callback");
+    let mcp = match fields.get("mcp") {
+        None => Vec::new(),
+        Some(Value::Array(servers)) if servers.len() > MAX_MCP_SERVERS => {
+            fields.fault("mcp", format_args!("must hold at most {MAX_MCP_SERVERS} servers"));
+            Vec::new()
+        }
+        Some(Value::Array(servers)) => {
+            let read = |(n, server)| read_mcp(server, &format!("mcp[{n}]"), fields.faults());
+            servers.iter().enumerate().filter_map(read).collect()
+        }
+        Some(server) => read_mcp(server, "mcp", fields.faults()).into_iter().collect(),
+    };
+    Some(Post { channel: channel?, message: message?, callback: callback?, mcp })
+}
+
+fn read_channel(value: &Value, faults: &mut Faults) -> Option<Channel> {
+    let mut fields = Fields::of(value, "channel", faults)?;
+    let id = required(&mut fields, "id", MAX_ID);
+    let name = optional(&mut fields, "name", MAX_NAME);
+    let service = optional(&mut fields, "service", MAX_NAME);
+    let context = optional(&mut fields, "context", MAX_CONTEXT);
+    Some(Channel { id: id?, name, service, context })
+}
+
+fn read_message(value: &Value, faults: &mut Faults) -> Option<Message> {
+    let mut fields = Fields::of(value, "message", faults)?;
+    let id = required(&mut fields, "id", MAX_ID);
+    let sender = required(&mut fields, "sender", MAX_NAME);
+    let content = required(&mut fields, "content", MAX_CONTENT);
+    Some(Message { id: id?, sender: sender?, content: content? })
+}
+
+fn read_mcp(value: &Value, path: &str, faults: &mut Faults) -> Option<McpServer> {
+    let mut fields = Fields::of(value, path, faults)?;
+    let name = optional(&mut fields, "name", MAX_NAME);
+    let url = read_url(&mut fields, "url");
+    let headers = match fields.get("headers") {
+        None => BTreeMap::new(),
+        Some(Value::Object(headers)) => read_headers(headers, &mut fields),
+        Some(other) => {
+            fields.fault("headers", format_args!("must be an object, not {}", kind(other)));
+            BTreeMap::new()
+        }
+    };
+    let mut other = value.as_object().cloned().unwrap_or_default();
+    other.retain(|name, _| !matches!(name.as_str(), "name" | "url" | "headers"));
+    Some(McpServer { name, url: url?, headers, other })
+}
+
+fn read_headers(headers: &Map<String, Value>, fields: &mut Fields<'_, '_>) -> BTreeMap<String, String> {
+    if headers.len() > MAX_HEADERS {
+        fields.fault("headers", format_args!("must hold at most {MAX_HEADERS} headers"));
+        return BTreeMap::new();
+    }
+    let mut read = BTreeMap::new();
+    for (name, value) in headers {
+        // What is no header's name is not repeated either.
+        if !is_token(name) {
+            fields.fault("headers", "must hold names of HTTP headers only");
+            continue;
+        }
+        let path = format!("headers.{name}");
+        match value {
+            Value::String(value) if is_header_value(value) => {
+                read.insert(name.clone(), value.clone());
+            }
+            Value::String(_) => {
+                fields.fault(&path, format_args!("must be at most {MAX_HEADER} printable ASCII characters"));
+            }
+            other => fields.fault(&path, format_args!("must be a string, not {}", kind(other))),
+        }
+    }
+    read
+}
+
+/// A name of RFC 9110, of a reasonable length.
+fn is_token(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain)
+}
+
+fn is_header_value(value: &str) -> bool {
+    value.len() <= MAX_HEADER && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+/// A URL on the web, kept as it was written: it may be signed.
+fn read_url(fields: &mut Fields<'_, '_>, name: &str) -> Option<String> {
+    let text = fields.required_text(name)?;
+    // A parser of URLs would drop these without a word.
+    let blank = |c: char| c.is_whitespace() || c.is_control();
+    let url = Url::parse(text).ok().filter(|_| !text.contains(blank));
+    if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https")) {
+        fields.fault(name, "must be an absolute http or https URL");
+    } else if text.len() > MAX_URL {
+        fields.fault(name, format_args!("must be at most {MAX_URL} bytes"));
+    }
+    Some(text.to_owned())
+}
+
+/// One server is written as the document has it; several have no form there.
+fn one_or_several<S: Serializer>(servers: &[McpServer], serializer: S) -> Result<S::Ok, S::Error> {
+    match servers {
+        [server] => server.serialize(serializer),
+        several => several.serialize(serializer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// The three posts of the document, as they stand there.
+    const DOCUMENT: [&str; 3] = [
+        r#"{
+  "channel": {
+    "id": "ch_abc123",
+    "name": "ops-team",
+    "service": "Miriad — multi-agent collaboration studio",
+    "context": "A channel in @alice's Miriad space. The team uses this channel for ops coordination."
+  },
+  "message": {
+    "id": "msg_01HX...",
+    "sender": "alice",
+    "content": "What's the weather in Oslo?"
+  },
+  "callback": "https://service.example.com/channels/ch_abc123/inbox/tok_xyz789",
+  "mcp": {
+    "url": "https://service.example.com/mcp/ch_abc123",
+    "headers": {
+      "Authorization": "Bearer eyJ..."
+    }
+  }
+}"#,
+        r#"{
+  "channel": {
+    "id": "C04ABCDEF",
+    "name": "general",
+    "service": "Slack",
+    "context": "The Slack workspace of Sanity (sanity-io.slack.com)."
+  },
+  "message": { "id": "msg_1", "sender": "alice", "content": "hello" },
+  "callback": "https://slack-adapter.example.com/cb/C04ABCDEF/tok_abc123"
+}"#,
+        r#"{
+  "channel": {
+    "id": "01HX...",
+    "name": "engineering",
+    "service": "Miriad — multi-agent collaboration studio",
+    "context": "A channel in @svale's Miriad space. Used for protocol design and infrastructure work."
+  },
+  "message": {
+    "id": "01HY...",
+    "sender": "svale",
+    "content": "@timber can you review the auth spec?"
+  },
+  "callback": "https://miriad.example.com/channels/01HX.../inbox/tok_eyJhbG",
+  "mcp": {
+    "url": "https://miriad.example.com/mcp/01HX...",
+    "headers": { "Authorization": "Bearer eyJhbGciOi..." }
+  }
+}"#,
+    ];
+
+    fn read(body: &Value) -> Result<Post, Faults> {
+        Post::read(body.to_string().as_bytes())
+    }
+
+    fn smallest() -> Value {
+        json!({"channel": {"id": "c"}, "message": {"id": "m", "sender": "s", "content": "x"}, "callback": "http://s/cb"})
+    }
+
+    #[test]
+    fn the_documents_posts_are_read_and_written_alike() {
+        for text in DOCUMENT {
+            let post = Post::read(text.as_bytes()).unwrap();
+            let document: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_value(&post).unwrap(), document);
+        }
+        let post = Post::read(DOCUMENT[0].as_bytes()).unwrap();
+        assert_eq!(post.channel.name.as_deref(), Some("ops-team"));
+        assert_eq!(post.message.sender, "alice");
+        assert_eq!(post.mcp[0].headers["Authorization"], "Bearer eyJ...");
+        assert!(Post::read(DOCUMENT[1].as_bytes()).unwrap().mcp.is_empty());
+    }
+
+    #[test]
+    fn what_is_absent_is_not_written() {
+        let mut body = smallest();
+        assert_eq!(serde_json::to_value(read(&body).unwrap()).unwrap(), body);
+        body["channel"]["name"] = Value::Null;
+        body["mcp"] = Value::Null;
+        body["novelty"] = json!({"x": 1});
+        body["message"]["mood"] = "sunny".into();
+        assert_eq!(serde_json::to_value(read(&body).unwrap()).unwrap(), smallest());
+    }
+
+    #[test]
+    fn mcp_is_an_object_or_an_array() {
+        let one = json!({"url": "https://s/mcp", "headers": {"A": "b"}, "transport": {"kind": "sse"}});
+        let other = json!({"name": "files", "url": "https://s/files"});
+        for (mcp, servers, written) in [
+            (one.clone(), 1, one.clone()),
+            (json!([one]), 1, one.clone()),
+            (json!([one, other]), 2, json!([one, other])),
+            (json!([]), 0, Value::Null),
+        ] {
+            let mut body = smallest();
+            body["mcp"] = mcp;
+            let post = read(&body).unwrap();
+            assert_eq!(post.mcp.len(), servers);
+            assert_eq!(serde_json::to_value(&post).unwrap()["mcp"], written);
+        }
+    }
+
+    #[test]
+    fn every_fault_at_once() {
+        let body = json!({
+            "channel": {"id": "", "name": 1, "service": "s".repeat(257), "context": "c".repeat(10_001)},
+            "message": {"id": "i".repeat(257), "content": "c".repeat(100_001)},
+            "callback": "ftp://s/cb",
+            "mcp": [{"name": "n".repeat(257), "headers": {"a b": "x", "C": 1, "D": "\n"}}, 7]
+        });
+        assert_eq!(
+            read(&body).unwrap_err().to_string(),
+            "channel.id: must be 1 to 256 characters, not 0; channel.name: must be a string, not a number; \
+             channel.service: must be 0 to 256 characters, not 257; \
+             channel.context: must be 0 to 10000 characters, not 10001; \
+             message.id: must be 1 to 256 characters, not 257; message.sender: is required; \
+             message.content: must be 1 to 100000 characters, not 100001; \
+             callback: must be an absolute http or https URL; \
+             mcp[0].name: must be 0 to 256 characters, not 257; mcp[0].url: is required; \
+             mcp[0].headers.C: must be a string, not a number; \
+             mcp[0].headers.D: must be at most 8192 printable ASCII characters; \
+             mcp[0].headers: must hold names of HTTP headers only; mcp[1]: must be an object, not a number"
+        );
+        for (body, fault) in [
+            ("{}", "channel: is required; message: is required; callback: is required"),
+            ("[]", "body: must be an object, not an array"),
+            ("", "body: is not acceptable JSON: EOF while parsing a value at line 1 column 0"),
+        ] {
+            assert_eq!(Post::read(body.as_bytes()).unwrap_err().to_string(), fault);
+        }
+        assert_eq!(Post::read(b"\xff").unwrap_err().to_string(), "body: is not valid UTF-8 (byte 0)");
+    }
+
+    #[test]
+    fn what_mcp_must_not_be() {
+        for (mcp, fault) in [
+            (json!("https://s/mcp"), "mcp: must be an object, not a string"),
+            (json!({"url": "s/mcp"}), "mcp.url: must be an absolute http or https URL"),
+            (json!({"url": "https://s", "headers": []}), "mcp.headers: must be an object, not an array"),
+            (json!(vec![json!({}); 21]), "mcp: must hold at most 20 servers"),
+        ] {
+            let mut body = smallest();
+            body["mcp"] = mcp;
+            assert_eq!(read(&body).unwrap_err().to_string(), fault);
+        }
+        let mut body = smallest();
+        let headers: Map<String, Value> = (0..51).map(|n| (format!("h{n}"), json!(""))).collect();
+        body["mcp"] = json!({"url": "https://s", "headers": headers});
+        assert_eq!(read(&body).unwrap_err().to_string(), "mcp.headers: must hold at most 50 headers");
+    }
+
+    #[test]
+    fn callbacks() {
+        for (text, good) in [
+            ("https://s.example/cb?sig=%2F#x", true),
+            ("http://127.0.0.1:9/cb", true),
+            ("HTTPS://S.example/", true),
+            (" https://s.example/", false),
+            ("https://s.example/a\nb", false),
+            ("//s.example/cb", false),
+            ("/cb", false),
+            ("javascript:alert(1)", false),
+            ("", false),
+        ] {
+            let mut body = smallest();
+            body["callback"] = text.into();
+            assert_eq!(read(&body).is_ok(), good, "{text}");
+        }
+        let mut body = smallest();
+        body["callback"] = format!("http://s/{}", "x".repeat(MAX_URL)).into();
+        assert_eq!(read(&body).unwrap_err().to_string(), "callback: must be at most 4096 bytes");
+    }
+
+    #[test]
+    fn debugging_shows_no_secret() {
+        let shown = format!("{:?}", Post::read(DOCUMENT[0].as_bytes()).unwrap());
+        assert!(shown.contains("What's the weather") && !shown.contains("tok_") && !shown.contains("Bearer"));
+    }
+
+    prop_compose! {
+        fn servers()(name in proptest::option::of("[^\0]{0,20}"), path in "[a-z0-9/]{0,20}",
+            headers in proptest::collection::btree_map("[A-Za-z-]{1,10}", "[ -~]{0,20}", 0..4),
+            other in proptest::collection::btree_map("x_[a-z]{1,5}", "[^\0]{0,5}", 0..3)) -> McpServer {
+            let other = other.into_iter().map(|(name, value)| (name, value.into())).collect();
+            McpServer { name, url: format!("https://s.example/{path}"), headers, other }
+        }
+    }
+
+    prop_compose! {
+        fn posts()(id in "[^\0]{1,20}", optional in proptest::array::uniform3(proptest::option::of("[^\0]{0,20}")),
+            said in proptest::array::uniform3("[^\0]{1,40}"), path in "[a-z0-9/]{0,20}",
+            mcp in proptest::collection::vec(servers(), 0..4)) -> Post {
+            let ([name, service, context], [message, sender, content]) = (optional, said);
+            Post {
+                channel: Channel { id, name, service, context },
+                message: Message { id: message, sender, content },
+                callback: format!("http://s.example/{path}"),
+                mcp,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(post in posts()) {
+            prop_assert_eq!(Post::read(&serde_json::to_vec(&post).unwrap()).unwrap(), post);
+        }
+
+        #[test]
+        fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100), cut in 0usize..600, byte: u8) {
+            Post::read(&bytes).ok();
+            let mut document = DOCUMENT[0].as_bytes().to_vec();
+            let place = cut % document.len();
+            document[place] = byte;
+            Post::read(&document).ok();
+        }
+    }
+}

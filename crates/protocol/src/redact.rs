@@ -1,0 +1,509 @@
+//! Credentials in texts: what they look like, and how they are masked.
+//!
+//! Ours are known by their prefixes, those of well-known providers by theirs; each becomes `[redacted: NAME]`. Masking
+//! what is masked already changes nothing, and it takes time linear in the text. It is a net, not a proof: a password
+//! in a sentence looks like any other word. Names in programs share prefixes with credentials, so what follows must
+//! also look as if nobody had made it up.
+
+/// A text without its credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted {
+    /// What is left.
+    pub text: String,
+    /// The kinds of what was masked, each once, in order.
+    pub masked: Vec<&'static str>,
+}
+
+/// Masks all credentials; `None` when there is none.
+pub fn redact(text: &str) -> Option<Redacted> {
+    // The most special first: Stripe's keys begin as ours do, and any of them may stand after `Bearer`.
+    scan(text, PROVIDERS.iter().chain(&OWN).chain(&GENERIC))
+}
+
+/// Masks our own credentials only; `None` when there is none.
+pub fn redact_own(text: &str) -> Option<Redacted> {
+    scan(text, OWN.iter())
+}
+
+/// What a kind of credential looks like.
+struct Form {
+    name: &'static str,
+    prefixes: &'static [&'static str],
+    rest: Rest,
+}
+
+/// What follows the prefix. Where it fits nothing, no part of it fits either: what was looked at once and left alone
+/// need not be looked at again, and is left alone the next time.
+enum Rest {
+    /// As many signs of an alphabet as there are, at least so many, that satisfy a test.
+    Signs(fn(u8) -> bool, usize, fn(&[u8]) -> bool),
+    /// The same in a URL, after `/inbox/`, where even a short one is a secret.
+    Inbox(usize),
+    /// The same after the word `Bearer`.
+    Bearer(usize),
+    /// Exactly so many upper-case letters and digits.
+    Exactly(usize),
+    /// Three parts of base64url, the second of which is JSON too.
+    Jwt,
+    /// A key in PEM, from its first line to its last.
+    Pem,
+}
+
+const fn form(name: &'static str, prefixes: &'static [&'static str], rest: Rest) -> Form {
+    Form { name, prefixes, rest }
+}
+
+const OWN: [Form; 12] = [
+    form("operator key", &["co_"], Rest::Signs(base64url, 16, is_random)),
+    form("agent key", &["ca_"], Rest::Signs(base64url, 16, is_random)),
+    form("owner key", &["cw_"], Rest::Signs(base64url, 16, is_random)),
+    form("API token", &["ct_"], Rest::Signs(base64url, 16, is_random)),
+    form("edit link", &["es_"], Rest::Signs(base64url, 16, is_random)),
+    form("ingest secret", &["acs_"], Rest::Signs(base64url, 16, is_random)),
+    form("webhook secret", &["whsec_"], Rest::Signs(base64, 16, is_random)),
+    form("callback token", &["tok_"], Rest::Signs(base64url, 16, is_random)),
+    form("MCP token", &["mt_"], Rest::Signs(base64url, 16, is_random)),
+    form("connection string", &["sk_"], Rest::Signs(base64url, 16, is_random)),
+    form("callback token", &["tok_"], Rest::Inbox(8)),
+    form("connection string", &["sk_"], Rest::Inbox(8)),
+];
+
+const PROVIDERS: [Form; 12] = [
+    form("Anthropic key", &["sk-ant-"], Rest::Signs(base64url, 16, is_random)),
+    form("OpenAI key", &["sk-"], Rest::Signs(base64url, 20, is_random)),
+    form("GitHub token", &["ghp_", "gho_", "ghs_", "ghu_", "ghr_"], Rest::Signs(alphanumeric, 20, any)),
+    form("GitHub token", &["github_pat_"], Rest::Signs(base64url, 20, is_random)),
+    form(
+        "Slack token",
+        &["xoxa-", "xoxb-", "xoxp-", "xoxo-", "xoxs-", "xoxr-"],
+        Rest::Signs(base64url, 10, has_digit),
+    ),
+    form("AWS access key id", &["AKIA", "ASIA"], Rest::Exactly(16)),
+    form("Google API key", &["AIza"], Rest::Signs(base64url, 35, any)),
+    form(
+        "Stripe key",
+        &["sk_live_", "rk_live_", "pk_live_", "sk_test_", "rk_test_"],
+        Rest::Signs(alphanumeric, 16, any),
+    ),
+    form("npm token", &["npm_"], Rest::Signs(alphanumeric, 30, any)),
+    form("PyPI token", &["pypi-"], Rest::Signs(base64url, 32, is_random)),
+    form("JWT", &["eyJ"], Rest::Jwt),
+    form("private key", &["-----BEGIN "], Rest::Pem),
+];
+
+const GENERIC: [Form; 1] = [form("bearer token", &[""], Rest::Bearer(20))];
+
+/// A form, and what is known of where it does not fit.
+struct Tried<'f> {
+    form: &'f Form,
+    /// It fits nowhere before this place.
+    unfit: usize,
+    /// No key in PEM ends after this one began.
+    endless: bool,
+}
+
+fn scan<'f>(text: &str, forms: impl Iterator<Item = &'f Form>) -> Option<Redacted> {
+    let mut forms: Vec<_> = forms.map(|form| Tried { form, unfit: 0, endless: false }).collect();
+    let bytes = text.as_bytes();
+    let mut redacted = Redacted { text: String::new(), masked: Vec::new() };
+    // What was masked ends at `done`; nothing before it is looked at again.
+    let (mut done, mut place) = (0, 0);
+    while place < bytes.len() {
+        let inside_word = place > done && is_word(bytes[place - 1]) && is_word(bytes[place]);
+        // All of them begin with one of these.
+        let candidate = base64(bytes[place]) && !inside_word;
+        let found = candidate.then(|| forms.iter_mut().find_map(|tried| tried.at(text, done, place)));
+        let Some((name, end)) = found.flatten() else {
+            place += 1;
+            continue;
+        };
+        for part in [&text[done..place], "[redacted: ", name, "]"] {
+            redacted.text.push_str(part);
+        }
+        if !redacted.masked.contains(&name) {
+            redacted.masked.push(name);
+        }
+        (done, place) = (end, end);
+    }
+    redacted.text.push_str(&text[done..]);
+    (!redacted.masked.is_empty()).then_some(redacted)
+}
+
+impl Tried<'_> {
+    /// The name and the end of the credential at `place`, if one of this form is there. What lies before `done` does
+    /// not count.
+    fn at(&mut self, text: &str, done: usize, place: usize) -> Option<(&'static str, usize)> {
+        if place < self.unfit {
+            return None;
+        }
+        let prefix = self.form.prefixes.iter().find(|prefix| text[place..].starts_with(**prefix))?;
+        let (before, rest) = (&text[done..place], &text[place + prefix.len()..]);
+        let bytes = rest.as_bytes();
+        let length = match self.form.rest {
+            Rest::Signs(alphabet, least, test) => {
+                let signs = &bytes[..run(bytes, alphabet)];
+                let good = signs.len() >= least && test(signs);
+                self.unfit = if good { 0 } else { text.len() - rest.len() + signs.len() };
+                good.then_some(signs.len())
+            }
+            Rest::Inbox(least) => {
+                let length = if before.ends_with("/inbox/") { run(bytes, base64url) } else { 0 };
+                (length >= least && has_digit(&bytes[..length])).then_some(length)
+            }
+            Rest::Bearer(least) => follows_bearer(before).then(|| bearer(bytes, least)).flatten(),
+            Rest::Exactly(count) => {
+                let length = run(bytes, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+                (length == count && !bytes.get(length).copied().is_some_and(is_word)).then_some(length)
+            }
+            Rest::Jwt => {
+                let length = jwt(bytes);
+                // The same second and third part follow every other beginning of the first.
+                self.unfit =
+                    if length.is_some() { 0 } else { text.len() - rest.len() + run(bytes, base64url) };
+                length
+            }
+            Rest::Pem => {
+                let first_line = pem_label(rest)?;
+                let end = if self.endless { None } else { pem_end(rest, first_line) };
+                self.endless = end.is_none();
+                end.or_else(|| pem_cut_off(rest, first_line))
+            }
+        };
+        length.map(|length| (self.form.name, place + prefix.len() + length))
+    }
+}
+
+/// Whether a text ends with the word `Bearer` and white space.
+fn follows_bearer(text: &str) -> bool {
+    let words = text.trim_end_matches([' ', '\t']).as_bytes();
+    let (rest, word) = words.split_at(words.len().saturating_sub(6));
+    words.len() < text.len()
+        && word.eq_ignore_ascii_case(b"bearer")
+        && !rest.last().copied().is_some_and(is_word)
+}
+
+/// The length of a bearer token of any kind. A dot after it ends a sentence.
+fn bearer(bytes: &[u8], least: usize) -> Option<usize> {
+    let length = run(bytes, |byte| base64(byte) || matches!(byte, b'.' | b'~'));
+    let dots = bytes[..length].iter().rev().take_while(|byte| **byte == b'.').count();
+    let token = &bytes[..length - dots];
+    let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
+    (token.len() >= least && (digits >= 4 || is_random(token))).then_some(token.len())
+}
+
+/// The length of what follows the `eyJ` of a JWT.
+fn jwt(bytes: &[u8]) -> Option<usize> {
+    let header = run(bytes, base64url);
+    let payload = bytes[header..].strip_prefix(b".eyJ")?;
+    let payload_length = run(payload, base64url);
+    let signature = payload[payload_length..].strip_prefix(b".")?;
+    let signature_length = run(signature, base64url);
+    let good = header >= 8 && payload_length >= 4 && signature_length >= 16;
+    good.then_some(header + 4 + payload_length + 1 + signature_length)
+}
+
+/// The length of the label of a private key and the dashes after it: the rest of the first line, or of the last.
+fn pem_label(text: &str) -> Option<usize> {
+    let length =
+        run(text.as_bytes(), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ');
+    let good = length <= 40 && text[..length].contains("PRIVATE KEY") && text[length..].starts_with("-----");
+    good.then_some(length + 5)
+}
+
+/// Where a key in PEM ends, the last line included.
+fn pem_end(text: &str, first_line: usize) -> Option<usize> {
+    const END: &str = "-----END ";
+    text[first_line..].match_indices(END).find_map(|(place, _)| {
+        let label = first_line + place + END.len();
+        pem_label(&text[label..]).map(|length| label + length)
+    })
+}
+
+/// Where a key in PEM without a last line ends: after its last full line, if it has any.
+fn pem_cut_off(text: &str, first_line: usize) -> Option<usize> {
+    let (mut end, mut rest) = (None, &text[first_line..]);
+    loop {
+        // In JSON and shells, line ends may be written out.
+        let line = rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
+        if let Some(after) = line.strip_prefix("\\n").or_else(|| line.strip_prefix("\\r")) {
+            rest = after;
+            continue;
+        }
+        let length = run(line.as_bytes(), base64);
+        if length < 16 {
+            return end;
+        }
+        rest = &line[length..];
+        end = Some(text.len() - rest.len());
+    }
+}
+
+/// Whether a text looks as if nobody had made it up: letters of both cases and digits, or one long word that is not
+/// just letters of one case.
+fn is_random(bytes: &[u8]) -> bool {
+    let long = |word: &[u8]| word.len() >= 16 && (has_digit(word) || has_both_cases(word));
+    (has_digit(bytes) && has_both_cases(bytes)) || bytes.split(|byte| !byte.is_ascii_alphanumeric()).any(long)
+}
+
+fn has_both_cases(bytes: &[u8]) -> bool {
+    bytes.iter().any(u8::is_ascii_uppercase) && bytes.iter().any(u8::is_ascii_lowercase)
+}
+
+fn has_digit(bytes: &[u8]) -> bool {
+    bytes.iter().any(u8::is_ascii_digit)
+}
+
+fn any(_: &[u8]) -> bool {
+    true
+}
+
+fn alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn base64url(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
+/// Both alphabets of base64, with padding.
+fn base64(byte: u8) -> bool {
+    base64url(byte) || matches!(byte, b'+' | b'/' | b'=')
+}
+
+/// Whether a sign belongs to a word that a prefix may not stand inside of. Others than ASCII do not: not all scripts
+/// write spaces.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// How many bytes from the first are `such`.
+fn run(bytes: &[u8], such: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().take_while(|byte| such(**byte)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+    fn masked(text: &str) -> String {
+        redact(text).map_or_else(|| text.to_owned(), |redacted| redacted.text)
+    }
+
+    #[test]
+    fn our_own() {
+        for (prefix, name) in [
+            ("co_", "operator key"),
+            ("ca_", "agent key"),
+            ("cw_", "owner key"),
+            ("ct_", "API token"),
+            ("es_", "edit link"),
+            ("acs_", "ingest secret"),
+            ("whsec_", "webhook secret"),
+            ("tok_", "callback token"),
+            ("sk_", "connection string"),
+        ] {
+            for secret in [HEX, &HEX[..16], "aB-3_xyzaB-3_xyz", "AbCdEfGhIjKlMnOpQr"] {
+                let text = format!("my key is {prefix}{secret}, keep it");
+                let expected = format!("my key is [redacted: {name}], keep it");
+                for redacted in [redact(&text), redact_own(&text)] {
+                    let redacted = redacted.unwrap();
+                    assert_eq!(
+                        (redacted.text.as_str(), &redacted.masked[..]),
+                        (expected.as_str(), &[name][..])
+                    );
+                }
+            }
+        }
+        assert_eq!(masked("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw+/=="), "[redacted: webhook secret]");
+        assert_eq!(
+            masked("https://agent.example.com/inbox/sk_a1b2c3d4e5f6"),
+            "https://agent.example.com/inbox/[redacted: connection string]"
+        );
+        assert_eq!(masked("密钥ca_0123456789abcdef"), "密钥[redacted: agent key]");
+        assert_eq!(redact_own("ghp_0123456789abcdefABCDEF"), None);
+    }
+
+    #[test]
+    fn those_of_providers() {
+        // Put together here, so that nobody's scanner takes this file for a leak.
+        let mixed = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0";
+        for (secret, name) in [
+            (format!("sk-{mixed}"), "OpenAI key"),
+            (format!("sk-proj-{mixed}_x-{mixed}"), "OpenAI key"),
+            (format!("sk-ant-{}-{mixed}", "api03"), "Anthropic key"),
+            (format!("ghp_{mixed}"), "GitHub token"),
+            (format!("gho_{mixed}"), "GitHub token"),
+            (format!("ghs_{mixed}"), "GitHub token"),
+            (format!("ghu_{mixed}"), "GitHub token"),
+            (format!("ghr_{mixed}"), "GitHub token"),
+            (format!("github_pat_{}_{mixed}", &mixed[..22]), "GitHub token"),
+            (format!("xoxb-{}-{}", "123456789012", &mixed[..24]), "Slack token"),
+            (format!("xoxp-{}", "1234567890-abc"), "Slack token"),
+            (format!("AKIA{}", "IOSFODNN7EXAMPLE"), "AWS access key id"),
+            (format!("ASIA{}", "IOSFODNN7EXAMPLE"), "AWS access key id"),
+            (format!("AIza{}", &mixed[..35]), "Google API key"),
+            (format!("sk_live_{}", &mixed[..24]), "Stripe key"),
+            (format!("rk_live_{}", &mixed[..24]), "Stripe key"),
+            (format!("pk_live_{}", &mixed[..24]), "Stripe key"),
+            (format!("npm_{}", &mixed[..36]), "npm token"),
+            (format!("pypi-{}{mixed}", "AgEIcHlwaS5vcmc"), "PyPI token"),
+            (format!("eyJ{}.eyJ{}.{mixed}", "hbGciOiJIUzI1NiJ9", "zdWIiOiIxIn0"), "JWT"),
+        ] {
+            for (before, after) in [("", ""), ("key=", "\n"), ("(", ")"), ("Bearer ", ", yes")] {
+                let redacted = redact(&format!("{before}{secret}{after}")).unwrap();
+                assert_eq!(redacted.text, format!("{before}[redacted: {name}]{after}"), "{secret}");
+                assert_eq!(redacted.masked, [name]);
+            }
+            assert!(redact(&format!("x{secret}")).is_none(), "{secret}: a word boundary is required");
+        }
+    }
+
+    #[test]
+    fn bearer_tokens() {
+        for (text, expected) in [
+            ("Authorization: Bearer abcdefghij0123456789", "Authorization: Bearer [redacted: bearer token]"),
+            ("bearer\t 550e8400-e29b-41d4-a716-446655440000.", "bearer\t [redacted: bearer token]."),
+            ("BEARER aB3./+~=aB3./+~=aB3./+~=", "BEARER [redacted: bearer token]"),
+            ("Bearer ca_0123456789abcdef", "Bearer [redacted: agent key]"),
+            ("Bearer eyJhbGciOi...", "Bearer eyJhbGciOi..."),
+            ("the bearer authentication/authorization.2", "the bearer authentication/authorization.2"),
+            ("Bearer abcdefghij012345678", "Bearer abcdefghij012345678"),
+            ("forbearer abcdefghij0123456789", "forbearer abcdefghij0123456789"),
+            ("Bearer, abcdefghij0123456789", "Bearer, abcdefghij0123456789"),
+        ] {
+            assert_eq!(masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn private_keys() {
+        let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+        for label in ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "] {
+            let (begin, end) =
+                (format!("-----BEGIN {label}PRIVATE KEY-----"), format!("-----END {label}PRIVATE KEY-----"));
+            for text in [
+                format!("{begin}\n{line}\n{line}\nx==\n{end}"),
+                format!("{begin}\\n{line}\\n{end}"),
+                format!("{begin}\nProc-Type: 4,ENCRYPTED\n\n{line}\n{end}"),
+                format!("{begin}\r\n{line}\r\n{line}"),
+                format!("{begin}\\n{line}"),
+            ] {
+                assert_eq!(masked(&format!("a{text} b")), "a[redacted: private key] b");
+            }
+        }
+        let pgp = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQdGBF\n-----END PGP PRIVATE KEY BLOCK-----\n";
+        assert_eq!(masked(pgp), "[redacted: private key]\n");
+        for public in [
+            "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOC\n-----END PUBLIC KEY-----",
+            "-----BEGIN CERTIFICATE-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOC\n-----END CERTIFICATE-----",
+            "it begins with -----BEGIN PRIVATE KEY----- and is long",
+        ] {
+            assert_eq!(redact(public), None, "{public}");
+        }
+    }
+
+    #[test]
+    fn several() {
+        let text = "a ca_0123456789abcdef b sk_0123456789abcdef c ca_fedcba9876543210";
+        let redacted = redact(text).unwrap();
+        assert_eq!(
+            redacted.text,
+            "a [redacted: agent key] b [redacted: connection string] c [redacted: agent key]"
+        );
+        assert_eq!(redacted.masked, ["agent key", "connection string"]);
+    }
+
+    #[test]
+    fn what_is_left_alone() {
+        for text in [
+            "",
+            "Ordinary prose, with a bearer of good news and a task-list: sk-learn, ask_about_something_else.",
+            "The weather in Oslo is 3°C and cloudy. 下午一起喝杯咖啡?",
+            "550e8400-e29b-41d4-a716-446655440000 a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f",
+            "commit 3f786850e387550fdab836ed7e6dc881de23001b fixes it",
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            "https://example.com/a/b?c=d&e=0123456789abcdef#sk_x",
+            "https://service.example.com/channels/ch_abc123/inbox/tok_xyz789",
+            "POST /inbox/sk_your_secret or /inbox/sk_{secret}",
+            "evt_a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f ch_a3b8d1b60b3b4b1a9c1a1a2b3c4d5e6f msg_01HX",
+            "ca_certificates_bundle_path = co_routine_of_some_kind(es_modules_interop_flag, tok_next_in_line)",
+            "sk-learn-contrib-lightning and sk-something-quite-long-indeed",
+            "pypi-simple-index-mirror-package-server-2 npm_config_user_agent npm_package_json_version_and_more",
+            "ca_1 co_… sk_… whsec_ AKIA ASIAN AIza eyJhbGciOiJIUzI1NiJ9 ghp_short xoxb-",
+            "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+            "[redacted: agent key] and [redacted: bearer token]",
+        ] {
+            assert_eq!(redact(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_texts_take_no_longer_than_others() {
+        for piece in [
+            "sk-",
+            "sk_",
+            "-sk_",
+            "xoxb-",
+            "eyJ-",
+            "eyJaaaaaaaa-eyJ.",
+            "eyJaaaaaaaa.",
+            "Bearer ",
+            "bearer\t\t",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----BEGIN PRIVATE KEY-----\n-----END CERTIFICATE-----\n",
+            "/inbox/sk_",
+            "-----END PRIVATE KEY-----",
+            "ghp_a-",
+            " ",
+            "a ",
+            "-",
+        ] {
+            let text = piece.repeat(100_000 / piece.len());
+            assert_eq!(redact(&text), None, "{piece}");
+        }
+    }
+
+    /// Texts that are rich in what matters here.
+    fn texts() -> impl Strategy<Value = String> {
+        let prefixes: Vec<&str> =
+            OWN.iter().chain(&PROVIDERS).flat_map(|form| form.prefixes.iter().copied()).collect();
+        let piece = prop_oneof![
+            4 => proptest::sample::select(prefixes).prop_map(str::to_owned),
+            2 => "[A-Z0-9]{16}",
+            4 => "[A-Za-z0-9]{1,24}",
+            4 => proptest::sample::select(vec![
+                " ", "-", "_", ".", ".eyJ", "/", "/inbox/", "\n", "Bearer ", "x", "é", "]", "=",
+                "PRIVATE KEY-----", "-----END ", "\\n", "[redacted: JWT]", "0",
+            ]).prop_map(str::to_owned),
+        ];
+        proptest::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_second_time_changes_nothing(text in texts()) {
+            for redact in [redact, redact_own] {
+                if let Some(redacted) = redact(&text) {
+                    prop_assert!(!redacted.masked.is_empty());
+                    prop_assert_eq!(redact(&redacted.text), None);
+                }
+            }
+        }
+
+        #[test]
+        fn any_text(text: String) {
+            redact(&text);
+        }
+
+        #[test]
+        fn a_secret_never_stays(before in "[ -~]{0,20}[ .:/(]", secret in "[0-9a-f]{32}", after in "[ ,)\n][ -~]{0,20}") {
+            let text = format!("{before}ca_{secret}{after}");
+            prop_assert!(!masked(&text).contains(&secret));
+        }
+    }
+}

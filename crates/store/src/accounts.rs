@@ -1,0 +1,364 @@
+//! People: accounts, and what proves them.
+//!
+//! An account is found by its email address, whatever its letter case. Everything that proves one (a sign-in link, a
+//! session, a token) or will (an invitation) is a credential, known by its hash only. What is for one use is deleted by
+//! its use, so that of two who come with it at the same time one gets it.
+
+use crate::directory::KeyHash;
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
+
+/// The longest name of an account, in characters.
+pub const MAX_NAME: usize = 100;
+
+/// One person's account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its id.
+    pub id: AccountId,
+    /// Where it can be reached, as it was spelled.
+    pub email: String,
+    /// What to call the person.
+    pub name: String,
+    /// When it was made.
+    pub created_at: i64,
+}
+
+/// What a credential is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialKind {
+    /// Signs in once whoever reads the mail it was sent in.
+    Link,
+    /// A browser that is signed in.
+    Session,
+    /// A program that speaks for the account.
+    Token,
+    /// Lets somebody make an account where not everybody may.
+    Invitation,
+}
+
+impl CredentialKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Session => "session",
+            Self::Token => "token",
+            Self::Invitation => "invitation",
+        }
+    }
+}
+
+/// A credential to be issued.
+#[derive(Debug, Clone)]
+pub struct NewCredential {
+    /// Its id, which is no secret.
+    pub id: CredentialId,
+    /// The hash of its secret.
+    pub hash: KeyHash,
+    /// What it is for.
+    pub kind: CredentialKind,
+    /// Whose it is, if that is known.
+    pub account: Option<AccountId>,
+    /// To whom it was sent.
+    pub email: Option<String>,
+    /// What its owner calls it.
+    pub label: Option<String>,
+    /// Of a link: the invitation that lets it make an account.
+    pub invitation: Option<CredentialId>,
+    /// When it ends.
+    pub expires_at: Option<i64>,
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// When.
+    pub now: i64,
+}
+
+/// A credential as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// Its id.
+    pub id: CredentialId,
+    /// What its owner calls it.
+    pub label: Option<String>,
+    /// When it was issued.
+    pub created_at: i64,
+    /// When it ends.
+    pub expires_at: Option<i64>,
+}
+
+/// What a credential for one use was issued for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redeemed {
+    /// Its id.
+    pub id: CredentialId,
+    /// Whose it was, if that was known: of an invitation, who invited.
+    pub account: Option<AccountId>,
+    /// To whom it was sent.
+    pub email: Option<String>,
+    /// Of a link: the invitation that lets it make an account.
+    pub invitation: Option<CredentialId>,
+}
+
+/// The key an address is found by. Only ASCII letters are folded: other foldings make one address of two that different
+/// people may hold (`K`, the Kelvin sign, would be `k`).
+fn email_key(email: &str) -> String {
+    email.to_ascii_lowercase()
+}
+
+/// Whether two spellings are one address.
+pub fn same_email(one: &str, other: &str) -> bool {
+    email_key(one) == email_key(other)
+}
+
+fn account(mut row: Row) -> Result<Account, StoreError> {
+    Ok(Account {
+        id: AccountId(row.uuid(0)?),
+        email: row.text(1)?,
+        name: row.text(2)?,
+        created_at: row.int(3)?,
+    })
+}
+
+/// The account of this address.
+pub fn by_email(tx: &mut dyn Tx, email: &str) -> Result<Option<Account>, StoreError> {
+    let sql = "SELECT id, email, name, created_at FROM accounts WHERE email_key = $1";
+    tx.first(sql, &[email_key(email).as_str().into()])?.map(account).transpose()
+}
+
+/// The account of this id.
+pub fn by_id(tx: &mut dyn Tx, id: AccountId) -> Result<Option<Account>, StoreError> {
+    let sql = "SELECT id, email, name, created_at FROM accounts WHERE id = $1";
+    tx.first(sql, &[(&id).into()])?.map(account).transpose()
+}
+
+/// Adds an account, unless somebody has its address, and says whether it did.
+pub fn insert(tx: &mut dyn Tx, account: &Account, trace: TraceId) -> Result<bool, StoreError> {
+    let inserted = tx.execute(
+        "INSERT INTO accounts (id, email, email_key, name, created_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (email_key) DO NOTHING",
+        &[
+            (&account.id).into(),
+            account.email.as_str().into(),
+            email_key(&account.email).as_str().into(),
+            account.name.as_str().into(),
+            account.created_at.into(),
+            (&trace).into(),
+        ],
+    )?;
+    Ok(inserted == 1)
+}
+
+/// Issues a credential.
+pub fn issue(tx: &mut dyn Tx, new: &NewCredential) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO credentials
+             (id, hash, kind, account_id, email, email_key, label, invitation_id, created_at, expires_at, trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        &[
+            (&new.id).into(),
+            new.hash.as_slice().into(),
+            new.kind.as_str().into(),
+            new.account.as_ref().into(),
+            new.email.as_deref().into(),
+            new.email.as_deref().map(email_key).as_deref().into(),
+            new.label.as_deref().into(),
+            new.invitation.as_ref().into(),
+            new.now.into(),
+            new.expires_at.into(),
+            (&new.trace).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The account that a credential of this kind proves.
+pub fn by_credential(
+    tx: &mut dyn Tx,
+    kind: CredentialKind,
+    hash: &KeyHash,
+    now: i64,
+) -> Result<Option<Account>, StoreError> {
+    tx.first(
+        "SELECT a.id, a.email, a.name, a.created_at FROM credentials c JOIN accounts a ON a.id = c.account_id
+         WHERE c.hash = $1 AND c.kind = $2 AND (c.expires_at IS NULL OR c.expires_at > $3)",
+        &[hash.as_slice().into(), kind.as_str().into(), now.into()],
+    )?
+    .map(account)
+    .transpose()
+}
+
+/// What a credential for one use is for, without using it.
+pub fn peek(
+    tx: &mut dyn Tx,
+    kind: CredentialKind,
+    hash: &KeyHash,
+    now: i64,
+) -> Result<Option<Redeemed>, StoreError> {
+    tx.first(
+        "SELECT id, account_id, email, invitation_id FROM credentials
+         WHERE hash = $1 AND kind = $2 AND expires_at > $3",
+        &[hash.as_slice().into(), kind.as_str().into(), now.into()],
+    )?
+    .map(redeemed)
+    .transpose()
+}
+
+/// Uses a credential for one use up.
+pub fn redeem(
+    tx: &mut dyn Tx,
+    kind: CredentialKind,
+    hash: &KeyHash,
+    now: i64,
+) -> Result<Option<Redeemed>, StoreError> {
+    tx.first(
+        "DELETE FROM credentials WHERE hash = $1 AND kind = $2 AND expires_at > $3
+         RETURNING id, account_id, email, invitation_id",
+        &[hash.as_slice().into(), kind.as_str().into(), now.into()],
+    )?
+    .map(redeemed)
+    .transpose()
+}
+
+fn redeemed(mut row: Row) -> Result<Redeemed, StoreError> {
+    Ok(Redeemed {
+        id: CredentialId(row.uuid(0)?),
+        account: row.opt_bytes(1)?.as_deref().and_then(AccountId::from_slice),
+        email: row.opt_text(2)?,
+        invitation: row.opt_bytes(3)?.as_deref().and_then(CredentialId::from_slice),
+    })
+}
+
+/// How many links to this address can be used.
+pub fn live_links(tx: &mut dyn Tx, email: &str, now: i64) -> Result<i64, StoreError> {
+    tx.first(
+        "SELECT count(*) FROM credentials WHERE email_key = $1 AND kind = $2 AND expires_at > $3",
+        &[email_key(email).as_str().into(), CredentialKind::Link.as_str().into(), now.into()],
+    )?
+    .map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// Somebody comes with a sign-in link.
+#[derive(Debug, Clone)]
+pub struct SignIn {
+    /// The hash of the link's secret.
+    pub link: KeyHash,
+    /// The id of the account, if one has to be made.
+    pub new: AccountId,
+    /// Whether everybody may make one.
+    pub open: bool,
+    /// The session that begins: its id, the hash of its secret and its end.
+    pub session: (CredentialId, KeyHash, i64),
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// When.
+    pub now: i64,
+}
+
+/// Uses a link up and begins a session of the account of its address, which is made if there is none and somebody may
+/// make it: everybody, or whoever was invited. Nobody is signed in by a link that is used, over or never was.
+pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreError> {
+    let Some(link) = redeem(tx, CredentialKind::Link, &with.link, with.now)? else { return Ok(None) };
+    let email = link.email.ok_or_else(|| StoreError::unexpected("a link without an address"))?;
+    let mut found = by_email(tx, &email)?;
+    if found.is_none() {
+        let invited = match link.invitation {
+            Some(invitation) => use_invitation(tx, invitation, with.now)?,
+            None => false,
+        };
+        if !invited && !with.open {
+            return Ok(None);
+        }
+        let name = name_of(&email);
+        insert(tx, &Account { id: with.new, email: email.clone(), name, created_at: with.now }, with.trace)?;
+        // Whoever made it: another link to the same address may have come first.
+        found = by_email(tx, &email)?;
+    }
+    let Some(account) = found else { return Ok(None) };
+    let (id, hash, expires_at) = with.session;
+    let session = NewCredential {
+        id,
+        hash,
+        kind: CredentialKind::Session,
+        account: Some(account.id),
+        email: None,
+        label: None,
+        invitation: None,
+        expires_at: Some(expires_at),
+        trace: with.trace,
+        now: with.now,
+    };
+    issue(tx, &session)?;
+    Ok(Some(account))
+}
+
+/// What to call somebody of whom nothing is known but an address.
+pub fn name_of(email: &str) -> String {
+    email.split('@').next().unwrap_or_default().chars().take(MAX_NAME).collect()
+}
+
+fn use_invitation(tx: &mut dyn Tx, id: CredentialId, now: i64) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM credentials WHERE id = $1 AND kind = $2 AND expires_at > $3";
+    Ok(tx.execute(sql, &[(&id).into(), CredentialKind::Invitation.as_str().into(), now.into()])? == 1)
+}
+
+/// An account's credentials of one kind, in the order of their ids, after `after`.
+pub fn list(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    kind: CredentialKind,
+    after: Option<CredentialId>,
+    limit: i64,
+) -> Result<Vec<Credential>, StoreError> {
+    let after = after.as_ref().map_or([].as_slice(), CredentialId::as_bytes);
+    tx.query(
+        "SELECT id, label, created_at, expires_at FROM credentials
+         WHERE account_id = $1 AND kind = $2 AND id > $3 ORDER BY id LIMIT $4",
+        &[(&account).into(), kind.as_str().into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        Ok(Credential {
+            id: CredentialId(row.uuid(0)?),
+            label: row.opt_text(1)?,
+            created_at: row.int(2)?,
+            expires_at: row.opt_int(3)?,
+        })
+    })
+    .collect()
+}
+
+/// Ends one of an account's credentials of one kind. One that is gone is ended; of one that is not the account's to end,
+/// this says `false`.
+pub fn revoke(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    kind: CredentialKind,
+    id: CredentialId,
+) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM credentials WHERE id = $1 AND account_id = $2 AND kind = $3";
+    if tx.execute(sql, &[(&id).into(), (&account).into(), kind.as_str().into()])? == 1 {
+        return Ok(true);
+    }
+    Ok(tx.first("SELECT id FROM credentials WHERE id = $1", &[(&id).into()])?.is_none())
+}
+
+/// Ends the credential of this secret, and says whose it was.
+pub fn end(tx: &mut dyn Tx, kind: CredentialKind, hash: &KeyHash) -> Result<Option<AccountId>, StoreError> {
+    let sql = "DELETE FROM credentials WHERE hash = $1 AND kind = $2 RETURNING account_id";
+    let ended = tx.first(sql, &[hash.as_slice().into(), kind.as_str().into()])?;
+    Ok(ended
+        .map(|mut row| row.opt_bytes(0))
+        .transpose()?
+        .flatten()
+        .as_deref()
+        .and_then(AccountId::from_slice))
+}
+
+/// A reconciler: forgets a bounded number of credentials that have ended.
+pub fn remove_expired(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "DELETE FROM credentials WHERE id IN
+             (SELECT id FROM credentials WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
+        &[now.into(), limit.into()],
+    )
+}

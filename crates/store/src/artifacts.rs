@@ -1,0 +1,99 @@
+//! Documents of a conversation, in versions: every change is a new one, and who changes a stale one is told.
+
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{ConversationId, Principal, TraceId};
+
+/// One version of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name in the conversation's addresses.
+    pub slug: String,
+    /// Which version, from 1.
+    pub version: i64,
+    /// What people call it.
+    pub title: String,
+    /// What it is made of.
+    pub content_type: String,
+    /// The document; empty in lists.
+    pub content: String,
+    /// Who made this version.
+    pub author: Principal,
+    /// When.
+    pub created_at: i64,
+}
+
+fn artifact(mut row: Row) -> Result<Artifact, StoreError> {
+    let (kind, author) = (row.text(5)?, row.uuid(6)?);
+    Ok(Artifact {
+        slug: row.text(0)?,
+        version: row.int(1)?,
+        title: row.text(2)?,
+        content_type: row.text(3)?,
+        content: row.text(4)?,
+        author: Principal::new(&kind, author)
+            .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?,
+        created_at: row.int(7)?,
+    })
+}
+
+/// Adds a version. The caller has seen, in this transaction, that it follows the newest.
+pub fn insert(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    new: &Artifact,
+    trace: TraceId,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO artifacts (conversation_id, slug, version, title, content_type, content, author_kind, author_id, created_at,
+                                trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &[
+            (&conversation).into(),
+            new.slug.as_str().into(),
+            new.version.into(),
+            new.title.as_str().into(),
+            new.content_type.as_str().into(),
+            new.content.as_str().into(),
+            new.author.kind().into(),
+            (&new.author.uuid()).into(),
+            new.created_at.into(),
+            (&trace).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// A document in its newest version, or in the one that is named.
+pub fn get(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    slug: &str,
+    version: Option<i64>,
+) -> Result<Option<Artifact>, StoreError> {
+    tx.first(
+        "SELECT slug, version, title, content_type, content, author_kind, author_id, created_at FROM artifacts
+         WHERE conversation_id = $1 AND slug = $2 AND (CAST($3 AS BIGINT) = 0 OR version = $3) ORDER BY version DESC LIMIT 1",
+        &[(&conversation).into(), slug.into(), version.unwrap_or(0).into()],
+    )?
+    .map(artifact)
+    .transpose()
+}
+
+/// The newest versions of all documents in the order of their slugs, after `after`, without their content.
+pub fn page(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<Artifact>, StoreError> {
+    tx.query(
+        "SELECT a.slug, a.version, a.title, a.content_type, '', a.author_kind, a.author_id, a.created_at FROM artifacts a
+         WHERE a.conversation_id = $1 AND a.slug > $2 AND NOT EXISTS
+             (SELECT 1 FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = a.slug AND n.version > a.version)
+         ORDER BY a.slug LIMIT $3",
+        &[(&conversation).into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(artifact)
+    .collect()
+}

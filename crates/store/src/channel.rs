@@ -1,0 +1,422 @@
+//! The transactions of conversations: making them, coming and going, and everything that is said in them.
+//!
+//! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: every
+//! transaction here begins with [`enter`], which keeps others out of the conversation until it ends. Agents' inboxes come
+//! after it, the smallest id first, so that no two transactions wait for each other. Saying something is one transaction: the event, the words it is found by, and a
+//! delivery to each agent that is woken. What wakes whom is decided by the caller's rule; ambient events leave no row per
+//! member.
+
+mod roster;
+
+pub use roster::{Handle, Newcomer, add_member, archive, change, create, pair, remove_member};
+
+use crate::artifacts::{self, Artifact};
+use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
+use crate::deliveries::{self, Chat, NewDelivery, Transport};
+use crate::members::{self, Member, Stay};
+use crate::push::{self, GIVE_UP_MS};
+use crate::{StoreError, Tx, directory, log, search};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
+use chorus_protocol::relay::Delivery;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The most agents that one message wakes.
+const MAX_WOKEN: usize = 50;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// There is no such conversation, as far as this caller may know.
+    #[error("no such conversation")]
+    NotFound,
+    /// It is archived.
+    #[error("the conversation is archived")]
+    Archived,
+    /// The caller may not do this here.
+    #[error("not allowed here")]
+    Forbidden,
+    /// What it is about is not in this conversation.
+    #[error("no such message here")]
+    NoTarget,
+    /// Nobody here has this handle.
+    #[error("nobody here is called {0}")]
+    NoHandle(String),
+    /// Somebody else has this handle.
+    #[error("the handle {0} is taken")]
+    HandleTaken(String),
+    /// It is a member already, under this handle.
+    #[error("a member already, as {0}")]
+    Already(String),
+    /// The document has moved on to this version.
+    #[error("the document is at version {0}")]
+    Stale(i64),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Who does something, where, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Act {
+    /// Where.
+    pub conversation: ConversationId,
+    /// Who.
+    pub author: Principal,
+    /// The id of the event it becomes.
+    pub event: EventId,
+    /// What it belongs to.
+    pub trace: TraceId,
+    /// When.
+    pub now: i64,
+}
+
+/// The conversation, and the member that enters it to read.
+pub fn look(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    who: Principal,
+) -> Result<(Conversation, Member), ChannelError> {
+    let conversation = conversations::by_id(tx, id)?.ok_or(ChannelError::NotFound)?;
+    let member = members::of(tx, id, who)?.ok_or(ChannelError::NotFound)?;
+    Ok((conversation, member))
+}
+
+/// The conversation, and the member that would say something in it.
+fn knock(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    who: Principal,
+) -> Result<(Conversation, Member), ChannelError> {
+    let (conversation, member) = look(tx, id, who)?;
+    if conversation.archived_at.is_some() {
+        return Err(ChannelError::Archived);
+    }
+    Ok((conversation, member))
+}
+
+/// The conversation, and the member that enters it to say something. Nobody comes, goes or speaks until this transaction
+/// ends.
+pub fn enter(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    who: Principal,
+) -> Result<(Conversation, Member), ChannelError> {
+    // Strangers lock nothing; and who was a member before it had to wait may be none any more.
+    knock(tx, id, who)?;
+    tx.lock(id.0)?;
+    knock(tx, id, who)
+}
+
+/// A message of this conversation that this member may read.
+pub fn message(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    id: EventId,
+) -> Result<Event, ChannelError> {
+    let event = conversations::event_by_id(tx, id)?
+        .filter(|event| event.conversation == conversation.id && event.kind == "message");
+    let event = event.ok_or(ChannelError::NoTarget)?;
+    let stays = log::readable(tx, conversation, who)?;
+    if Stay::any_holds(&stays, event.seq) { Ok(event) } else { Err(ChannelError::NoTarget) }
+}
+
+/// The same, unless it was taken back.
+fn standing_message(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    id: EventId,
+) -> Result<Event, ChannelError> {
+    let event = message(tx, conversation, who, id)?;
+    let gone = log::changes(tx, &[], &[id])?.iter().any(|change| change.kind == "delete");
+    if gone { Err(ChannelError::NoTarget) } else { Ok(event) }
+}
+
+fn append(
+    tx: &mut dyn Tx,
+    act: &Act,
+    kind: &str,
+    thread: Option<EventId>,
+    target: Option<EventId>,
+    body: &str,
+) -> Result<i64, StoreError> {
+    let seq = tx.next_seq(act.conversation.0)?;
+    place(tx, act, kind, thread, target, body, seq)?;
+    Ok(seq)
+}
+
+fn place(
+    tx: &mut dyn Tx,
+    act: &Act,
+    kind: &str,
+    thread: Option<EventId>,
+    target: Option<EventId>,
+    body: &str,
+    seq: i64,
+) -> Result<(), StoreError> {
+    let event = NewEvent {
+        id: act.event,
+        conversation: act.conversation,
+        kind,
+        author: act.author,
+        trace: act.trace,
+        thread,
+        target,
+        body,
+    };
+    conversations::append(tx, &event, seq, act.now)
+}
+
+/// What a rule that decides who is woken can see.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// What kind of conversation.
+    pub kind: ConversationKind,
+    /// Who speaks.
+    pub author: Principal,
+    /// Who is named, each once.
+    pub named: &'a [Member],
+    /// In a conversation of two, both.
+    pub pair: &'a [Member],
+}
+
+/// Somebody who is woken, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Woken {
+    /// Whom.
+    pub agent: AgentId,
+    /// What it is called there.
+    pub handle: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// A rule that decides who is woken.
+pub type Decide = fn(&Scene<'_>) -> Vec<Woken>;
+
+/// A message to be said.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// What it says, JSON.
+    pub body: String,
+    /// The words it is found by.
+    pub text: String,
+    /// The thread it belongs to: any message of it.
+    pub thread: Option<EventId>,
+    /// What it answers.
+    pub reply_to: Option<EventId>,
+    /// Whom it is for: these must be here.
+    pub to: Vec<String>,
+    /// Whom it mentions: who is not here is only a word.
+    pub mentions: Vec<String>,
+}
+
+/// What was said.
+#[derive(Debug, Clone)]
+pub struct Posted {
+    /// Its place.
+    pub seq: i64,
+    /// What its author is called there.
+    pub handle: String,
+    /// The thread it is in.
+    pub thread: Option<EventId>,
+    /// Who is woken, with the delivery that does it and its way.
+    pub woken: Vec<(Woken, DeliveryId, Transport)>,
+}
+
+/// Says something.
+pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Posted, ChannelError> {
+    let (conversation, member) = enter(tx, act.conversation, act.author)?;
+    let (thread, mut woken) = prepare(tx, &conversation, act, new, decide)?;
+    let seq = append(tx, act, "message", thread, new.reply_to, &new.body)?;
+    search::put(tx, act.event, &new.text)?;
+
+    // The smaller inbox first, so that two that wake the same agents never wait for each other.
+    woken.sort_by_key(|woken| woken.agent);
+    let mut done = vec![];
+    for woken in woken {
+        let id = DeliveryId { agent: woken.agent, seq: tx.next_seq(woken.agent.0)? };
+        let transport = deliver(tx, act, id, "chat", woken.reason)?;
+        done.push((woken, id, transport));
+    }
+    Ok(Posted { seq, handle: member.handle, thread, woken: done })
+}
+
+/// Who would be woken, if it were said.
+pub fn rehearse(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Vec<Woken>, ChannelError> {
+    let (conversation, _) = knock(tx, act.conversation, act.author)?;
+    Ok(prepare(tx, &conversation, act, new, decide)?.1)
+}
+
+/// The thread of a message, and whom it wakes.
+fn prepare(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    act: &Act,
+    new: &Post,
+    decide: Decide,
+) -> Result<(Option<EventId>, Vec<Woken>), ChannelError> {
+    let mut thread = None;
+    for target in new.reply_to.iter().chain(&new.thread) {
+        let event = message(tx, conversation, act.author, *target)?;
+        let is_thread = Some(*target) == new.thread;
+        thread = event.thread.or(is_thread.then_some(event.id)).or(thread);
+    }
+    let mut named = BTreeMap::new();
+    for handle in &new.to {
+        let member = members::by_handle(tx, conversation.id, handle)?;
+        let member = member.ok_or_else(|| ChannelError::NoHandle(handle.clone()))?;
+        named.insert(member.principal, member);
+    }
+    for handle in &new.mentions {
+        if let Some(member) = members::by_handle(tx, conversation.id, handle)? {
+            named.insert(member.principal, member);
+        }
+    }
+    let named: Vec<_> = named.into_values().collect();
+    let pair = match conversation.kind {
+        ConversationKind::Dm => members::page(tx, conversation.id, "", 2)?,
+        ConversationKind::Channel => vec![],
+    };
+    let mut woken =
+        decide(&Scene { kind: conversation.kind, author: act.author, named: &named, pair: &pair });
+    woken.truncate(MAX_WOKEN);
+    let mut there = vec![];
+    for woken in woken {
+        if directory::by_id(tx, woken.agent)?.is_some() {
+            there.push(woken);
+        }
+    }
+    Ok((thread, there))
+}
+
+/// Puts an event on its way to an agent, by the best way it has open. The caller took `id.seq` of the agent's stream.
+pub fn deliver(
+    tx: &mut dyn Tx,
+    act: &Act,
+    id: DeliveryId,
+    kind: &str,
+    reason: &str,
+) -> Result<Transport, StoreError> {
+    let agent = directory::by_id(tx, id.agent)?;
+    let agent = agent.ok_or_else(|| StoreError::unexpected("an agent that is woken does not exist"))?;
+    let transport = deliveries::best_transport(&agent, act.now);
+    let (state, push) = match transport {
+        Transport::Inbox if agent.open_until > act.now => (Delivery::DeliveredSse, None),
+        Transport::Inbox => (Delivery::Queued, None),
+        Transport::Webhook | Transport::Channel => {
+            let mut due = push::due_for(tx, id.agent, act.conversation, act.now)?;
+            let give_up_at = act.now + GIVE_UP_MS;
+            if transport == Transport::Channel && agent.broken.is_some() {
+                due = due.map(|_| give_up_at);
+            }
+            (Delivery::Waiting, Some((due, give_up_at)))
+        }
+    };
+    let delivery = NewDelivery {
+        agent: id.agent,
+        event: act.event,
+        kind,
+        transport,
+        state,
+        lease: None,
+        chat: Some(Chat { conversation: act.conversation, reason, push }),
+        trace: act.trace,
+    };
+    deliveries::append(tx, &delivery, id.seq, act.now)?;
+    Ok(transport)
+}
+
+/// Says something that wakes nobody: a status, a tool call, a sign of life.
+pub fn note(
+    tx: &mut dyn Tx,
+    act: &Act,
+    kind: &str,
+    thread: Option<EventId>,
+    target: Option<EventId>,
+    body: &str,
+) -> Result<i64, ChannelError> {
+    enter(tx, act.conversation, act.author)?;
+    Ok(append(tx, act, kind, thread, target, body)?)
+}
+
+/// Changes what a message says; its author may.
+pub fn edit(
+    tx: &mut dyn Tx,
+    act: &Act,
+    target: EventId,
+    body: &str,
+    text: &str,
+) -> Result<i64, ChannelError> {
+    let thread = own(tx, act, target, false)?.thread;
+    search::put(tx, target, text)?;
+    Ok(append(tx, act, "edit", thread, Some(target), body)?)
+}
+
+/// Takes a message back; its author may, and the conversation's owner.
+pub fn delete(tx: &mut dyn Tx, act: &Act, target: EventId) -> Result<i64, ChannelError> {
+    let thread = own(tx, act, target, true)?.thread;
+    search::remove(tx, target)?;
+    Ok(append(tx, act, "delete", thread, Some(target), "{}")?)
+}
+
+fn own(tx: &mut dyn Tx, act: &Act, target: EventId, owner_may: bool) -> Result<Event, ChannelError> {
+    let (conversation, _) = enter(tx, act.conversation, act.author)?;
+    let event = standing_message(tx, &conversation, act.author, target)?;
+    if event.author != act.author && !(owner_may && conversation.owner == act.author) {
+        return Err(ChannelError::Forbidden);
+    }
+    Ok(event)
+}
+
+/// Reacts to a message.
+pub fn react(tx: &mut dyn Tx, act: &Act, target: EventId, body: &str) -> Result<i64, ChannelError> {
+    let (conversation, _) = enter(tx, act.conversation, act.author)?;
+    let thread = standing_message(tx, &conversation, act.author, target)?.thread;
+    Ok(append(tx, act, "reaction", thread, Some(target), body)?)
+}
+
+/// A document to be made, or changed from version `base`.
+#[derive(Debug, Clone)]
+pub struct NewArtifact {
+    /// Its name in addresses.
+    pub slug: String,
+    /// What people call it; as before, if nothing is said.
+    pub title: Option<String>,
+    /// What it is made of; as before, if nothing is said.
+    pub content_type: Option<String>,
+    /// The document.
+    pub content: String,
+    /// The version that was changed; 0 for a new document.
+    pub base: i64,
+}
+
+/// Makes a version of a document.
+pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
+    enter(tx, act.conversation, act.author)?;
+    let newest = artifacts::get(tx, act.conversation, &new.slug, None)?;
+    let version = newest.as_ref().map_or(0, |newest| newest.version);
+    if version != new.base {
+        return Err(ChannelError::Stale(version));
+    }
+    let before = |get: fn(&Artifact) -> &String| newest.as_ref().map(|newest| get(newest).clone());
+    let artifact = Artifact {
+        slug: new.slug.clone(),
+        version: version + 1,
+        title: new.title.clone().or(before(|a| &a.title)).unwrap_or_else(|| new.slug.clone()),
+        content_type: new
+            .content_type
+            .clone()
+            .or(before(|a| &a.content_type))
+            .unwrap_or_else(|| "text/markdown".into()),
+        content: new.content.clone(),
+        author: act.author,
+        created_at: act.now,
+    };
+    artifacts::insert(tx, act.conversation, &artifact, act.trace)?;
+    let body = json!({"slug": artifact.slug, "version": artifact.version, "title": artifact.title});
+    append(tx, act, "artifact", None, None, &body.to_string())?;
+    Ok(artifact)
+}

@@ -1,0 +1,167 @@
+//! Making, changing and archiving conversations, and who comes and goes.
+
+use super::{Act, ChannelError, append, enter, look, place};
+use crate::Tx;
+use crate::conversations::{self, Conversation, ConversationKind};
+use crate::members::{self, Member};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::mentions::MAX_HANDLE;
+use serde_json::json;
+
+/// The most members that are called the same but for a number.
+const MAX_NAMESAKES: usize = 1000;
+
+/// Makes a conversation, with its owner as the first member.
+pub fn create(
+    tx: &mut dyn Tx,
+    act: &Act,
+    new: &Conversation,
+    handle: Handle,
+) -> Result<Member, ChannelError> {
+    conversations::insert(tx, new, act.trace)?;
+    join(tx, act, &Newcomer { principal: new.owner, handle, roles: vec![], lead: false })
+}
+
+/// The conversation of two, and whether it was made just now. The second joins with the event `second`.
+pub fn pair(
+    tx: &mut dyn Tx,
+    act: &Act,
+    new: &Conversation,
+    handles: (Handle, Handle),
+    other: Principal,
+    second: EventId,
+) -> Result<(Conversation, bool), ChannelError> {
+    // Of two that make it at the same time one comes first.
+    tx.lock(act.conversation.0)?;
+    if let Some(known) = conversations::by_id(tx, act.conversation)? {
+        return Ok((known, false));
+    }
+    create(tx, act, new, handles.0)?;
+    let other = Newcomer { principal: other, handle: handles.1, roles: vec![], lead: false };
+    join(tx, &Act { event: second, ..*act }, &other)?;
+    Ok((new.clone(), true))
+}
+
+/// What a newcomer wants to be called.
+#[derive(Debug, Clone)]
+pub enum Handle {
+    /// This.
+    Exactly(String),
+    /// This, or with a number added when that is taken.
+    Like(String),
+}
+
+/// Somebody who becomes a member.
+#[derive(Debug, Clone)]
+pub struct Newcomer {
+    /// Who.
+    pub principal: Principal,
+    /// What it wants to be called.
+    pub handle: Handle,
+    /// What it does.
+    pub roles: Vec<String>,
+    /// Whether it answers for the others.
+    pub lead: bool,
+}
+
+/// The handle a newcomer gets.
+fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<String, ChannelError> {
+    let (Handle::Exactly(base) | Handle::Like(base)) = wanted;
+    if members::by_handle(tx, id, base)?.is_none() {
+        return Ok(base.clone());
+    }
+    if matches!(wanted, Handle::Like(_)) {
+        for number in 2..=MAX_NAMESAKES {
+            let ending = format!("-{number}");
+            let room = MAX_HANDLE - ending.len();
+            let handle = base.chars().take(room).chain(ending.chars()).collect::<String>();
+            if members::by_handle(tx, id, &handle)?.is_none() {
+                return Ok(handle);
+            }
+        }
+    }
+    Err(ChannelError::HandleTaken(base.clone()))
+}
+
+fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
+    // The conversation's stream is a lock as well: of two who want the same handle one comes first.
+    let seq = tx.next_seq(act.conversation.0)?;
+    if let Some(member) = members::of(tx, act.conversation, new.principal)? {
+        return Err(ChannelError::Already(member.handle));
+    }
+    let member = Member {
+        principal: new.principal,
+        handle: free_handle(tx, act.conversation, &new.handle)?,
+        roles: new.roles.clone(),
+        lead: new.lead,
+        joined_seq: seq - 1,
+        joined_at: act.now,
+    };
+    members::insert(tx, act.conversation, &member, act.trace)?;
+    place(tx, act, "join", None, None, &about(&member), seq)?;
+    Ok(member)
+}
+
+/// The body of an event about a member.
+fn about(member: &Member) -> String {
+    let (id, kind) = (member.principal.to_string(), member.principal.kind());
+    json!({"member": {"handle": member.handle, "id": id, "kind": kind}}).to_string()
+}
+
+/// Adds a member; the owner and the leads may.
+pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
+    let (conversation, member) = enter(tx, act.conversation, act.author)?;
+    if conversation.kind == ConversationKind::Dm || (conversation.owner != act.author && !member.lead) {
+        return Err(ChannelError::Forbidden);
+    }
+    join(tx, act, new)
+}
+
+/// Takes a member out; the owner and the leads may take out anybody, everybody himself.
+pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), ChannelError> {
+    let (conversation, me) = enter(tx, act.conversation, act.author)?;
+    let member = members::by_handle(tx, act.conversation, handle)?
+        .ok_or_else(|| ChannelError::NoHandle(handle.to_owned()))?;
+    let own = member.principal == act.author;
+    // A lead does not take a conversation from its owner.
+    let lead = me.lead && member.principal != conversation.owner;
+    if conversation.kind == ConversationKind::Dm || !(own || lead || conversation.owner == act.author) {
+        return Err(ChannelError::Forbidden);
+    }
+    let seq = append(tx, act, "leave", None, None, &about(&member))?;
+    members::end(tx, act.conversation, member.principal, seq, act.now)?;
+    Ok(())
+}
+
+/// Changes a conversation; its owner may.
+pub fn change(
+    tx: &mut dyn Tx,
+    act: &Act,
+    apply: &dyn Fn(&mut Conversation),
+) -> Result<Conversation, ChannelError> {
+    let (mut conversation, _) = enter(tx, act.conversation, act.author)?;
+    if conversation.owner != act.author || conversation.kind == ConversationKind::Dm {
+        return Err(ChannelError::Forbidden);
+    }
+    apply(&mut conversation);
+    conversations::update(tx, &conversation)?;
+    let body = json!({
+        "name": conversation.name,
+        "context": conversation.context,
+        "history": conversation.history.as_str(),
+        "archived": conversation.archived_at.is_some(),
+    });
+    append(tx, act, "change", None, None, &body.to_string())?;
+    Ok(conversation)
+}
+
+/// Archives a conversation; its owner may, again and again.
+pub fn archive(tx: &mut dyn Tx, act: &Act) -> Result<(), ChannelError> {
+    let (conversation, _) = look(tx, act.conversation, act.author)?;
+    let archived = change(tx, act, &|conversation| conversation.archived_at = Some(act.now));
+    match archived {
+        Err(ChannelError::Archived) if conversation.owner == act.author => Ok(()),
+        Err(ChannelError::Archived) => Err(ChannelError::Forbidden),
+        archived => archived.map(drop),
+    }
+}

@@ -1,0 +1,285 @@
+//! The log of a conversation as one member reads it: pages of events, and how the messages on them stand now.
+//!
+//! Where a member reads only what was said while it was there, that holds for changes too: a text that stands since a
+//! time it was away is not shown, nor is the one before it, which its author took back. A deletion holds for all.
+
+use crate::conversations::{self, Conversation, Event, History, event, select_event};
+use crate::members::{self, Stay};
+use crate::{Param, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+
+/// So many events are looked at together for what changed them.
+const TOGETHER: usize = 20;
+
+/// Which events a page holds.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this thread, its first message included.
+    pub thread: Option<EventId>,
+    /// Only this kind.
+    pub kind: Option<String>,
+}
+
+/// Where a page of events lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// The first ones after this place.
+    After(i64),
+    /// The last ones before this place; `i64::MAX` for the newest.
+    Before(i64),
+}
+
+impl At {
+    fn holds(self, seq: i64) -> bool {
+        match self {
+            Self::After(after) => seq > after,
+            Self::Before(before) => seq < before,
+        }
+    }
+}
+
+/// How messages stand now.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    /// The deletion and the newest edit of each, and what was thought of it.
+    pub changes: Vec<Event>,
+    /// How many replies the threads have that they began.
+    pub replies: Vec<(EventId, i64)>,
+}
+
+/// A page of the log.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// In order.
+    pub events: Vec<Event>,
+    /// How the messages among them stand.
+    pub standing: Standing,
+    /// Whether there is more in the direction of reading.
+    pub more: bool,
+}
+
+/// The parts of a conversation that a member may read.
+pub fn readable(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+) -> Result<Vec<Stay>, StoreError> {
+    match conversation.history {
+        History::All => Ok(vec![Stay { from: 0, to: None }]),
+        History::Joined => members::stays(tx, conversation.id, who),
+    }
+}
+
+/// A page of what a member may read: at most `limit` events, and no more once they hold `max_bytes`. The caller has seen,
+/// in this transaction, that it is a member.
+pub fn page(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    filter: &Filter,
+    at: At,
+    limit: i64,
+    max_bytes: usize,
+) -> Result<Page, StoreError> {
+    let stays = readable(tx, conversation, who)?;
+    let mut reading =
+        Reading { events: vec![], bytes: 0, limit: limit.max(1) as usize, max_bytes, more: false };
+    reading.read(tx, conversation.id, &stays, filter, at)?;
+    let Reading { mut events, mut more, .. } = reading;
+    let (mut standing, mut bytes, mut done) = (Standing::default(), 0, 0);
+    while done < events.len() && bytes < max_bytes {
+        let together = &events[done..events.len().min(done + TOGETHER)];
+        let new = stand(tx, conversation, who, &stays, together)?;
+        done += together.len();
+        bytes += new.changes.iter().map(|change| change.body.len()).sum::<usize>();
+        standing.changes.extend(new.changes);
+        standing.replies.extend(new.replies);
+    }
+    // Texts may have grown since they were said.
+    more |= done < events.len();
+    events.truncate(done);
+    if matches!(at, At::Before(_)) {
+        events.reverse();
+    }
+    Ok(Page { events, standing, more })
+}
+
+const FORWARD: &str = select_event!(
+    "WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
+     ORDER BY e.seq LIMIT $5"
+);
+const BACKWARD: &str = select_event!(
+    "WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
+     ORDER BY e.seq DESC LIMIT $5"
+);
+const THREAD_FORWARD: &str = select_event!(
+    "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
+     ORDER BY e.seq LIMIT $5"
+);
+const THREAD_BACKWARD: &str = select_event!(
+    "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
+     ORDER BY e.seq DESC LIMIT $5"
+);
+
+/// Events as they are read, the nearest first.
+struct Reading {
+    events: Vec<Event>,
+    bytes: usize,
+    limit: usize,
+    max_bytes: usize,
+    more: bool,
+}
+
+impl Reading {
+    /// Takes one more, if there is room, and says whether there was.
+    fn take(&mut self, event: Event) -> bool {
+        self.more = self.events.len() == self.limit || self.bytes >= self.max_bytes;
+        if !self.more {
+            self.bytes += event.body.len();
+            self.events.push(event);
+        }
+        !self.more
+    }
+
+    fn read(
+        &mut self,
+        tx: &mut dyn Tx,
+        id: ConversationId,
+        stays: &[Stay],
+        filter: &Filter,
+        at: At,
+    ) -> Result<(), StoreError> {
+        let kind = filter.kind.as_deref().unwrap_or_default();
+        let mut first = match filter.thread {
+            Some(thread) => conversations::event_by_id(tx, thread)?.filter(|first| {
+                let asked = (kind.is_empty() || first.kind == kind) && at.holds(first.seq);
+                first.conversation == id && asked && Stay::any_holds(stays, first.seq)
+            }),
+            None => None,
+        };
+        let (sql, stays): (_, Vec<_>) = match (at, filter.thread) {
+            (At::After(_), None) => (FORWARD, stays.to_vec()),
+            (At::After(_), Some(_)) => (THREAD_FORWARD, stays.to_vec()),
+            (At::Before(_), None) => (BACKWARD, stays.iter().rev().copied().collect()),
+            (At::Before(_), Some(_)) => (THREAD_BACKWARD, stays.iter().rev().copied().collect()),
+        };
+        if matches!(at, At::After(_))
+            && let Some(first) = first.take()
+        {
+            self.take(first);
+        }
+        for stay in stays {
+            if self.more {
+                break;
+            }
+            let to = stay.to.unwrap_or(i64::MAX);
+            // From the first place to the last, both included.
+            let (from, to) = match at {
+                At::After(after) => (after.max(stay.from).saturating_add(1), to),
+                At::Before(before) => (stay.from + 1, to.min(before.saturating_sub(1))),
+            };
+            let limit = (self.limit + 1 - self.events.len()) as i64;
+            let mut params = vec![(&id).into(), from.into(), to.into(), kind.into(), limit.into()];
+            params.extend(filter.thread.as_ref().map(Param::from));
+            tx.each(sql, &params, &mut |row| Ok(self.take(event(row)?)))?;
+        }
+        if let Some(first) = first.filter(|_| !self.more) {
+            self.take(first);
+        }
+        Ok(())
+    }
+}
+
+/// How these events stand, which a member read.
+pub fn stand(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    stays: &[Stay],
+    events: &[Event],
+) -> Result<Standing, StoreError> {
+    let targets: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &*event.kind {
+            "message" => Some(event.id),
+            // What an edit said stands as long as the message says so.
+            "edit" => event.target,
+            _ => None,
+        })
+        .collect();
+    let replies = replies(tx, conversation, who, &targets)?;
+    Ok(Standing { changes: changes(tx, stays, &targets)?, replies })
+}
+
+/// The places of [`TOGETHER`] ids in a statement.
+macro_rules! ids {
+    () => {
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
+    };
+}
+
+/// At most one deletion and one edit each.
+const TEXTS: &str = select_event!(
+    "WHERE e.target_id IN ",
+    ids!(),
+    " AND (e.kind = 'delete' OR (e.kind = 'edit' AND NOT EXISTS
+         (SELECT 1 FROM events n WHERE n.target_id = e.target_id AND n.seq > e.seq AND n.kind = 'edit')))
+     ORDER BY e.seq LIMIT 40"
+);
+/// The newest: whatever is left out, nothing that was taken back stands.
+const REACTIONS: &str =
+    select_event!("WHERE e.target_id IN ", ids!(), " AND e.kind = 'reaction' ORDER BY e.seq DESC LIMIT 1000");
+const REPLIES: &str = concat!(
+    "SELECT e.thread_id, COUNT(*) FROM events e WHERE e.kind = 'message' AND e.thread_id IN ",
+    ids!(),
+    " AND ($21 = 'all' OR EXISTS (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $22
+          AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq)))
+     GROUP BY e.thread_id"
+);
+
+/// The ids as parameters, the last one as often as there is room.
+fn params(ids: &[EventId]) -> Vec<Param<'_>> {
+    let mut params: Vec<Param<'_>> = ids.iter().map(Into::into).collect();
+    if let Some(last) = params.last().copied() {
+        params.resize(TOGETHER, last);
+    }
+    params
+}
+
+/// What changed these messages, as somebody sees it who was there during these stays.
+pub fn changes(tx: &mut dyn Tx, stays: &[Stay], messages: &[EventId]) -> Result<Vec<Event>, StoreError> {
+    let mut changes = vec![];
+    for ids in messages.chunks(TOGETHER) {
+        let texts = tx.query(TEXTS, &params(ids))?;
+        let reactions = tx.query(REACTIONS, &params(ids))?;
+        for row in texts.into_iter().chain(reactions.into_iter().rev()) {
+            let mut change = event(row)?;
+            if !Stay::any_holds(stays, change.seq) {
+                match &*change.kind {
+                    "delete" => {}
+                    "edit" => change.body = "{}".into(),
+                    _ => continue,
+                }
+            }
+            changes.push(change);
+        }
+    }
+    Ok(changes)
+}
+
+fn replies(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    messages: &[EventId],
+) -> Result<Vec<(EventId, i64)>, StoreError> {
+    let (mut replies, who) = (vec![], who.uuid());
+    for ids in messages.chunks(TOGETHER) {
+        let mut params = params(ids);
+        params.extend([Param::from(conversation.history.as_str()), Param::from(&who)]);
+        for mut row in tx.query(REPLIES, &params)? {
+            replies.push((EventId(row.uuid(0)?), row.int(1)?));
+        }
+    }
+    Ok(replies)
+}

@@ -1,0 +1,168 @@
+//! Who is in a conversation, under which handle, and since when.
+//!
+//! A handle belongs to one present member at a time, whatever its letter case. Every stay is a row of its own with the
+//! sequence numbers between which it lay: what somebody may read follows from them, and nothing is written per member
+//! when something is said.
+
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{ConversationId, Principal, TraceId};
+
+/// A present member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Who it is.
+    pub principal: Principal,
+    /// What it is called here.
+    pub handle: String,
+    /// What it does here.
+    pub roles: Vec<String>,
+    /// Whether it answers for the others.
+    pub lead: bool,
+    /// Events after this one fall into its stay.
+    pub joined_seq: i64,
+    /// When it came.
+    pub joined_at: i64,
+}
+
+/// The sequence numbers of one stay: after `from`, up to `to` if it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// Events after this one.
+    pub from: i64,
+    /// Up to this one.
+    pub to: Option<i64>,
+}
+
+impl Stay {
+    /// Whether one of these stays holds what happened at `seq`.
+    pub fn any_holds(stays: &[Self], seq: i64) -> bool {
+        stays.iter().any(|stay| seq > stay.from && stay.to.is_none_or(|to| seq <= to))
+    }
+}
+
+macro_rules! select_member {
+    ($rest:literal) => {
+        concat!(
+            "SELECT kind, member_id, handle, roles, lead, joined_seq, joined_at FROM members
+             WHERE conversation_id = $1 AND left_seq IS NULL AND ",
+            $rest
+        )
+    };
+}
+
+fn member(mut row: Row) -> Result<Member, StoreError> {
+    let (kind, id) = (row.text(0)?, row.uuid(1)?);
+    Ok(Member {
+        principal: Principal::new(&kind, id)
+            .ok_or_else(|| StoreError::unexpected(format!("a member of kind {kind:?}")))?,
+        handle: row.text(2)?,
+        roles: serde_json::from_str(&row.text(3)?).map_err(StoreError::unexpected)?,
+        lead: row.int(4)? == 1,
+        joined_seq: row.int(5)?,
+        joined_at: row.int(6)?,
+    })
+}
+
+/// The key a handle is found by.
+fn handle_key(handle: &str) -> String {
+    handle.to_ascii_lowercase()
+}
+
+/// Adds a member. The caller has seen, in this transaction, that it is none and that the handle is free.
+pub fn insert(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    member: &Member,
+    trace: TraceId,
+) -> Result<(), StoreError> {
+    let roles = serde_json::to_string(&member.roles).map_err(StoreError::unexpected)?;
+    tx.execute(
+        "INSERT INTO members (conversation_id, member_id, joined_seq, kind, handle, handle_key, roles, lead, joined_at, trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &[
+            (&conversation).into(),
+            (&member.principal.uuid()).into(),
+            member.joined_seq.into(),
+            member.principal.kind().into(),
+            member.handle.as_str().into(),
+            handle_key(&member.handle).as_str().into(),
+            roles.as_str().into(),
+            i64::from(member.lead).into(),
+            member.joined_at.into(),
+            (&trace).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Ends a member's stay at `seq`, and says whether there was one.
+pub fn end(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    principal: Principal,
+    seq: i64,
+    now: i64,
+) -> Result<bool, StoreError> {
+    let ended = tx.execute(
+        "UPDATE members SET left_seq = $3, left_at = $4
+         WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL",
+        &[(&conversation).into(), (&principal.uuid()).into(), seq.into(), now.into()],
+    )?;
+    Ok(ended == 1)
+}
+
+/// The member, if this is one now.
+pub fn of(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    principal: Principal,
+) -> Result<Option<Member>, StoreError> {
+    tx.first(select_member!("member_id = $2"), &[(&conversation).into(), (&principal.uuid()).into()])?
+        .map(member)
+        .transpose()
+}
+
+/// The member of this handle.
+pub fn by_handle(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    handle: &str,
+) -> Result<Option<Member>, StoreError> {
+    tx.first(
+        select_member!("handle_key = $2"),
+        &[(&conversation).into(), handle_key(handle).as_str().into()],
+    )?
+    .map(member)
+    .transpose()
+}
+
+/// Present members in the order of their handles, after the handle `after`.
+pub fn page(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<Member>, StoreError> {
+    tx.query(
+        select_member!("handle_key > $2 ORDER BY handle_key LIMIT $3"),
+        &[(&conversation).into(), handle_key(after).as_str().into(), limit.into()],
+    )?
+    .into_iter()
+    .map(member)
+    .collect()
+}
+
+/// All stays of somebody, the oldest first.
+pub fn stays(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    principal: Principal,
+) -> Result<Vec<Stay>, StoreError> {
+    tx.query(
+        "SELECT joined_seq, left_seq FROM members WHERE conversation_id = $1 AND member_id = $2 ORDER BY joined_seq",
+        &[(&conversation).into(), (&principal.uuid()).into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(Stay { from: row.int(0)?, to: row.opt_int(1)? }))
+    .collect()
+}

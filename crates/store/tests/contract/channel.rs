@@ -1,0 +1,477 @@
+//! Conversations: who may do what, in which order, and what is left of it.
+
+use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon, webhook};
+use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::relay::Delivery;
+use chorus_store::channel::{
+    self, Act, ChannelError, Handle, NewArtifact, Newcomer, Post, Posted, Scene, Woken,
+};
+use chorus_store::conversations::{self, Conversation, ConversationKind, History};
+use chorus_store::deliveries::Transport;
+use chorus_store::log::{self, At, Filter, Page};
+use chorus_store::members::{self, Member};
+use chorus_store::{Store, StoreError, Tx, artifacts, directory};
+use std::collections::BTreeSet;
+
+on_both!(
+    a_conversation_and_its_members,
+    handles_belong_to_one_member_at_a_time,
+    who_is_named_gets_one_delivery,
+    places_have_no_gaps,
+    who_is_removed_says_nothing_after,
+    the_one_who_was_first_deletes,
+    documents,
+    a_pair_is_made_once,
+    nothing_in_an_archive,
+    an_agent_that_is_deleted_has_left,
+);
+
+/// A conversation, and somebody who acts in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) id: ConversationId,
+    pub(crate) owner: Principal,
+}
+
+pub(crate) fn person() -> Principal {
+    AccountId(fresh()).into()
+}
+
+pub(crate) fn act(room: Room, author: Principal) -> Act {
+    Act { conversation: room.id, author, event: EventId(fresh()), trace: TraceId(fresh()), now: NOW }
+}
+
+pub(crate) fn conversation(room: Room, history: History) -> Conversation {
+    Conversation {
+        id: room.id,
+        kind: ConversationKind::Channel,
+        name: "room".into(),
+        context: None,
+        owner: room.owner,
+        history,
+        created_at: NOW,
+        archived_at: None,
+    }
+}
+
+/// Everybody who is named and is an agent, but the author.
+fn named(scene: &Scene<'_>) -> Vec<Woken> {
+    let others = scene.named.iter().chain(scene.pair).filter(|member| member.principal != scene.author);
+    let woken = |member: &Member| {
+        let agent = member.principal.agent()?;
+        Some(Woken { agent, handle: member.handle.clone(), reason: "direct_mention" })
+    };
+    others.filter_map(woken).collect()
+}
+
+pub(crate) async fn run<T, F>(store: &Store, work: F) -> Result<T, ChannelError>
+where
+    F: Fn(&mut dyn Tx) -> Result<T, ChannelError> + Send + 'static,
+    T: Send + 'static,
+{
+    soon(store.write(work)).await
+}
+
+/// A new room, whose owner is called `owner`.
+pub(crate) async fn room(store: &Store, history: History) -> Room {
+    let room = Room { id: ConversationId(fresh()), owner: person() };
+    let (act, new) = (act(room, room.owner), conversation(room, history));
+    run(store, move |tx| channel::create(tx, &act, &new, Handle::Exactly("owner".into()))).await.unwrap();
+    room
+}
+
+pub(crate) async fn add(
+    store: &Store,
+    room: Room,
+    who: Principal,
+    handle: Handle,
+) -> Result<Member, ChannelError> {
+    let act = act(room, room.owner);
+    let new = Newcomer { principal: who, handle, roles: vec!["r".into()], lead: false };
+    run(store, move |tx| channel::add_member(tx, &act, &new)).await
+}
+
+pub(crate) async fn join(store: &Store, room: Room, who: Principal, handle: &str) {
+    add(store, room, who, Handle::Exactly(handle.into())).await.unwrap();
+}
+
+pub(crate) async fn remove(store: &Store, room: Room, handle: &'static str) {
+    let act = act(room, room.owner);
+    run(store, move |tx| channel::remove_member(tx, &act, handle)).await.unwrap();
+}
+
+pub(crate) fn post_of(text: &str, mentions: &[&str], thread: Option<EventId>) -> Post {
+    Post {
+        body: format!("{{\"content\":{text:?}}}"),
+        text: text.into(),
+        thread,
+        reply_to: None,
+        to: vec![],
+        mentions: mentions.iter().map(|&handle| handle.to_owned()).collect(),
+    }
+}
+
+pub(crate) async fn post(store: &Store, act: Act, post: Post) -> Result<Posted, ChannelError> {
+    run(store, move |tx| channel::post(tx, &act, &post, named)).await
+}
+
+/// Says something, and returns its id.
+pub(crate) async fn say(store: &Store, room: Room, who: Principal, text: &str) -> EventId {
+    say_in(store, room, who, text, None).await
+}
+
+pub(crate) async fn say_in(
+    store: &Store,
+    room: Room,
+    who: Principal,
+    text: &str,
+    thread: Option<EventId>,
+) -> EventId {
+    let act = act(room, who);
+    post(store, act, post_of(text, &[], thread)).await.unwrap();
+    act.event
+}
+
+pub(crate) async fn edit(store: &Store, room: Room, who: Principal, target: EventId, text: &'static str) {
+    let act = act(room, who);
+    let body = format!("{{\"content\":{text:?}}}");
+    run(store, move |tx| channel::edit(tx, &act, target, &body, text)).await.unwrap();
+}
+
+pub(crate) async fn delete(
+    store: &Store,
+    room: Room,
+    who: Principal,
+    target: EventId,
+) -> Result<i64, ChannelError> {
+    let act = act(room, who);
+    run(store, move |tx| channel::delete(tx, &act, target)).await
+}
+
+pub(crate) async fn react(store: &Store, room: Room, who: Principal, target: EventId) {
+    let act = act(room, who);
+    run(store, move |tx| channel::react(tx, &act, target, r#"{"signal":"seen"}"#)).await.unwrap();
+}
+
+/// A page as `who` reads it.
+pub(crate) async fn page(
+    store: &Store,
+    room: Room,
+    who: Principal,
+    filter: Filter,
+    at: At,
+    limit: i64,
+) -> Page {
+    let look = move |tx: &mut dyn Tx| {
+        let (conversation, _) = channel::look(tx, room.id, who)?;
+        Ok(log::page(tx, &conversation, who, &filter, at, limit, usize::MAX)?)
+    };
+    soon(store.read::<_, ChannelError, _>(look)).await.unwrap()
+}
+
+pub(crate) async fn all(store: &Store, room: Room, who: Principal) -> Page {
+    page(store, room, who, Filter::default(), At::After(0), 10_000).await
+}
+
+pub(crate) fn kinds(page: &Page) -> Vec<&str> {
+    page.events.iter().map(|event| &*event.kind).collect()
+}
+
+pub(crate) fn places(page: &Page) -> Vec<i64> {
+    page.events.iter().map(|event| event.seq).collect()
+}
+
+async fn a_conversation_and_its_members(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, other) = (room(store, History::All).await, person());
+    let stranger = move |tx: &mut dyn Tx| channel::look(tx, room.id, other);
+    assert!(matches!(soon(store.read(stranger)).await, Err(ChannelError::NotFound)));
+    let member = add(store, room, other, Handle::Like("Anna".into())).await.unwrap();
+    assert_eq!((&*member.handle, member.joined_seq), ("Anna", 1));
+    let (found, me) = soon(store.read(stranger)).await.unwrap();
+    assert_eq!((found, me), (conversation(room, History::All), member.clone()));
+    let by_handle = read(store, move |tx| members::by_handle(tx, room.id, "aNNA")).await;
+    assert_eq!(by_handle, Some(member));
+    let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, other, None, 10);
+    assert_eq!(read(store, mine).await.len(), 1);
+    remove(store, room, "anna").await;
+    assert_eq!(read(store, mine).await, []);
+    assert!(matches!(soon(store.read(stranger)).await, Err(ChannelError::NotFound)));
+    assert_eq!(kinds(&all(store, room, room.owner).await), ["join", "join", "leave"]);
+    // Nobody who is out does anything.
+    let act = act(room, other);
+    for result in [
+        run(store, move |tx| channel::post(tx, &act, &post_of("x", &[], None), named).map(drop)).await,
+        run(store, move |tx| channel::note(tx, &act, "status", None, None, "{}").map(drop)).await,
+        run(store, move |tx| channel::change(tx, &act, &|_| {}).map(drop)).await,
+        run(store, move |tx| channel::archive(tx, &act)).await,
+        run(store, move |tx| channel::remove_member(tx, &act, "owner")).await,
+    ] {
+        assert!(matches!(result, Err(ChannelError::NotFound)), "{result:?}");
+    }
+}
+
+async fn handles_belong_to_one_member_at_a_time(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let taken = add(store, room, person(), Handle::Exactly("OWNER".into())).await;
+    assert!(matches!(taken, Err(ChannelError::HandleTaken(_))), "{taken:?}");
+    let again = add(store, room, room.owner, Handle::Like("x".into())).await;
+    assert!(matches!(again, Err(ChannelError::Already(handle)) if handle == "owner"));
+    // Ten at once want the same; each gets one of its own.
+    let long = "x".repeat(64);
+    let adds: Vec<_> = (0..10)
+        .map(|_| {
+            let (store, handle) = (store.clone(), Handle::Like(long.clone()));
+            tokio::spawn(async move { add(&store, room, person(), handle).await.unwrap() })
+        })
+        .collect();
+    let (mut handles, mut joined) = (BTreeSet::new(), BTreeSet::new());
+    for add in adds {
+        let member = add.await.unwrap();
+        assert!(member.handle.len() <= 64, "{}", member.handle);
+        handles.insert(member.handle);
+        joined.insert(member.joined_seq);
+    }
+    assert_eq!((handles.len(), joined), (10, (1..11).collect()));
+    assert!(handles.contains(&long) && handles.contains(&format!("{}-10", "x".repeat(61))), "{handles:?}");
+}
+
+async fn who_is_named_gets_one_delivery(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let (bob, carol, hook) =
+        (agent(store, "bob").await, agent(store, "carol").await, webhook(store, "hook").await);
+    for member in [&bob, &carol, &hook] {
+        join(store, room, member.id.into(), &member.name).await;
+    }
+    let act = act(room, room.owner);
+    let posted = post(store, act, post_of("hi", &["BOB", "hook", "nobody", "owner"], None)).await.unwrap();
+    assert_eq!((posted.seq, &*posted.handle), (5, "owner"));
+    let woken: BTreeSet<_> =
+        posted.woken.iter().map(|(woken, id, by)| (woken.agent, id.seq, by.as_str())).collect();
+    assert_eq!(woken, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
+    let inbox = entries(store, bob.id).await;
+    assert_eq!((inbox.len(), inbox[0].event, &*inbox[0].kind), (1, act.event, "chat"));
+    assert_eq!(inbox[0].state, Delivery::Queued);
+    assert_eq!(entries(store, hook.id).await[0].state, Delivery::Waiting);
+    assert_eq!(entries(store, carol.id).await, []);
+    assert_eq!(posted.woken.iter().filter(|(_, _, by)| *by == Transport::Webhook).count(), 1);
+    // Who is asked for must be there; a rehearsal writes nothing.
+    let mut nobody = post_of("hi", &[], None);
+    nobody.to = vec!["nobody".into()];
+    let refused = post(store, act, nobody).await;
+    assert!(matches!(refused, Err(ChannelError::NoHandle(handle)) if handle == "nobody"));
+    let rehearse =
+        move |tx: &mut dyn Tx| channel::rehearse(tx, &act, &post_of("hi", &["carol"], None), named);
+    let woken = soon(store.read(rehearse)).await.unwrap();
+    assert_eq!(woken.len(), 1);
+    assert_eq!(entries(store, carol.id).await, []);
+    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 5);
+}
+
+async fn places_have_no_gaps(fixture: Fixture) {
+    let store = &fixture.store;
+    let rooms = [room(store, History::All).await, room(store, History::All).await];
+    let agents = [agent(store, "a").await, agent(store, "b").await, agent(store, "c").await];
+    for room in rooms {
+        for agent in &agents {
+            join(store, room, agent.id.into(), &agent.name).await;
+        }
+    }
+    // Many wake the same agents from two rooms, in any order.
+    let posts: Vec<_> = (0..60)
+        .map(|n| {
+            let (store, room, who) = (store.clone(), rooms[n % 2], agents[n % 3].id);
+            let order = if n % 4 < 2 { ["a", "b", "c"] } else { ["c", "b", "a"] };
+            tokio::spawn(async move { post(&store, act(room, who.into()), post_of("x", &order, None)).await })
+        })
+        .collect();
+    for post in posts {
+        assert_eq!(post.await.unwrap().unwrap().woken.len(), 2);
+    }
+    for room in rooms {
+        assert_eq!(places(&all(store, room, room.owner).await), (1..=34).collect::<Vec<i64>>());
+    }
+    for agent in &agents {
+        let seqs: Vec<_> = entries(store, agent.id).await.iter().map(|entry| entry.seq).collect();
+        assert_eq!(seqs, (1..=40).collect::<Vec<i64>>());
+    }
+}
+
+/// However they meet: what a member says comes before its leave, or not at all.
+async fn who_is_removed_says_nothing_after(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = (room(store, History::All).await, person());
+    for _ in 0..5 {
+        join(store, room, bob, "bob").await;
+        let posts: Vec<_> = (0..8)
+            .map(|_| {
+                let store = store.clone();
+                tokio::spawn(async move { post(&store, act(room, bob), post_of("x", &[], None)).await })
+            })
+            .collect();
+        remove(store, room, "bob").await;
+        for post in posts {
+            let posted = post.await.unwrap();
+            assert!(matches!(posted, Ok(_) | Err(ChannelError::NotFound)), "{posted:?}");
+        }
+    }
+    let log = all(store, room, room.owner).await;
+    let mut there = false;
+    for event in &log.events[1..] {
+        match &*event.kind {
+            "join" => there = true,
+            "leave" => there = false,
+            _ => assert!(there, "{event:?}"),
+        }
+    }
+    assert_eq!(places(&log), (1..=log.events.len() as i64).collect::<Vec<_>>());
+}
+
+async fn the_one_who_was_first_deletes(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = (room(store, History::All).await, person());
+    join(store, room, bob, "bob").await;
+    for _ in 0..5 {
+        let said = say(store, room, bob, "findable").await;
+        let work: Vec<_> = (0..6)
+            .map(|n| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    match n % 3 {
+                        0 => delete(&store, room, bob, said).await.is_ok(),
+                        1 => delete(&store, room, room.owner, said).await.is_ok(),
+                        _ => {
+                            let act = act(room, bob);
+                            let edit = move |tx: &mut dyn Tx| channel::edit(tx, &act, said, "{}", "findable");
+                            drop(run(&store, edit).await);
+                            false
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut deleted = 0;
+        for work in work {
+            deleted += i32::from(work.await.unwrap());
+        }
+        assert_eq!(deleted, 1);
+    }
+    let find = move |tx: &mut dyn Tx| chorus_store::search::find(tx, bob, "findable", None, 10);
+    assert_eq!(read(store, find).await, [], "no edit after a deletion brings it back");
+}
+
+async fn documents(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let put = async |content: &str, base| {
+        let act = act(room, room.owner);
+        let (slug, content) = ("notes".into(), content.to_owned());
+        let new = NewArtifact { slug, title: None, content_type: None, content, base };
+        run(store, move |tx| channel::put_artifact(tx, &act, &new)).await
+    };
+    assert!(matches!(put("x", 1).await, Err(ChannelError::Stale(0))));
+    let first = put("one", 0).await.unwrap();
+    assert_eq!((first.version, &*first.title, &*first.content_type), (1, "notes", "text/markdown"));
+    assert!(matches!(put("again", 0).await, Err(ChannelError::Stale(1))));
+    assert_eq!(put("two", 1).await.unwrap().version, 2);
+    assert!(matches!(put("late", 1).await, Err(ChannelError::Stale(2))));
+    let get = async |version| {
+        let found = read(store, move |tx| artifacts::get(tx, room.id, "notes", version)).await;
+        found.map(|found| found.content)
+    };
+    assert_eq!(get(None).await.as_deref(), Some("two"));
+    assert_eq!(get(Some(1)).await.as_deref(), Some("one"));
+    assert_eq!(get(Some(3)).await, None);
+    let list = read(store, move |tx| artifacts::page(tx, room.id, "", 10)).await;
+    assert_eq!((list.len(), list[0].version, &*list[0].content), (1, 2, ""));
+}
+
+async fn a_pair_is_made_once(fixture: Fixture) {
+    let store = &fixture.store;
+    let (one, other) = (person(), Principal::from(agent(store, "bob").await.id));
+    let id = ConversationId::of_pair(one, other);
+    let asks: Vec<_> = (0..8)
+        .map(|n| {
+            let (who, with) = if n % 2 == 0 { (one, other) } else { (other, one) };
+            let (store, room) = (store.clone(), Room { id, owner: who });
+            tokio::spawn(async move {
+                let (act, second) = (act(room, who), EventId(fresh()));
+                let new = Conversation { kind: ConversationKind::Dm, ..conversation(room, History::All) };
+                let handles = || (Handle::Like("x".into()), Handle::Like("x".into()));
+                run(&store, move |tx| channel::pair(tx, &act, &new, handles(), with, second)).await.unwrap()
+            })
+        })
+        .collect();
+    let (mut made, mut owners) = (0, BTreeSet::new());
+    for ask in asks {
+        let (conversation, new) = ask.await.unwrap();
+        made += i32::from(new);
+        owners.insert(conversation.owner);
+    }
+    assert_eq!((made, owners.len()), (1, 1));
+    let room = Room { id, owner: one };
+    let log = all(store, room, one).await;
+    assert_eq!(kinds(&log), ["join", "join"]);
+    let handles: Vec<_> = read(store, move |tx| members::page(tx, id, "", 10)).await;
+    assert_eq!(handles.iter().map(|member| &*member.handle).collect::<Vec<_>>(), ["x", "x-2"]);
+    // Everything in it wakes the other.
+    assert_eq!(post(store, act(room, one), post_of("hi", &[], None)).await.unwrap().woken.len(), 1);
+    assert_eq!(post(store, act(room, other), post_of("hi", &[], None)).await.unwrap().woken.len(), 0);
+    let third =
+        add(store, Room { id, owner: *owners.first().unwrap() }, person(), Handle::Like("y".into())).await;
+    assert!(matches!(third, Err(ChannelError::Forbidden)));
+}
+
+async fn nothing_in_an_archive(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = (room(store, History::All).await, person());
+    join(store, room, bob, "bob").await;
+    let said = say(store, room, bob, "x").await;
+    let archive = async |who| {
+        let act = act(room, who);
+        run(store, move |tx| channel::archive(tx, &act)).await
+    };
+    assert!(matches!(archive(bob).await, Err(ChannelError::Forbidden)));
+    archive(room.owner).await.unwrap();
+    archive(room.owner).await.unwrap();
+    assert!(matches!(archive(bob).await, Err(ChannelError::Forbidden)));
+    assert_eq!(kinds(&all(store, room, bob).await), ["join", "join", "message", "change"]);
+    assert!(matches!(
+        post(store, act(room, bob), post_of("x", &[], None)).await,
+        Err(ChannelError::Archived)
+    ));
+    assert!(matches!(delete(store, room, bob, said).await, Err(ChannelError::Archived)));
+    assert!(matches!(
+        add(store, room, person(), Handle::Like("x".into())).await,
+        Err(ChannelError::Archived)
+    ));
+    let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, bob, None, 10);
+    assert_eq!(read(store, mine).await, []);
+}
+
+async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let bob = agent(store, "bob").await;
+    join(store, room, bob.id.into(), "bob").await;
+    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW))).await.unwrap();
+    let again: AgentId = agent(store, "bob").await.id;
+    assert!(matches!(
+        soon(store.read(move |tx: &mut dyn Tx| channel::look(tx, room.id, again.into()))).await,
+        Err(ChannelError::NotFound)
+    ));
+    let posted = post(store, act(room, room.owner), post_of("hi", &["bob"], None)).await.unwrap();
+    assert_eq!(posted.woken.len(), 0, "a name that was taken again inherits nothing");
+    join(store, room, again.into(), "bob").await;
+    assert_eq!(count(store, "SELECT COUNT(*) FROM members WHERE left_seq IS NULL").await, 2);
+    // Ends and errors of a closure leave nothing behind.
+    let failed = move |tx: &mut dyn Tx| {
+        channel::post(tx, &act(room, room.owner), &post_of("never", &["bob"], None), named)?;
+        Err::<(), ChannelError>(StoreError::Overloaded.into())
+    };
+    run(store, failed).await.unwrap_err();
+    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 4);
+    assert_eq!(entries(store, again).await, []);
+}

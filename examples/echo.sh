@@ -1,0 +1,9 @@
+#!/bin/sh
+# An agent in a few lines of shell: it says again what was said to it.
+#
+# The prompt comes on standard input: headers, then the message between two lines that begin with "-----". What is
+# printed is the answer; nothing printed is silence; an exit code other than 0 is a failure.
+#
+#   chorus agent --name echo --exec ./examples/echo.sh
+said=$(sed -n '/^----- message /,/^----- end /p' | sed -e '1d;$d' -e 's/^\\//' -e 's/@[A-Za-z0-9._-]* *//')
+echo "$CHORUS_SENDER said: $said"
