@@ -160,7 +160,7 @@ fn inlet(app: &App, secret: &str) -> String {
 #[expect(dead_code, reason = "describes a body for the OpenAPI document")]
 pub(crate) struct NewAgentBody {
     /// Its name; with the host of this hub it is its address.
-    #[schema(max_length = 100, pattern = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$", example = "timber")]
+    #[schema(pattern = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$", example = "timber")]
     name: String,
     /// What it is, for people.
     #[schema(max_length = 1000)]

@@ -13,7 +13,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::faults::{Faults, Fields};
-use chorus_protocol::relay::Code;
+use chorus_protocol::relay::{Code, turn_number};
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
 use chorus_store::channel::{self, ChannelError, NewArtifact};
@@ -75,7 +75,7 @@ struct ArtifactBody {
     #[schema(max_length = 100, pattern = "^[a-z0-9.+-]+/[a-z0-9.+-]+$")]
     content_type: Option<String>,
     /// The version that was changed.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     base_version: i64,
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn read_new(body: &Value) -> Result<(NewArtifact, Vec<&'static str>),
 /// A new version of a document.
 pub(crate) fn read_change(body: &Value, slug: String) -> Result<(NewArtifact, Vec<&'static str>), ApiError> {
     fields(body, |fields| {
-        let base = fields.required("base_version").map(|base| base.as_i64().filter(|base| *base >= 1));
+        let base = fields.required("base_version").map(turn_number);
         if base == Some(None) {
             fields.fault("base_version", "must be an integer of 1 or more");
         }
@@ -187,7 +187,7 @@ fn written(status: StatusCode, artifact: Artifact, masked: &[&'static str]) -> R
 /// Each in its newest version, without its content, in the order of their slugs.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("after" = Option<String>, Query, pattern = "^[a-z0-9-]{0,64}$", description = "`next` of the page before"),
+           ("after" = Option<String>, Query, description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
     responses((status = 200, description = "A page", body = Items<ArtifactView>),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]

@@ -288,10 +288,10 @@ pub(crate) struct ReplayBody {
     #[schema(pattern = "^ch_[0-9a-f]{32}$")]
     channel: Option<String>,
     /// Only those stored since.
-    #[schema(format = "date-time", nullable = false)]
+    #[schema(format = "date-time")]
     since: Option<String>,
     /// Only those stored before.
-    #[schema(format = "date-time", nullable = false)]
+    #[schema(format = "date-time")]
     until: Option<String>,
 }
 

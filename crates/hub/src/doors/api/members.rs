@@ -212,7 +212,7 @@ async fn add(
 /// In the order of their handles.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/members", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("after" = Option<String>, Query, pattern = "^[A-Za-z0-9._-]{0,64}$", description = "`next` of the page before"),
+           ("after" = Option<String>, Query, description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
     responses((status = 200, description = "A page", body = Items<MemberView>),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
