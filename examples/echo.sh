@@ -5,5 +5,8 @@
 # printed is the answer; nothing printed is silence; an exit code other than 0 is a failure.
 #
 #   chorus agent --name echo --exec ./examples/echo.sh
-said=$(sed -n '/^----- message /,/^----- end /p' | sed -e '1d;$d' -e 's/^\\//' -e 's/@[A-Za-z0-9._-]* *//')
+#
+# Mentions are left out: an answer that names another agent would wake it.
+said=$(sed -n '/^----- message /,/^----- end /p' |
+    sed -E -e '1d;$d' -e 's/^\\//' -e 's/(^|[^A-Za-z0-9])@[A-Za-z0-9._-]+/\1/g' -e 's/^ +//')
 echo "$CHORUS_SENDER said: $said"

@@ -1,13 +1,26 @@
-"""A hub of its own with a channel and an agent in it, for the scripts that put others' MCP software to work on it."""
+"""A hub of its own with a channel and an agent in it, and the official Python client: for scripts that put both to work."""
 
 import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 import urllib.request
+from pathlib import Path
 
+PYTHON_CLIENT = "2.3.0"
 OPERATOR = "co_00000000000000000000000000000000"
+
+
+def python():
+    """A Python that has the official client; installed under target/ the first time."""
+    venv = Path(__file__).resolve().parents[2] / "target" / "mcp-clients" / f"python-{PYTHON_CLIENT}"
+    if not (venv / "installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        subprocess.run([venv / "bin" / "pip", "install", "--quiet", f"mcp=={PYTHON_CLIENT}"], check=True)
+        (venv / "installed").touch()
+    return venv / "bin" / "python"
 
 
 class Stage:
@@ -35,8 +48,9 @@ class Stage:
         self.process.wait(timeout=30)
 
     def call(self, path, key, **body):
+        """A POST of the body; without one a GET."""
         request = urllib.request.Request(
-            self.url + path, json.dumps(body).encode(),
+            self.url + path, json.dumps(body).encode() if body else None,
             {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
         )
         with urllib.request.urlopen(request) as response:

@@ -13,6 +13,8 @@ mod durability;
 #[cfg(test)]
 mod hub;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
 mod p2p;
 #[cfg(test)]
 mod start;
