@@ -115,6 +115,13 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
+/// A whole number, also as writers spell it that know only floating point (`3.0`).
+pub fn whole(value: &Value) -> Option<i64> {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let whole = |number: &f64| number.fract() == 0.0 && (-END..END).contains(number);
+    value.as_i64().or_else(|| value.as_f64().filter(whole).map(|number| number as i64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,14 +3,16 @@
 //! The writer drains its queue into one transaction per batch, commits, and only then answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
+mod session;
+
+pub(crate) use session::classify;
+
 use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
-use crate::tx::{Cell, Param, Row, Tx, TxExt};
-use crate::{Kind, StoreError, WakerSlot, migrate, wake};
-use rusqlite::config::DbConfig;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+use crate::{StoreError, WakerSlot, migrate, wake};
+use rusqlite::Connection;
+use session::{Session, SqliteTx};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -365,209 +367,6 @@ impl Heads {
             self.known.clear();
         }
         moved
-    }
-}
-
-/// A connection with its statements rewritten once.
-struct Session {
-    connection: Connection,
-    rewritten: HashMap<&'static str, String>,
-}
-
-impl Session {
-    fn open(options: &SqliteOptions, read_only: bool) -> Result<Self, StoreError> {
-        let what =
-            options.path.as_ref().map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
-        let open = || -> rusqlite::Result<Connection> {
-            let connection = match &options.path {
-                Some(path) if read_only => Connection::open_with_flags(
-                    path,
-                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-                )?,
-                Some(path) => Connection::open(path)?,
-                None => Connection::open_in_memory()?,
-            };
-            connection.busy_timeout(options.busy_timeout)?;
-            connection.set_prepared_statement_cache_capacity(256);
-            if !read_only {
-                connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-            }
-            let synchronous = match options.durability {
-                Durability::Full => "FULL",
-                Durability::Relaxed => "NORMAL",
-            };
-            connection.pragma_update(None, "synchronous", synchronous)?;
-            connection.pragma_update(None, "foreign_keys", true)?;
-            // Checkpoints are the checkpointer's work, so that no commit has to wait for one.
-            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-            connection.pragma_update(None, "temp_store", "MEMORY")?;
-            // Plans do not depend on the values bound, or SQLite would prepare a statement anew for each of them.
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-            Ok(connection)
-        };
-        let connection = open().map_err(|error| match classify(error) {
-            locked @ StoreError::Locked(_) => locked,
-            source => StoreError::Open { what, source: source.into() },
-        })?;
-        Ok(Self { connection, rewritten: HashMap::new() })
-    }
-
-    fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
-        if sql.contains(';') {
-            return self.connection.execute_batch(sql).map_err(classify);
-        }
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute([]))
-            .map_err(classify)?;
-        Ok(())
-    }
-
-    /// Whether the connection is out of any transaction now.
-    fn roll_back(&mut self) -> bool {
-        self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok()
-    }
-
-    fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
-        // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
-        let rewritten = self.rewritten.entry(sql).or_insert_with(|| sql.replace('$', "?"));
-        self.connection.prepare_cached(rewritten).map_err(classify)
-    }
-
-    fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        let mut statement = self.prepare(sql)?;
-        bind(&mut statement, params)?;
-        statement.raw_execute().map(|count| count as u64).map_err(classify)
-    }
-}
-
-fn bind(statement: &mut rusqlite::Statement<'_>, params: &[Param<'_>]) -> Result<(), StoreError> {
-    for (n, param) in params.iter().enumerate() {
-        statement.raw_bind_parameter(n + 1, param).map_err(classify)?;
-    }
-    Ok(())
-}
-
-impl ToSql for Param<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Int(value) => ValueRef::Integer(*value),
-            Self::Text(value) => ValueRef::Text(value.as_bytes()),
-            Self::Bytes(value) => ValueRef::Blob(value),
-        }))
-    }
-}
-
-struct SqliteTx<'a> {
-    session: &'a mut Session,
-    heads: &'a mut Heads,
-    actions: Vec<Box<dyn FnOnce() + Send>>,
-    /// An error that cost the whole transaction, whatever the job made of it.
-    fatal: Option<StoreError>,
-    /// Whether there is something to be taken back.
-    wrote: bool,
-}
-
-impl<'a> SqliteTx<'a> {
-    fn new(session: &'a mut Session, heads: &'a mut Heads) -> Self {
-        Self { session, heads, actions: vec![], fatal: None, wrote: false }
-    }
-
-    fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(error) = &result
-            && error.is_fatal()
-        {
-            self.fatal = Some(error.for_the_batch());
-        }
-        result
-    }
-}
-
-impl Tx for SqliteTx<'_> {
-    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        self.wrote = true;
-        let result = self.session.run(sql, params);
-        self.note(result)
-    }
-
-    fn each(
-        &mut self,
-        sql: &'static str,
-        params: &[Param<'_>],
-        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        let mut each = || -> Result<(), StoreError> {
-            let mut statement = self.session.prepare(sql)?;
-            self.wrote |= !statement.readonly();
-            bind(&mut statement, params)?;
-            let columns = statement.column_count();
-            let mut rows = statement.raw_query();
-            while let Some(row) = rows.next().map_err(classify)? {
-                let cells = (0..columns).map(|n| row.get_ref(n).map_err(classify).and_then(cell));
-                if !take(Row(cells.collect::<Result<_, _>>()?))? {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        let result = each();
-        self.note(result)
-    }
-
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        let next = self.head(stream)? + 1;
-        self.heads.set(stream, next);
-        Ok(next)
-    }
-
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        if let Some(head) = self.heads.known.get(&stream) {
-            return Ok(*head);
-        }
-        let row = self.first("SELECT head FROM streams WHERE id = $1", &[(&stream).into()])?;
-        row.map_or(Ok(0), |mut row| row.int(0))
-    }
-
-    fn lock(&mut self, _: Uuid) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Sqlite
-    }
-
-    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
-        self.actions.push(action);
-    }
-}
-
-fn cell(value: ValueRef<'_>) -> Result<Cell, StoreError> {
-    Ok(match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(value) => Cell::Int(value),
-        ValueRef::Text(value) => {
-            Cell::Text(String::from_utf8(value.to_vec()).map_err(StoreError::unexpected)?)
-        }
-        ValueRef::Blob(value) => Cell::Bytes(value.to_vec()),
-        ValueRef::Real(value) => return Err(StoreError::unexpected(format!("a real number: {value}"))),
-    })
-}
-
-pub(crate) fn classify(error: rusqlite::Error) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full(error.into()),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(error.into()),
-        Some(
-            ErrorCode::SystemIoFailure
-            | ErrorCode::CannotOpen
-            | ErrorCode::ReadOnly
-            | ErrorCode::OutOfMemory
-            | ErrorCode::DatabaseCorrupt
-            | ErrorCode::NotADatabase
-            | ErrorCode::FileLockingProtocolFailed,
-        ) => StoreError::Unavailable(error.into()),
-        _ => StoreError::Unexpected(error.into()),
     }
 }
 

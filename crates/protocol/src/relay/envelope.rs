@@ -3,6 +3,7 @@
 use super::{CARD_VERSION, CHORUS_VERSION};
 use crate::address::Address;
 use crate::faults::{Faults, Fields, kind};
+use crate::json;
 use oxilangtag::LanguageTag;
 use serde_json::Value;
 
@@ -50,10 +51,7 @@ pub fn check_envelope(value: &Value, path: &str, faults: &mut Faults) -> Option<
 
 /// The number of a turn: an integer of 1 or more, also as writers spell it that know only floating point (`3.0`).
 pub fn turn_number(value: &Value) -> Option<i64> {
-    const END: f64 = 9_223_372_036_854_775_808.0;
-    let whole = |number: &f64| number.fract() == 0.0 && (1.0..END).contains(number);
-    let number = value.as_i64().or_else(|| value.as_f64().filter(whole).map(|number| number as i64));
-    number.filter(|number| *number >= 1)
+    json::whole(value).filter(|number| *number >= 1)
 }
 
 /// Checks an agent card and notes every fault.

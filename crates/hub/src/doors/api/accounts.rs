@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 use chorus_protocol::json;
-use chorus_protocol::relay::{Code, MAX_BODY, turn_number};
+use chorus_protocol::relay::{Code, MAX_BODY};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::accounts::{self, Account, Credential, CredentialKind, MAX_NAME, NewCredential};
@@ -475,7 +475,7 @@ pub(crate) async fn invite(
 /// How long an invitation is good.
 fn days(fields: &mut Fields<'_, '_>) -> i64 {
     let Some(value) = fields.get("days") else { return DAYS };
-    let days = turn_number(value).filter(|days| (1..=MOST_DAYS).contains(days));
+    let days = json::whole(value).filter(|days| (1..=MOST_DAYS).contains(days));
     days.unwrap_or_else(|| {
         fields.fault("days", format_args!("must be an integer from 1 to {MOST_DAYS}"));
         DAYS

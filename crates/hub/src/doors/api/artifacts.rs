@@ -13,7 +13,8 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::faults::{Faults, Fields};
-use chorus_protocol::relay::{Code, turn_number};
+use chorus_protocol::json;
+use chorus_protocol::relay::Code;
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
 use chorus_store::channel::{self, ChannelError, NewArtifact};
@@ -169,7 +170,7 @@ pub(crate) fn read_new(body: &Value) -> Result<(NewArtifact, Vec<&'static str>),
 /// A new version of a document.
 pub(crate) fn read_change(body: &Value, slug: String) -> Result<(NewArtifact, Vec<&'static str>), ApiError> {
     fields(body, |fields| {
-        let base = fields.required("base_version").map(turn_number);
+        let base = fields.required("base_version").map(|base| json::whole(base).filter(|base| *base >= 1));
         if base == Some(None) {
             fields.fault("base_version", "must be an integer of 1 or more");
         }

@@ -18,8 +18,8 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::EventId;
+use chorus_protocol::json;
 use chorus_protocol::mentions::{MAX_MENTIONS, mentions};
-use chorus_protocol::relay::turn_number;
 use chorus_store::Tx;
 use chorus_store::channel::{self, Act, Post, Posted, Woken};
 use chorus_store::conversations::Event;
@@ -187,7 +187,7 @@ fn kept(content: &str, masked: &[&'static str]) -> Map<String, Value> {
 
 fn deadline(fields: &mut Fields<'_, '_>) -> Option<i64> {
     let value = fields.get("deadline_ms")?;
-    let deadline = turn_number(value).filter(|ms| (MIN_DEADLINE_MS..=MAX_DEADLINE_MS).contains(ms));
+    let deadline = json::whole(value).filter(|ms| (MIN_DEADLINE_MS..=MAX_DEADLINE_MS).contains(ms));
     if deadline.is_none() {
         let fault = format_args!("must be an integer from {MIN_DEADLINE_MS} to {MAX_DEADLINE_MS}");
         fields.fault("deadline_ms", fault);
