@@ -7,7 +7,7 @@
 //! It knows no channels and no store: those are a [`Service`]'s.
 
 use crate::revision::{self, Revision, WITH_SESSIONS};
-use crate::rpc::{Message, RpcError};
+use crate::rpc::{Message, RpcError, object};
 use crate::service::{Ask, Notices, Outlet, Refusal, Request, Service, Wants};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -205,7 +205,7 @@ impl<S: Service> Exchange<S> {
                     "capabilities": about.capabilities,
                     "instructions": about.instructions,
                 });
-                let result = complete(&method, result, &self.service.info());
+                let result = complete(&method, result, self.service.info());
                 Ok(axum::Json(result_response(&id, result)).into_response())
             }
             "subscriptions/listen" => self.listen(id, params).await,
@@ -328,7 +328,7 @@ async fn answered<S: Service>(service: Arc<S>, id: Value, ask: Ask, out: Outlet)
     let stateless = revision == Revision::Stateless;
     let result = service.call(ask, out).await;
     let result = match result {
-        Ok(result) if stateless => Ok(complete(&method, result, &service.info())),
+        Ok(result) if stateless => Ok(complete(&method, result, service.info())),
         result => result,
     };
     match result {
@@ -345,16 +345,16 @@ async fn answered<S: Service>(service: Arc<S>, id: Value, ask: Ask, out: Outlet)
 }
 
 fn result_response(id: &Value, result: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "result": result})
+    object([("jsonrpc", "2.0".into()), ("id", id.clone()), ("result", result)])
 }
 
 /// What every result of a stateless server has besides: its type, who answers, and how long it may be kept.
-fn complete(method: &str, mut result: Value, info: &Value) -> Value {
+fn complete(method: &str, mut result: Value, info: Value) -> Value {
     let Some(fields) = result.as_object_mut() else { return result };
     fields.entry("resultType").or_insert_with(|| json!("complete"));
     let whole = fields.get("resultType") == Some(&json!("complete"));
     let meta = fields.entry("_meta").or_insert_with(|| json!({}));
-    meta["io.modelcontextprotocol/serverInfo"] = info.clone();
+    meta["io.modelcontextprotocol/serverInfo"] = info;
     let ttl = match method {
         "server/discover" | "tools/list" | "prompts/list" | "resources/templates/list" => LASTING_MS,
         "resources/list" | "resources/read" => 0,
@@ -456,12 +456,12 @@ mod tests {
     #[test]
     fn results_tell_how_long_they_may_be_kept() {
         let info = json!({"name": "n", "version": "1"});
-        let listed = complete("tools/list", json!({"tools": []}), &info);
+        let listed = complete("tools/list", json!({"tools": []}), info.clone());
         assert_eq!(listed["_meta"]["io.modelcontextprotocol/serverInfo"], info);
         assert_eq!((&listed["resultType"], &listed["ttlMs"]), (&json!("complete"), &json!(LASTING_MS)));
         assert_eq!(listed["cacheScope"], "private");
-        let asked = complete("resources/read", json!({"resultType": "input_required"}), &info);
+        let asked = complete("resources/read", json!({"resultType": "input_required"}), info.clone());
         assert_eq!((&asked["resultType"], &asked["ttlMs"]), (&json!("input_required"), &Value::Null));
-        assert_eq!(complete("tools/call", json!({}), &info)["ttlMs"], Value::Null);
+        assert_eq!(complete("tools/call", json!({}), info)["ttlMs"], Value::Null);
     }
 }

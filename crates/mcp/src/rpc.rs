@@ -70,6 +70,11 @@ impl RpcError {
     }
 }
 
+/// An object of these fields. It takes what is in them, where `json!` would copy all of it.
+pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// One message of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Message {

@@ -238,8 +238,9 @@ pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Po
     let mut done = vec![];
     for woken in woken {
         let id = DeliveryId { agent: woken.agent, seq: tx.next_seq(woken.agent.0)? };
-        let transport = deliver(tx, act, id, "chat", woken.reason)?;
-        done.push((woken, id, transport));
+        if let Some(transport) = deliver(tx, act, id, "chat", woken.reason)? {
+            done.push((woken, id, transport));
+        }
     }
     Ok(Posted { seq, handle: member.handle, thread, woken: done })
 }
@@ -292,16 +293,16 @@ fn prepare(
     Ok((thread, there))
 }
 
-/// Puts an event on its way to an agent, by the best way it has open. The caller took `id.seq` of the agent's stream.
+/// Puts an event on its way to an agent, by the best way it has open; one that is gone since it was found gets nothing.
+/// The caller took `id.seq` of the agent's stream.
 pub fn deliver(
     tx: &mut dyn Tx,
     act: &Act,
     id: DeliveryId,
     kind: &str,
     reason: &str,
-) -> Result<Transport, StoreError> {
-    let agent = directory::by_id(tx, id.agent)?;
-    let agent = agent.ok_or_else(|| StoreError::unexpected("an agent that is woken does not exist"))?;
+) -> Result<Option<Transport>, StoreError> {
+    let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
     let transport = deliveries::best_transport(&agent, act.now);
     let (state, push) = match transport {
         Transport::Inbox if agent.open_until > act.now => (Delivery::DeliveredSse, None),
@@ -326,7 +327,7 @@ pub fn deliver(
         trace: act.trace,
     };
     deliveries::append(tx, &delivery, id.seq, act.now)?;
-    Ok(transport)
+    Ok(Some(transport))
 }
 
 /// Says something that wakes nobody: a status, a tool call, a sign of life.

@@ -14,6 +14,7 @@ mod http;
 mod inboxes;
 mod listener;
 mod load;
+mod mcp;
 mod options;
 mod progress;
 mod relay;
@@ -47,6 +48,7 @@ Examples:
   chorus bench relay                              send → inbox, against echo server, store and disk
   chorus bench relay --senders 1 --seconds 2      one sender at a time: latency
   chorus bench relay --url http://127.0.0.1:3000  another relay, with the same client
+  chorus bench mcp --peer target/release/rmcp-peer    tool calls, against the official SDK
   chorus bench all --json > figures.json          every figure, for programs
 
 Everything happens in a new subfolder of --dir, which is removed at the end. The machine should be quiet.";
@@ -98,9 +100,17 @@ enum What {
         #[command(flatten)]
         pace: Pace,
     },
+    /// Tool calls per second over MCP, against a bare server of the official SDK
+    #[command(after_help = mcp::HELP)]
+    Mcp {
+        #[command(flatten)]
+        peer: Peer,
+        #[command(flatten)]
+        pace: Pace,
+    },
     /// The size of this program and the memory of an idle hub
     Size,
-    /// All of these
+    /// All of these; `mcp` only if --peer is given
     All {
         #[command(flatten)]
         stored: Stored,
@@ -108,6 +118,9 @@ enum What {
         opened: Opened,
         #[command(flatten)]
         crowd: Crowd,
+        /// The server to compare MCP with: see `chorus bench mcp --help`
+        #[arg(long, value_name = "PROGRAM")]
+        peer: Option<PathBuf>,
     },
     /// The reference server; a process of its own, started by the others
     #[command(hide = true)]
@@ -131,6 +144,16 @@ struct Crowd {
     /// How many messages were said in it before
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     said: u64,
+}
+
+#[derive(clap::Args)]
+struct Peer {
+    /// The program of the server to compare with
+    #[arg(long, value_name = "PROGRAM")]
+    peer: PathBuf,
+    /// Connections that call at the same time, each one tool after the other
+    #[arg(long, default_value_t = mcp::CALLERS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    callers: u32,
 }
 
 #[derive(clap::Args)]
@@ -217,8 +240,11 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         What::Channel { crowd, pace } => {
             vec![channel::measure(folder, crowd.members as usize, crowd.said, &pace, progress).await?]
         }
+        What::Mcp { peer: Peer { peer, callers }, pace } => {
+            vec![mcp::measure(folder, &peer, callers as usize, &pace, progress).await?]
+        }
         What::Size => vec![size::measure(folder, progress).await?],
-        What::All { stored: Stored { messages, load }, opened, crowd } => {
+        What::All { stored: Stored { messages, load }, opened, crowd, peer } => {
             let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
             let filled = Filled::make(folder, &load, messages, progress).await?;
             sections.push(history::measure(folder, &filled, &load, progress).await?);
@@ -227,6 +253,10 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
             sections.push(spread::measure(folder, &load.pace, progress).await?);
             let members = crowd.members as usize;
             sections.push(channel::measure(folder, members, crowd.said, &load.pace, progress).await?);
+            if let Some(peer) = peer {
+                sections
+                    .push(mcp::measure(folder, &peer, mcp::CALLERS as usize, &load.pace, progress).await?);
+            }
             sections.push(size::measure(folder, progress).await?);
             sections
         }

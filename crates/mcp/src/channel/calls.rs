@@ -2,7 +2,7 @@
 
 use super::tools::Tool;
 use super::{Channel, Failure, Hub, input, resources, text};
-use crate::rpc::RpcError;
+use crate::rpc::{RpcError, object};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::redact::redact;
 use chorus_protocol::time::rfc3339;
@@ -36,11 +36,11 @@ impl<H: Hub> Channel<H> {
         let tool = Tool::named(name)
             .ok_or_else(|| RpcError::params(format!("there is no tool {name:?}; tools/list tells them")))?;
         match self.run(tool, arguments).await {
-            Ok(result) => Ok(json!({
-                "content": [{"type": "text", "text": result.to_string()}],
-                "structuredContent": result,
-                "isError": false,
-            })),
+            Ok(result) => Ok(object([
+                ("content", json!([{"type": "text", "text": result.to_string()}])),
+                ("structuredContent", result),
+                ("isError", false.into()),
+            ])),
             Err(failure) => {
                 failure.log();
                 Ok(json!({"content": [{"type": "text", "text": failure.sentence()}], "isError": true}))
@@ -87,7 +87,8 @@ impl<H: Hub> Channel<H> {
             At::After(_) => last.filter(|_| page.more).unwrap_or(end),
             At::Before(_) => first.unwrap_or(0),
         };
-        Ok(json!({"events": self.hub.events(&page.events, &page.standing), "next": next, "more": page.more}))
+        let events = self.hub.events(&page.events, &page.standing);
+        Ok(object([("events", events.into()), ("next", next.into()), ("more", page.more.into())]))
     }
 
     async fn read_thread(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -109,7 +110,8 @@ impl<H: Hub> Channel<H> {
         });
         let (page, end) = read.await?;
         let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
-        Ok(json!({"events": self.hub.events(&page.events, &page.standing), "next": next, "more": page.more}))
+        let events = self.hub.events(&page.events, &page.standing);
+        Ok(object([("events", events.into()), ("next", next.into()), ("more", page.more.into())]))
     }
 
     async fn send_message(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -180,7 +182,7 @@ impl<H: Hub> Channel<H> {
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
         let next = found.last().filter(|_| more).map(|last| last.handle.clone());
-        let listed: Vec<_> = found
+        let listed: Vec<Value> = found
             .into_iter()
             .map(|member| {
                 json!({
@@ -199,7 +201,12 @@ impl<H: Hub> Channel<H> {
             "name": conversation.name,
             "context": conversation.context,
         });
-        Ok(json!({"channel": channel, "you": me.handle, "members": listed, "next": next}))
+        Ok(object([
+            ("channel", channel),
+            ("you", me.handle.into()),
+            ("members", listed.into()),
+            ("next", next.into()),
+        ]))
     }
 
     async fn search(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -235,7 +242,7 @@ impl<H: Hub> Channel<H> {
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
         let next = found.last().filter(|_| more).map(|last| last.slug.clone());
-        let listed: Vec<_> = found.iter().map(|artifact| self.shown(artifact)).collect();
+        let listed: Vec<Value> = found.iter().map(|artifact| self.shown(artifact)).collect();
         Ok(json!({"artifacts": listed, "next": next}))
     }
 

@@ -23,25 +23,25 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-const FEW: usize = 10;
+pub(super) const FEW: usize = 10;
 /// How many messages one transaction holds while a channel is filled.
 const BATCH: u64 = 500;
 /// How many events a page shows.
 const PAGE: usize = 50;
 
 /// A hub with one channel.
-struct Place {
+pub(super) struct Place {
     hub: Child,
     folder: PathBuf,
-    target: Target,
-    channel: ConversationId,
+    pub(super) target: Target,
+    pub(super) channel: ConversationId,
     /// Those who talk and read; the others are only there.
-    keys: Vec<String>,
+    pub(super) keys: Vec<String>,
 }
 
 impl Place {
     /// The agents by way of the hub, so that they have keys; the channel and what was said in it straight into the store.
-    async fn make(
+    pub(super) async fn make(
         folder: PathBuf,
         members: usize,
         messages: u64,
@@ -62,46 +62,22 @@ impl Place {
     async fn talk(&self, size: usize, duration: Duration) -> anyhow::Result<Outcome> {
         let body = json!({"content": words(size)}).to_string();
         let path = format!("/api/v1/channels/{}/messages", self.channel);
-        self.repeat(duration, |key| {
+        let request = |key| {
             let head = self.target.head("POST", &path, key);
             format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
-        })
-        .await
+        };
+        repeat(&self.target, self.keys.iter().map(|key| request(key)), duration, |_| true).await
     }
 
     /// Everybody opens the channel again and again.
     async fn open(&self, duration: Duration) -> anyhow::Result<Outcome> {
         let path = format!("/api/v1/channels/{}/events?before=end&limit={PAGE}", self.channel);
-        self.repeat(duration, |key| format!("{}\r\n", self.target.head("GET", &path, key))).await
-    }
-
-    async fn repeat(&self, duration: Duration, request: impl Fn(&str) -> String) -> anyhow::Result<Outcome> {
-        let begun = Instant::now();
-        let mut tasks = JoinSet::new();
-        for key in &self.keys {
-            let (request, mut connection) = (request(key), Connection::open(self.target.address).await?);
-            tasks.spawn(async move {
-                let mut times = Histogram::default();
-                while begun.elapsed() < duration {
-                    let asked = Instant::now();
-                    let (status, body) = connection.exchange(request.as_bytes()).await?;
-                    let told = || format!("status {status}: {}", String::from_utf8_lossy(body));
-                    ensure!(matches!(status, 200 | 201), "{}", told());
-                    times.record(asked.elapsed().as_nanos() as u64);
-                }
-                anyhow::Ok(times)
-            });
-        }
-        let mut send = Histogram::default();
-        while let Some(times) = tasks.join_next().await {
-            send.add(&times??);
-        }
-        let (count, seconds) = (send.count(), begun.elapsed().as_secs_f64());
-        Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
+        let request = |key: &String| format!("{}\r\n", self.target.head("GET", &path, key));
+        repeat(&self.target, self.keys.iter().map(request), duration, |_| true).await
     }
 
     /// Ends the hub and looks: what was said woke nobody.
-    async fn finish(self) -> anyhow::Result<()> {
+    pub(super) async fn finish(self) -> anyhow::Result<()> {
         self.hub.stop().await?;
         let store = open_store(&self.folder)?;
         let count = |tx: &mut dyn Tx| {
@@ -113,7 +89,38 @@ impl Place {
     }
 }
 
-fn words(size: usize) -> String {
+/// Sends each request again and again, on a connection of its own; every answer must be a good one.
+pub(super) async fn repeat(
+    target: &Target,
+    requests: impl IntoIterator<Item = String>,
+    duration: Duration,
+    good: impl Fn(&[u8]) -> bool + Copy + Send + 'static,
+) -> anyhow::Result<Outcome> {
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for request in requests {
+        let mut connection = Connection::open(target.address).await?;
+        tasks.spawn(async move {
+            let mut times = Histogram::default();
+            while begun.elapsed() < duration {
+                let asked = Instant::now();
+                let (status, body) = connection.exchange(request.as_bytes()).await?;
+                let told = || format!("status {status}: {}", String::from_utf8_lossy(body));
+                ensure!(matches!(status, 200 | 201) && good(body), "{}", told());
+                times.record(asked.elapsed().as_nanos() as u64);
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut send = Histogram::default();
+    while let Some(times) = tasks.join_next().await {
+        send.add(&times??);
+    }
+    let (count, seconds) = (send.count(), begun.elapsed().as_secs_f64());
+    Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
+}
+
+pub(super) fn words(size: usize) -> String {
     "Shall we have a cup of tea together this afternoon? ".chars().cycle().take(size).collect()
 }
 

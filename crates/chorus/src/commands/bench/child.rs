@@ -41,6 +41,12 @@ impl Child {
         Self::start(command).await.context("the echo server did not start")
     }
 
+    /// Another program that says when it is ready, as these do.
+    pub(crate) async fn peer(program: &Path) -> anyhow::Result<Self> {
+        let told = || format!("{} did not start", program.display());
+        Self::start(Command::new(program)).await.with_context(told)
+    }
+
     async fn start(mut command: Command) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let wait = move || {
