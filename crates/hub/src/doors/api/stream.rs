@@ -52,13 +52,12 @@ pub(super) fn frame(view: &EventView) -> Result<Bytes, ApiError> {
 
 /// Where a client wants to go on. A browser that connects again sends the header, and the query it began with.
 fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
+    let after = query(uri).find(|(name, value)| name == "after" && !value.is_empty());
+    let after = after.map(|(_, after)| parse_place("after", &after)).transpose()?;
     // What is no text is no id either.
     let id = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    if let Some(id) = id.filter(|id| !id.is_empty()) {
-        return parse_place("Last-Event-ID", id).map(Some);
-    }
-    let after = query(uri).find(|(name, value)| name == "after" && !value.is_empty());
-    after.map(|(_, after)| parse_place("after", &after)).transpose()
+    let id = id.filter(|id| !id.is_empty()).map(|id| parse_place("Last-Event-ID", id)).transpose()?;
+    Ok(id.or(after))
 }
 
 /// Follow a conversation
