@@ -99,8 +99,7 @@ impl Said {
     }
 
     /// For an inbox or an endpoint.
-    pub(crate) fn data(&self, app: &App, seq: i64) -> ChatData {
-        debug_assert_eq!(seq, self.delivery.id.seq);
+    pub(crate) fn data(&self, app: &App) -> ChatData {
         ChatData {
             trace_id: self.event.trace.to_string(),
             channel: (&self.conversation).into(),

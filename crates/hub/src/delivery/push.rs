@@ -225,7 +225,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Option<Bytes>, StoreErr
     let Some(said) = Said::read(tx, due.id)? else { return Ok(None) };
     let body = match due.transport {
         Transport::Channel => serde_json::to_vec(&said.channel_post(app)),
-        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app, due.id.seq)),
+        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app)),
     };
     body.map(|body| Some(body.into())).map_err(|error| StoreError::Unexpected(error.into()))
 }

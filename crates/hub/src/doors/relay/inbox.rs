@@ -198,7 +198,7 @@ impl Reader {
             let (seq, kind) = (entry.seq, entry.kind.clone());
             let data = match content {
                 Content::Envelope => serde_json::to_string(&inbox_message(&self.app, &self.identity, entry)?),
-                Content::Chat(chat) => serde_json::to_string(&chat.data(&self.app, entry.seq)),
+                Content::Chat(chat) => serde_json::to_string(&chat.data(&self.app)),
                 Content::Foreign => bridge::foreign_data(&entry),
             };
             let data = data.map_err(|error| StoreError::Unexpected(error.into()))?;
@@ -305,7 +305,7 @@ pub(crate) async fn history(
             kind: entry.kind.clone(),
             data: match &content {
                 Content::Envelope => None,
-                Content::Chat(chat) => Some(raw_of(&chat.data(&app, entry.seq))?),
+                Content::Chat(chat) => Some(raw_of(&chat.data(&app))?),
                 Content::Foreign => Some(raw(entry.body.clone())?),
             },
             envelope: matches!(content, Content::Envelope).then(|| raw(entry.body)).transpose()?,
