@@ -32,16 +32,28 @@ const LASTING_MS: u64 = 300_000;
 /// Answers a request.
 pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<Response, Refusal> {
     let session = request.headers.get(SESSION_HEADER).map(|id| id.to_str().unwrap_or_default().to_owned());
-    let known = service.enter(session.as_deref()).await?;
-    let exchange = Exchange { service, headers: request.headers, session, known };
+    // A tool looks up its caller itself, where it reads what it answers: one visit to the store instead of two.
+    let looks =
+        session.is_none() && request.headers.get("mcp-method").is_some_and(|name| name == "tools/call");
+    let known = !looks && service.enter(session.as_deref()).await?;
+    let exchange = Exchange { service: Arc::clone(&service), headers: request.headers, session, known };
     let answered = match request.method {
         Method::POST => exchange.post(&request.body).await,
         Method::GET => exchange.get().await,
         Method::DELETE => exchange.delete().await,
         _ => Err(no_method()),
     };
-    Ok(answered.unwrap_or_else(IntoResponse::into_response))
+    let response = answered.unwrap_or_else(IntoResponse::into_response);
+    // Nothing else, and no failure, is told to who may not be here.
+    if looks && response.extensions().get::<Looked>().is_none() {
+        service.enter(None).await?;
+    }
+    Ok(response)
 }
+
+/// Marks the result of a tool that did what it was asked, and so found its caller a member.
+#[derive(Debug, Clone, Copy)]
+struct Looked;
 
 /// An answer that ends the matter.
 #[derive(Debug)]
@@ -281,6 +293,7 @@ impl<S: Service> Exchange<S> {
     async fn call(self, id: Value, ask: Ask) -> Result<Response, Refused> {
         let (out, mut said) = mpsc::channel(MAX_SAID);
         let streams = accepts(&self.headers, "text/event-stream");
+        let tool = ask.method == "tools/call";
         let mut work: Work = Box::pin(answered(self.service, id, ask, Outlet(out)));
         let first = tokio::select! {
             biased;
@@ -290,7 +303,14 @@ impl<S: Service> Exchange<S> {
                     let frames: Vec<_> = std::iter::once(first).chain(rest).map(|message| Ok::<_, Infallible>(frame(&message))).collect();
                     return Ok(event_stream(Body::from_stream(stream::iter(frames))));
                 }
-                _ => return Ok((status, axum::Json(response)).into_response()),
+                _ => {
+                    let done = tool && response.pointer("/result/isError") == Some(&Value::Bool(false));
+                    let mut response = (status, axum::Json(response)).into_response();
+                    if done {
+                        response.extensions_mut().insert(Looked);
+                    }
+                    return Ok(response);
+                }
             },
             Some(first) = said.recv() => first,
         };

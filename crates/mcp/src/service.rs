@@ -117,7 +117,7 @@ pub trait Service: Send + Sync + 'static {
     fn begin(&self) -> impl Future<Output = Result<String, RpcError>> + Send;
     /// Ends one.
     fn end(&self, session: &str) -> impl Future<Output = Result<(), RpcError>> + Send;
-    /// Answers a request.
+    /// Answers a request. A tool whose result says `isError: false` has made sure of what [`enter`](Self::enter) does.
     fn call(&self, ask: Ask, out: Outlet) -> impl Future<Output = Result<Value, RpcError>> + Send;
     /// Tells what changes, from now on.
     fn notices(&self, wants: Wants) -> impl Future<Output = Result<Notices, RpcError>> + Send;

@@ -310,12 +310,14 @@ impl<H: Hub> Channel<H> {
     where
         F: Fn(&mut dyn Tx) -> Result<Value, Failure> + Send + 'static,
     {
-        let now = self.hub.now();
+        let (id, who, now) = (self.id, self.pass.who, self.hub.now());
         self.write(move |tx| {
             let Some(key) = &key else { return work(tx) };
             match idempotency::claim(tx, key, now, now)? {
                 Known::New => {}
                 Known::Answered(first) => {
+                    // Who left since is told nothing any more.
+                    channel::look(tx, id, who)?;
                     return serde_json::from_str(&first.body)
                         .map_err(|error| StoreError::Unexpected(error.into()).into());
                 }

@@ -29,11 +29,36 @@ fn params() -> Value {
     json!({"name": "get_roster", "uri": "chorus://x", "protocolVersion": "2025-11-25", "notifications": {}})
 }
 
+/// Every tool, and calls that would fail for anybody.
+fn calls() -> [Value; 14] {
+    let event = "evt_00000000000000000000000000000000";
+    [
+        json!({"name": "chat_list_events", "arguments": {}}),
+        json!({"name": "chat_read_thread", "arguments": {"thread": event}}),
+        json!({"name": "chat_send_message", "arguments": {"content": "let me in", "idempotency_key": "said"}}),
+        json!({"name": "chat_react", "arguments": {"event_id": event, "action": "ack"}}),
+        json!({"name": "wait_for_events", "arguments": {"after": 0, "wait_ms": 0}}),
+        json!({"name": "get_roster", "arguments": {}}),
+        json!({"name": "set_status", "arguments": {"status": "here"}}),
+        json!({"name": "search", "arguments": {"query": "secret"}}),
+        json!({"name": "artifact_list", "arguments": {}}),
+        json!({"name": "artifact_read", "arguments": {"slug": "plan"}}),
+        json!({"name": "artifact_create", "arguments": {"slug": "plan", "content": "x"}}),
+        json!({"name": "artifact_edit", "arguments": {"slug": "plan", "content": "x", "base_version": 1}}),
+        json!({"name": "get_roster", "arguments": {"limit": "many"}}),
+        json!({"name": "no_such_tool"}),
+    ]
+}
+
 /// What this client is told, whatever it asks.
 async fn always(client: &Client<'_>, status: u16, what: &str) {
     for method in METHODS {
         let answer = client.rpc(method, params()).await;
         assert_eq!(answer.status, status, "{what}, {method}: {}", answer.text);
+    }
+    for call in calls() {
+        let answer = client.rpc("tools/call", call.clone()).await;
+        assert_eq!(answer.status, status, "{what}, {call}: {}", answer.text);
     }
     let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(client.send(&told).await.status, status, "{what}");
@@ -102,6 +127,9 @@ async fn strangers_find_nothing() {
 async fn members_come_and_go() {
     let stage = Stage::start().await;
     let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    // What was answered once is not answered again to who has left since.
+    let said = json!({"content": "let me in", "idempotency_key": "said"});
+    ben.tool("chat_send_message", said).await;
     let mut stream = old.stream(None).await;
     let path = format!("/api/v1/channels/{}/members/ben", stage.cast.channel);
     assert_eq!(stage.cast.hub.delete(&path, Some(&stage.cast.anna)).await.status, 204);
