@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 # The agent whose key is used, by its name and its id, and one whose endpoint cannot be reached.
 AGENT, AGENT_ID, ENDPOINT_AGENT = os.environ["CHORUS_TEST_AGENTS"].split()
+# The channel it is in.
+CHANNEL = os.environ["CHORUS_TEST_CHANNEL"]
 MAY_LEAVE = os.environ.get("CHORUS_TEST_MAY_LEAVE") == "yes"
 MEDIA_TYPE = "application/vnd.chorus.envelope+json"
 
@@ -25,6 +27,8 @@ def ndjson(context, value):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     path = case.operation.path
+    if path == "/mcp/{channel}":
+        mcp(case)
     if path == "/api/v1/channels/{id}/events" and case.query and "before" in case.query:
         case.query.pop("after", None)
     if case.meta.generation.mode.is_positive and isinstance(case.body, dict):
@@ -43,6 +47,15 @@ def before_call(context, case, kwargs):
             case.path_parameters["id"] = AGENT
         elif name.split("@")[0].lower() in (AGENT, ENDPOINT_AGENT) or name == AGENT_ID:
             case.path_parameters["id"] = "somebody"
+
+
+def mcp(case):
+    """No document can say what a method takes, and which session is open: a valid message is one that opens a session. In
+    a channel of the caller's all is looked at that in others is not."""
+    case.path_parameters["channel"] = CHANNEL
+    if case.meta.generation.mode.is_positive and isinstance(case.body, dict):
+        case.body |= {"id": len(case.body), "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+        case.headers.pop("MCP-Protocol-Version", None)
 
 
 def own_api(method, path, body):

@@ -28,7 +28,7 @@ async function tool(name, args = {}) {
   return result.structuredContent;
 }
 
-// What the inspector does: every schema is compiled in its strict mode.
+// Every schema is compiled in Ajv's strict mode, as careful clients do. The inspector's own check is scripts/mcp-inspector.
 const ajv = new Ajv({ strict: true, allowUnionTypes: true });
 const { tools } = await client.listTools();
 assert.equal(tools.length, 12);

@@ -20,7 +20,7 @@ use crate::{BindError, WebhookSecret};
 use chorus_protocol::channel::Post;
 use secret::Digest;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How to be reached by a connection string.
@@ -76,6 +76,11 @@ impl Delivered {
         self.waiting.taken(None);
     }
 
+    /// Tells the service 200 and remembers nothing: for a program that knows by itself what it has dealt with.
+    pub fn accept_without_remembering(self) {
+        self.waiting.not_taken(None);
+    }
+
     /// Tells the service that the message cannot be processed, by an HTTP error (anything else becomes 500). It may
     /// come again: services try again on 5xx.
     pub fn refuse(self, status: u16) {
@@ -94,8 +99,8 @@ struct Letter {
 /// What all connections share.
 struct Shared {
     options: ConnectionOptions,
-    /// Of the secret that counts now.
-    secret: Arc<RwLock<Digest>>,
+    /// Of the secret.
+    secret: Digest,
     desk: Desk<Letter, Option<u16>>,
 }
 
@@ -103,8 +108,6 @@ struct Shared {
 #[derive(Debug)]
 pub struct ConnectionServer {
     secret: ConnectionSecret,
-    /// The same as all connections see it.
-    digest: Arc<RwLock<Digest>>,
     queue: Queue<Letter, Option<u16>>,
     server: Server,
 }
@@ -115,15 +118,14 @@ impl ConnectionServer {
         let ConnectionOptions { head_limit, body_limit, answer_limit, .. } = options;
         let limits = Limits { head: head_limit, body: body_limit, answer: answer_limit };
         let secret = options.secret.clone();
-        let digest = Arc::new(RwLock::new(secret.digest()));
         let (desk, queue) = desk();
-        let shared = Arc::new(Shared { options, secret: Arc::clone(&digest), desk });
+        let shared = Arc::new(Shared { secret: options.secret.digest(), options, desk });
         let answer = move |from, request| {
             let shared = Arc::clone(&shared);
             async move { answer::answer(&shared, from, request).await }
         };
         let server = Server::bind(address, limits, answer).await?;
-        Ok(Self { secret, digest, queue, server })
+        Ok(Self { secret, queue, server })
     }
 
     /// Where it listens.
@@ -135,12 +137,6 @@ impl ConnectionServer {
     /// `https://agent.example.com`.
     pub fn connection_string(&self, base: &str) -> String {
         format!("{}/inbox/{}", base.trim_end_matches('/'), self.secret.as_str())
-    }
-
-    /// From now on only the connection string of this secret counts.
-    pub fn rotate(&mut self, secret: ConnectionSecret) {
-        *self.digest.write().unwrap_or_else(PoisonError::into_inner) = secret.digest();
-        self.secret = secret;
     }
 
     /// The next message. It may be dropped at its await without losing one. `None` never comes while it listens.
@@ -155,9 +151,4 @@ impl ConnectionServer {
         drop(self.queue);
         self.server.close().await;
     }
-}
-
-/// 128 bits nobody can guess, in hex.
-fn random_hex() -> Result<String, getrandom::Error> {
-    Ok(format!("{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?))
 }

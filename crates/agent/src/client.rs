@@ -5,6 +5,7 @@
 //! have a key that keeps a second try from being a second message.
 
 use crate::answer;
+use crate::random::random_hex;
 use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_protocol::address::Address;
@@ -66,6 +67,11 @@ impl Client {
         let authorization = key.map(|key| bearer(&key)).transpose()?;
         let http = http_client(&base).map_err(ClientError::Setup)?;
         Ok(Self { http, base, authorization, endpoints: Arc::default(), retry: Retry::default() })
+    }
+
+    /// The hub's address, without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
     /// The same client with other ideas of trying again.
@@ -278,17 +284,12 @@ pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
 pub(crate) fn key_header(given: Option<&str>) -> Result<HeaderValue, ClientError> {
     match given {
         Some(key) => header("idempotency_key", key),
-        None => header("idempotency_key", &random_key()?),
+        None => header("idempotency_key", &random_hex().map_err(ClientError::Random)?),
     }
 }
 
-fn random_key() -> Result<String, ClientError> {
-    let half = || getrandom::u64().map_err(ClientError::Random);
-    Ok(format!("{:016x}{:016x}", half()?, half()?))
-}
-
 /// Whether a failed delivery may succeed when it is tried again.
-fn may_pass(outcome: &Outcome) -> bool {
+pub(crate) fn may_pass(outcome: &Outcome) -> bool {
     let code = outcome.error_code.as_deref().and_then(Code::parse);
     outcome.delivery == Delivery::Failed && code.is_some_and(Code::retryable)
 }

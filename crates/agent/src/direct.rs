@@ -62,6 +62,16 @@ impl DirectError {
         }
     }
 
+    /// Whether the envelope may have been taken all the same.
+    pub(crate) fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
+            Self::Refused { status, .. } => matches!(status, 500..=599) && *status != 503,
+            Self::Protocol(_) => true,
+            Self::Invalid(_) | Self::Setup(_) => false,
+        }
+    }
+
     /// How long to wait at least before the same request may succeed; `None` when it never will, or when it could
     /// arrive twice. That does not matter if it is `numbered`.
     fn transient(&self, numbered: bool) -> Option<Duration> {

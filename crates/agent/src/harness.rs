@@ -10,6 +10,7 @@
 //! speak.
 
 mod activity;
+mod announce;
 mod completion;
 mod deliver;
 mod exec;
@@ -19,6 +20,7 @@ mod intake;
 mod journal;
 mod mcp;
 mod openai;
+mod peers;
 mod prompt;
 mod report;
 mod tools;
@@ -28,18 +30,22 @@ mod worker;
 pub use activity::{Activity, Observer};
 pub use exec::Exec;
 pub use openai::{ModelFault, OpenAi};
+pub use peers::{PeerFault, Peers};
 
-use crate::{BindError, Client, ClientError, ExitClass};
+use crate::{BindError, Client, ClientError, Network, WebhookSecret};
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use home::Home;
 use journal::{End, Journal, Known, Taken};
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 use worker::Worker;
+
+/// How long a registration that is on its way may hold up the end of the agent: its key is shown only once.
+const REGISTRATION_GRACE: Duration = Duration::from_secs(5);
 
 /// Becomes true when the agent is to end.
 pub type Stop = watch::Receiver<bool>;
@@ -64,14 +70,27 @@ pub enum Listen {
         address: String,
         /// This server as services reach it, if that is not the address.
         base: Option<String>,
+        /// Whom it admits.
+        guard: Guard,
     },
     /// Envelopes straight from peers.
     Direct {
         /// Where to listen.
         address: String,
-        /// Where peers are answered, by their address; others are answered through the hub, if the agent has a key.
-        peers: BTreeMap<String, String>,
+        /// Where peers are answered; others are answered through the hub, if the agent has a key.
+        peers: Peers,
+        /// Whom it admits.
+        guard: Guard,
     },
+}
+
+/// Whom one's own server admits.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    /// What requests must be signed with (Standard Webhooks), if anything.
+    pub secret: Option<WebhookSecret>,
+    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    pub sources: Vec<Network>,
 }
 
 /// One agent.
@@ -79,8 +98,10 @@ pub enum Listen {
 pub struct AgentOptions {
     /// Its name, or its address.
     pub name: String,
-    /// The hub.
-    pub url: String,
+    /// The hub. An agent that only its connection string or its peers reach needs none.
+    pub url: Option<String>,
+    /// What lets it in where sign-up is by invitation.
+    pub invitation: Option<String>,
     /// The token of a person to whom it belongs when it is registered; without one it belongs to nobody.
     pub token: Option<String>,
     /// Where it keeps its key and its journal.
@@ -116,6 +137,27 @@ pub enum HarnessError {
         /// Where the key would be.
         path: PathBuf,
     },
+    /// The key was given by another hub.
+    #[error("the key of {name} is of the hub {other}, not of {hub}; {} says so", path.display())]
+    OtherHub {
+        /// The name.
+        name: String,
+        /// The hub that was asked for.
+        hub: String,
+        /// The one that gave the key.
+        other: String,
+        /// Where it is written.
+        path: PathBuf,
+    },
+    /// The hub does not know the key.
+    #[error("the hub does not take the key in {}", path.display())]
+    KeyRefused {
+        /// Where the key is.
+        path: PathBuf,
+        /// What the hub said.
+        #[source]
+        source: ClientError,
+    },
     /// Another process runs this agent.
     #[error("another process runs the agent {0} with the same state folder")]
     Busy(String),
@@ -128,6 +170,9 @@ pub enum HarnessError {
     /// The program is not there.
     #[error("there is no program {}", .0.display())]
     NoProgram(PathBuf),
+    /// The program is there and cannot be run.
+    #[error("{} is not executable", .0.display())]
+    NotExecutable(PathBuf),
     /// What must not be lost cannot be kept.
     #[error("cannot keep the agent's state in {}", path.display())]
     State {
@@ -143,31 +188,28 @@ impl HarnessError {
     fn state(path: &Path, source: io::Error) -> Self {
         Self::State { path: path.to_owned(), source }
     }
-
-    /// The class of this failure.
-    pub fn exit_class(&self) -> ExitClass {
-        match self {
-            Self::Client(error) => error.exit_class(),
-            Self::Invalid(_) | Self::NoProgram(_) => ExitClass::Usage,
-            Self::Taken { .. } => ExitClass::Refused,
-            Self::Busy(_) | Self::Takeover(_) | Self::Bind(_) | Self::State { .. } => ExitClass::Failed,
-        }
-    }
 }
 
 /// What a driver made of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
-    Say(String),
+    /// An answer, and whether it ends before its end.
+    Say {
+        text: String,
+        cut: bool,
+    },
     Silence,
-    Failed { why: String, code: &'static str },
+    Failed {
+        why: String,
+        code: &'static str,
+    },
 }
 
 impl Outcome {
     /// An answer as it was printed; one that holds nothing is silence.
     fn of(text: &str) -> Self {
         let text = text.trim_end();
-        if text.trim().is_empty() { Self::Silence } else { Self::Say(text.to_owned()) }
+        if text.trim().is_empty() { Self::Silence } else { Self::Say { text: text.to_owned(), cut: false } }
     }
 
     fn failed(why: impl Into<String>, code: &'static str) -> Self {
@@ -175,8 +217,9 @@ impl Outcome {
     }
 }
 
-/// The journal, shared by what takes messages and what answers them. A line and its sync take a moment in which this
-/// agent has nothing better to do, so nobody is sent to another thread for it.
+/// The journal, shared by what takes messages and what answers them. A line and its sync hold up one thread of the
+/// runtime for the moment that a disk takes: messages are few, and one after the other, so that nobody is sent to
+/// another thread for it.
 #[derive(Clone)]
 struct Memory(Arc<Mutex<Journal>>);
 
@@ -226,7 +269,7 @@ impl Memory {
 }
 
 /// Runs an agent until it is told to stop, or cannot go on.
-pub async fn run(options: AgentOptions, observer: Observer, stop: Stop) -> Result<(), HarnessError> {
+pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> Result<(), HarnessError> {
     let address =
         Address::parse(&options.name).map_err(|fault| HarnessError::Invalid(Faults::one("name", fault)))?;
     let name = address.name().to_owned();
@@ -236,9 +279,19 @@ pub async fn run(options: AgentOptions, observer: Observer, stop: Stop) -> Resul
     let home = Home::open(&options.state, &name)?;
     // First of all, so that two processes do not register the same name.
     let memory = Memory(Arc::new(Mutex::new(home.journal()?)));
-    let hub = connect(&options, &home, &memory, &observer).await?;
+    let hub = tokio::select! {
+        hub = connect(&options, &home, &memory, &observer) => hub?,
+        () = async { stopped(&mut stop).await; tokio::time::sleep(REGISTRATION_GRACE).await } => {
+            observer.tell(Activity::Stopped);
+            return Ok(());
+        }
+    };
     if let Some(hub) = &hub {
-        look_for(hub, &options.channels, &observer).await;
+        tokio::select! {
+            // The work that follows sees it too.
+            () = stopped(&mut stop) => {}
+            () = look_for(hub, &options.channels, &observer) => {}
+        }
     }
     let (arrivals, intake) =
         intake::start(&options, &home, hub.as_ref(), &memory, &observer, stop.clone()).await?;
@@ -246,7 +299,7 @@ pub async fn run(options: AgentOptions, observer: Observer, stop: Stop) -> Resul
     let worked = worker.work(arrivals).await;
     // It ends by itself once nobody takes what it brings, and lets its last answers out first.
     intake.await.ok();
-    worked?;
+    worked.map_err(|error| home.blame_key(error))?;
     observer.tell(Activity::Stopped);
     Ok(())
 }
@@ -258,19 +311,21 @@ async fn connect(
     memory: &Memory,
     observer: &Observer,
 ) -> Result<Option<Client>, HarnessError> {
-    let mut key = home.key()?;
+    let Some(url) = &options.url else { return Ok(None) };
+    let anybody = Client::connect(url, options.token.clone())?;
+    let mut key = home.key(anybody.base())?;
     if key.is_none() && matches!(options.listen, Listen::Direct { .. }) {
         return Ok(None);
     }
     if key.is_none() {
-        let anybody = Client::connect(&options.url, options.token.clone())?;
-        key = Some(home.register(&anybody, &options.culture, options.token.is_some()).await?);
+        let (owned, invitation) = (options.token.is_some(), options.invitation.as_deref());
+        key = Some(home.register(&anybody, &options.culture, owned, invitation).await?);
         // Everything in a new inbox is new. Without a place to go on after, a message that was handed over to a
         // process that died at once would not come again.
         memory.set_cursor("0").map_err(|source| HarnessError::state(&options.state, source))?;
         observer.tell(Activity::Registered);
     }
-    Ok(Some(Client::connect(&options.url, key)?))
+    Ok(Some(Client::connect(url, key)?))
 }
 
 /// Tells whether the agent is in the channels it is expected to be in.
@@ -292,4 +347,14 @@ async fn look_for(hub: &Client, channels: &[String], observer: &Observer) {
 /// Whether the agent is to end; a stop that nobody can give any more counts as given.
 async fn stopped(stop: &mut Stop) {
     stop.wait_for(|stop| *stop).await.ok();
+}
+
+/// An error and its root cause.
+fn sentence(error: &dyn std::error::Error) -> String {
+    let mut root: &dyn std::error::Error = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    let (top, root) = (error.to_string(), root.to_string());
+    if top == root { top } else { format!("{top}: {root}") }
 }

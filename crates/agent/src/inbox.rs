@@ -7,7 +7,7 @@
 //! [`Inbox::next`] may be dropped at any await, in a `select!` for instance, without losing an event.
 
 use crate::client::header;
-use crate::retry::random;
+use crate::random::random;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
 use chorus_protocol::relay::{Gap, InboxMessage, turn_number};

@@ -20,6 +20,7 @@ mod direct;
 mod error;
 pub mod harness;
 mod inbox;
+mod random;
 mod receive;
 mod request;
 mod retry;

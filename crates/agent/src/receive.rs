@@ -14,7 +14,7 @@ mod turns;
 pub(crate) use desk::{Busy, Desk, Queue, Waiting, desk};
 pub(crate) use listen::{Limits, Server, json_answer, read_body};
 
-use crate::WebhookSecret;
+use crate::{Network, WebhookSecret};
 use chorus_protocol::relay::{ReceiverReply, ReceiverStatus};
 use serde_json::value::RawValue;
 use std::io;
@@ -29,6 +29,8 @@ pub struct ReceiveOptions {
     pub path: String,
     /// What requests must be signed with; without it anybody may write, under any name.
     pub secret: Option<WebhookSecret>,
+    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    pub sources: Vec<Network>,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
     /// How long the headers of a request may take.
@@ -45,6 +47,7 @@ impl ReceiveOptions {
         Self {
             path: "/receive".into(),
             secret: None,
+            sources: Vec::new(),
             clock,
             head_limit: Duration::from_secs(10),
             body_limit: Duration::from_secs(10),
@@ -89,6 +92,11 @@ impl Received {
     /// Tells the sender that its envelope was taken. From now on the same turn is a duplicate.
     pub fn accept(self) {
         self.waiting.taken(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None });
+    }
+
+    /// The same, and remembers nothing: for a program that knows by itself what it has dealt with.
+    pub fn accept_without_remembering(self) {
+        self.waiting.not_taken(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None });
     }
 
     /// Tells the sender that the envelope could not be adapted for this agent's user, and why.
@@ -137,9 +145,9 @@ impl Receiver {
         let limits = Limits { head: head_limit, body: body_limit, answer: answer_limit };
         let (desk, queue) = desk();
         let shared = Arc::new(Shared { options, desk });
-        let answer = move |_, request| {
+        let answer = move |from, request| {
             let shared = Arc::clone(&shared);
-            async move { answer::answer(&shared, request).await }
+            async move { answer::answer(&shared, from, request).await }
         };
         let server = Server::bind(address, limits, answer).await?;
         Ok(Self { path, queue, server })

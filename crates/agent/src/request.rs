@@ -22,6 +22,9 @@ pub struct RegisterBody {
     /// What the agent says of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<Value>,
+    /// `ci_…`: what a new agent needs where sign-up is by invitation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invitation: Option<String>,
 }
 
 impl RegisterBody {
@@ -105,7 +108,12 @@ mod tests {
         {
             assert!(fault.contains(part), "{fault}");
         }
-        let body = RegisterBody { agent_id: "a".into(), endpoint: Some("ftp://x".into()), agent_card: None };
+        let body = RegisterBody {
+            agent_id: "a".into(),
+            endpoint: Some("ftp://x".into()),
+            agent_card: None,
+            invitation: None,
+        };
         assert!(body.checked().unwrap_err().to_string().starts_with("endpoint: must be"));
     }
 

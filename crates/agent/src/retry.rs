@@ -1,6 +1,7 @@
 //! How often something is tried, and how long to wait in between.
 
 use crate::Backoff;
+use crate::random::random;
 use std::time::Duration;
 
 /// Whoever asks for a longer pause than this is believed, and not waited for.
@@ -31,11 +32,6 @@ impl Retry {
         let again = failures.saturating_add(1) < self.tries && asked <= LONGEST_PAUSE;
         again.then(|| asked.max(Duration::from_millis(self.backoff.delay_ms(failures, random()))))
     }
-}
-
-/// A number nobody can foresee, for jitter. A system without randomness still gets a pause.
-pub(crate) fn random() -> u64 {
-    getrandom::u64().unwrap_or_default()
 }
 
 #[cfg(test)]

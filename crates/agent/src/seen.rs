@@ -3,6 +3,8 @@
 //! It forgets the oldest first. Texts too long to be what the protocol allows are not remembered, so that a
 //! hostile server cannot fill the memory with them.
 
+use data_encoding::HEXLOWER;
+use sha2::{Digest as _, Sha256};
 use std::collections::{HashSet, VecDeque};
 
 /// The longest text remembered, in bytes: an address, a conversation (64 characters of up to four) and a number.
@@ -14,6 +16,16 @@ pub(crate) const REMEMBERED: usize = 10_000;
 /// The name of a turn. The number stands first and addresses hold no space: two different turns never read the same.
 pub(crate) fn turn_name(sender: &str, conversation: &str, number: i64) -> String {
     format!("{number} {sender} {conversation}")
+}
+
+/// The name of a message in a channel: short however long its ids are, and another for every other pair of ids.
+pub(crate) fn message_name(channel: &str, message: &str) -> String {
+    let digest = Sha256::new()
+        .chain_update(format!("{} ", channel.len()))
+        .chain_update(channel)
+        .chain_update(message)
+        .finalize();
+    HEXLOWER.encode(&digest)
 }
 
 /// The last so many texts.

@@ -4,19 +4,17 @@
 //! 404, so that nobody learns what else would be wrong.
 
 use super::secret::Digest;
-use super::{Letter, Shared};
+use super::{Letter, Network, Shared};
 use crate::receive::{Busy, json_answer, read_body};
+use crate::seen::message_name;
 use bytes::Bytes;
 use chorus_protocol::channel::{MAX_BODY, Post};
-use data_encoding::HEXLOWER;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderName, ORIGIN, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 use std::net::IpAddr;
-use std::sync::PoisonError;
 
 /// Why a message was not taken.
 struct Refusal {
@@ -57,7 +55,7 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     let (head, body) = request.into_parts();
     // First of all, so that no service is cut off while it writes.
     let body = read_body(body, MAX_BODY, options.body_limit).await;
-    if !options.sources.is_empty() && !options.sources.iter().any(|network| network.contains(from)) {
+    if !Network::admit(&options.sources, from) {
         let message = "requests from this address are not taken";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
@@ -89,15 +87,15 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     hand_over(shared, Letter { post, received_at: now, webhook_id }).await
 }
 
-/// Whether a path is that of the connection string as it is now.
+/// Whether a path is that of the connection string.
 fn knows_secret(shared: &Shared, path: &str) -> bool {
     let given = Digest::of(path.strip_prefix("/inbox/").unwrap_or_default());
-    shared.secret.read().unwrap_or_else(PoisonError::into_inner).matches(given)
+    shared.secret.matches(given)
 }
 
 /// Gives the message to the program, once, and waits for what it says.
 async fn hand_over(shared: &Shared, letter: Letter) -> Result<(), Refusal> {
-    let name = message_name(&letter.post);
+    let name = message_name(&letter.post.channel.id, &letter.post.message.id);
     match shared.desk.hand_over(letter, Some(name), shared.options.answer_limit).await {
         // Taken now, or before.
         Ok(None | Some(None)) => Ok(()),
@@ -111,15 +109,4 @@ async fn hand_over(shared: &Shared, letter: Letter) -> Result<(), Refusal> {
         Err(Busy::Full) => Err(Refusal::busy("too many messages wait for this agent; try again")),
         Err(Busy::Late) => Err(Refusal::busy("the agent did not take it; try again")),
     }
-}
-
-/// The name of a message: short however long its ids are, and another for every other pair of ids.
-fn message_name(post: &Post) -> String {
-    let (channel, message) = (&post.channel.id, &post.message.id);
-    let digest = Sha256::new()
-        .chain_update(format!("{} ", channel.len()))
-        .chain_update(channel)
-        .chain_update(message)
-        .finalize();
-    HEXLOWER.encode(&digest)
 }

@@ -1,16 +1,18 @@
 //! The way back: what an agent shows of itself, POSTed to the callback that came with a message.
 //!
 //! Every event is checked before it leaves the machine. Only what may pass is tried again, always with the same
-//! `Idempotency-Key`, so that a service that knows it sees the event once. Events keep the order in which they are sent
-//! one after the other. A callback is a secret: no error repeats more of it than where it leads.
+//! `Idempotency-Key`, so that a service that knows it sees the event once. Keys are an extension that a hub understands:
+//! for other services there is [`Callback::at_most_once`]. Events keep the order in which they are sent one after the
+//! other. A callback is a secret: no error repeats more of it than where it leads.
 
-use super::random_hex;
 use crate::answer::{collect, retry_after};
 use crate::client::{REQUEST_LIMIT, http_client};
+use crate::random::random_hex;
 use crate::{ExitClass, Retry};
 use bytes::Bytes;
-use chorus_protocol::channel::{CallbackEvent, MAX_EVENTS, NDJSON};
+use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::Code;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response, Url};
 use serde::Deserialize;
@@ -44,6 +46,8 @@ pub enum CallbackError {
         origin: String,
         /// The HTTP status.
         status: u16,
+        /// The service's own code, if it gave one.
+        code: Option<String>,
         /// The service's own sentence, or ours.
         message: String,
         /// How long the service asks to wait.
@@ -77,6 +81,26 @@ impl CallbackError {
         }
     }
 
+    /// The code, if the service refused with one that this version knows.
+    pub(crate) fn code(&self) -> Option<Code> {
+        match self {
+            // Callbacks are not the relay's, whose codes have a prefix.
+            Self::Refused { code, .. } => {
+                code.as_deref().and_then(|code| Code::parse(&format!("ERR_{code}")))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the event may have been taken all the same.
+    pub(crate) fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
+            Self::Refused { status, .. } => matches!(status, 408 | 500..=599) && *status != 503,
+            Self::Invalid(_) | Self::Closed { .. } | Self::Setup(_) | Self::Random(_) => false,
+        }
+    }
+
     /// How long to wait at least before the same event may arrive; `None` when it never will.
     fn transient(&self) -> Option<Duration> {
         match self {
@@ -98,6 +122,7 @@ pub struct Callback {
     http: Client,
     url: Url,
     retry: Retry,
+    at_most_once: bool,
 }
 
 impl fmt::Debug for Callback {
@@ -112,7 +137,7 @@ impl Callback {
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let fault = || Faults::one("callback", "must be an absolute http or https URL");
         let url = url.ok_or_else(|| CallbackError::Invalid(fault()))?;
-        Ok(Self { http, url, retry: Retry::default() })
+        Ok(Self { http, url, retry: Retry::default(), at_most_once: false })
     }
 
     /// The same with a client of its own, which does not follow redirects.
@@ -126,6 +151,12 @@ impl Callback {
         self
     }
 
+    /// The same callback of a service that may know no keys: only what certainly did not arrive is tried again.
+    pub fn at_most_once(mut self) -> Self {
+        self.at_most_once = true;
+        self
+    }
+
     /// Sends one event.
     pub async fn send(&self, event: &CallbackEvent) -> Result<(), CallbackError> {
         self.send_as(&random_hex().map_err(CallbackError::Random)?, event).await
@@ -133,40 +164,13 @@ impl Callback {
 
     /// Sends one event under an idempotency key of the caller's own, which outlives this process.
     pub async fn send_as(&self, key: &str, event: &CallbackEvent) -> Result<(), CallbackError> {
-        let body = checked(event).map_err(CallbackError::Invalid)?;
-        self.deliver("application/json", body.into(), key).await
-    }
-
-    /// Sends several events in one request, as NDJSON: an extension that a hub understands. The service takes all of
-    /// them, in order, or none.
-    pub async fn send_all(&self, events: &[CallbackEvent]) -> Result<(), CallbackError> {
-        if events.is_empty() {
-            return Ok(());
-        }
-        let (mut body, mut faults) = (Vec::new(), Faults::new());
-        if events.len() > MAX_EVENTS {
-            faults.add("events", format_args!("must be at most {MAX_EVENTS}"));
-        }
-        for (n, event) in events.iter().take(MAX_EVENTS).enumerate() {
-            match checked(event) {
-                Ok(line) => {
-                    body.extend(line);
-                    body.push(b'\n');
-                }
-                Err(fault) => faults.add(&format!("events[{n}]"), fault),
-            }
-        }
-        if !faults.is_empty() {
-            return Err(CallbackError::Invalid(faults));
-        }
-        self.deliver(NDJSON, body.into(), &random_hex().map_err(CallbackError::Random)?).await
-    }
-
-    async fn deliver(&self, content_type: &'static str, body: Bytes, key: &str) -> Result<(), CallbackError> {
+        let body = Bytes::from(checked(event).map_err(CallbackError::Invalid)?);
         let mut failures = 0;
         loop {
-            let result = self.post(content_type, body.clone(), key).await;
-            let asked = result.as_ref().err().and_then(CallbackError::transient);
+            let result = self.post(body.clone(), key).await;
+            let error = result.as_ref().err();
+            let error = error.filter(|error| !(self.at_most_once && error.may_have_arrived()));
+            let asked = error.and_then(CallbackError::transient);
             let Some(pause) = asked.and_then(|asked| self.retry.pause(failures, asked)) else {
                 return result;
             };
@@ -175,8 +179,8 @@ impl Callback {
         }
     }
 
-    async fn post(&self, content_type: &'static str, body: Bytes, key: &str) -> Result<(), CallbackError> {
-        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, content_type);
+    async fn post(&self, body: Bytes, key: &str) -> Result<(), CallbackError> {
+        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request.header("idempotency-key", key).body(body).timeout(REQUEST_LIMIT);
         let response = request.send().await.map_err(|source| CallbackError::Unreachable {
             origin: self.origin(),
@@ -187,13 +191,14 @@ impl Callback {
             status @ (404 | 410) => Err(CallbackError::Closed { origin: self.origin(), status }),
             status => {
                 let retry_after = retry_after(response.headers());
-                let message = reason(response).await;
-                Err(CallbackError::Refused { origin: self.origin(), status, message, retry_after })
+                let (code, message) = reason(response).await;
+                Err(CallbackError::Refused { origin: self.origin(), status, code, message, retry_after })
             }
         }
     }
 
-    fn origin(&self) -> String {
+    /// Where it leads.
+    pub(crate) fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 }
@@ -204,23 +209,24 @@ fn checked(event: &CallbackEvent) -> Result<Vec<u8>, Faults> {
     CallbackEvent::read(&line).map(|_| line)
 }
 
-/// Why an event was refused, if the answer says so as a hub would.
-async fn reason(response: Response) -> String {
+/// Why an event was refused, by a code and in words, if the answer says so as a hub would.
+async fn reason(response: Response) -> (Option<String>, String) {
     #[derive(Deserialize)]
     struct Answer {
         error: Reason,
     }
     #[derive(Deserialize)]
     struct Reason {
+        code: Option<String>,
         message: String,
     }
 
     let redirects = response.status().is_redirection();
     let body = collect(response, MAX_ANSWER).await.unwrap_or_default();
     match serde_json::from_slice::<Answer>(&body) {
-        Ok(answer) => answer.error.message.chars().take(MAX_MESSAGE).collect(),
-        Err(_) if redirects => "it redirects, which a callback does not do".into(),
-        Err(_) => "it gave no reason".into(),
+        Ok(Answer { error }) => (error.code, error.message.chars().take(MAX_MESSAGE).collect()),
+        Err(_) if redirects => (None, "it redirects, which a callback does not do".into()),
+        Err(_) => (None, "it gave no reason".into()),
     }
 }
 
@@ -229,7 +235,7 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, retry_after: Option<Duration>) -> CallbackError {
-        CallbackError::Refused { origin: "o".into(), status, message: "no".into(), retry_after }
+        CallbackError::Refused { origin: "o".into(), status, code: None, message: "no".into(), retry_after }
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether an address lies in one of these; without any, every address does.
+    pub(crate) fn admit(networks: &[Self], address: IpAddr) -> bool {
+        networks.is_empty() || networks.iter().any(|network| network.contains(address))
+    }
+
     /// Whether an address lies in it. IPv4 stays IPv4, also when it is written as IPv6.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

@@ -1,6 +1,6 @@
 //! The secret in a connection string, and how it is compared.
 
-use super::random_hex;
+use crate::random::random_hex;
 use sha2::Sha256;
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! What an agent is doing, for whoever watches: a person at a terminal, or a program.
 //!
-//! Nothing here is a secret. Texts of others are in it as they are; whoever prints them makes them harmless.
+//! Nothing here is a secret, except a new connection string. Texts of others are in it as they are; whoever prints them
+//! makes them harmless.
 
 use serde::Serialize;
 use std::sync::Arc;
@@ -16,10 +17,25 @@ pub enum Activity {
         /// To what: an inbox, or an address.
         to: String,
     },
-    /// It can be reached by this connection string, which is a secret.
+    /// It can be reached by a connection string, which is a secret.
     Connection {
-        /// The connection string.
-        connection_string: String,
+        /// The connection string, when it is new.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        connection_string: Option<String>,
+        /// The file where it is kept.
+        kept_in: String,
+    },
+    /// The hub knows the connection string and posts to it.
+    Announced,
+    /// The hub does not know the connection string; what comes by it from elsewhere is another matter.
+    Unannounced {
+        /// Why.
+        why: String,
+    },
+    /// Whoever can reach the address can write to it, under any name.
+    Unguarded {
+        /// The address.
+        address: String,
     },
     /// Whether it is in a channel that was named.
     Membership {
@@ -97,6 +113,11 @@ pub enum Activity {
         why: String,
         /// How long it took.
         elapsed_ms: u64,
+    },
+    /// The agent ends in the middle of a message, which is begun anew at its next start.
+    PutOff {
+        /// The message's id.
+        message: String,
     },
     /// A message came that was dealt with before.
     Repeated {

@@ -28,6 +28,8 @@ pub(crate) enum Broken {
     Told(String),
     /// It is longer than anything we want.
     TooLong,
+    /// The model's server does not want it to be said.
+    Withheld,
 }
 
 /// A completion that is being put together.
@@ -37,6 +39,8 @@ pub(crate) struct Completion {
     calls: BTreeMap<u64, Call>,
     /// Whether the model has said why it stopped.
     pub(crate) finished: bool,
+    /// Whether it stopped because it may not say more.
+    pub(crate) cut: bool,
     size: usize,
 }
 
@@ -56,7 +60,18 @@ impl Completion {
         let choice = &chunk["choices"][0];
         self.add(&choice["delta"])?;
         self.finished |= choice["finish_reason"].is_string();
-        Ok(())
+        self.end(choice)
+    }
+
+    /// Why the model stopped, if it says so and it matters.
+    fn end(&mut self, choice: &Value) -> Result<(), Broken> {
+        match choice["finish_reason"].as_str() {
+            Some("content_filter") => Err(Broken::Withheld),
+            reason => {
+                self.cut |= reason == Some("length");
+                Ok(())
+            }
+        }
     }
 
     /// A whole completion, from a server that does not stream.
@@ -67,6 +82,7 @@ impl Completion {
         let mut completion = Self::default();
         completion.add(&body["choices"][0]["message"])?;
         completion.finished = body["choices"][0]["message"].is_object();
+        completion.end(&body["choices"][0])?;
         Ok(completion)
     }
 
@@ -154,6 +170,19 @@ mod tests {
         let piece = delta(&json!({"content": "x".repeat(64 * 1024)}));
         let results: Vec<_> = (0..5).map(|_| said.push(&piece).is_ok()).collect();
         assert_eq!(results, [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn why_it_stopped() {
+        for (reason, expected) in
+            [("stop", Ok(false)), ("length", Ok(true)), ("content_filter", Err(Broken::Withheld))]
+        {
+            let mut said = Completion::default();
+            let last = json!({"choices": [{"delta": {}, "finish_reason": reason}]}).to_string();
+            assert_eq!(said.push(&last).map(|()| said.cut), expected, "{reason}");
+            let whole = json!({"choices": [{"message": {"content": "x"}, "finish_reason": reason}]});
+            assert_eq!(Completion::whole(&whole).map(|said| said.cut), expected, "{reason}");
+        }
     }
 
     #[test]

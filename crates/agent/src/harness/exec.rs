@@ -5,13 +5,15 @@
 //! leads a process group of its own, which is killed with it whenever the turn ends before the program does. It is
 //! given no key.
 
-use super::Outcome;
 use super::activity::Activity;
 use super::report::{Reporter, clean};
 use super::turn::Turn;
+use super::{HarnessError, Outcome};
 use crate::Backoff;
-use crate::retry::random;
+use crate::random::random;
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::Metadata;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -51,13 +53,13 @@ impl Exec {
         Self { program: program.into(), args, limit: Duration::from_mins(2), backoff }
     }
 
-    /// Whether the program is there, on the path if it is only a name.
-    fn is_there(&self) -> bool {
+    /// Where the program may be: on the path if it is only a name.
+    fn places(&self) -> Vec<PathBuf> {
         if self.program.components().count() > 1 || self.program.is_absolute() {
-            return self.program.is_file();
+            return vec![self.program.clone()];
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(&self.program).is_file())
+        std::env::split_paths(&path).map(|folder| folder.join(&self.program)).collect()
     }
 
     fn name(&self) -> String {
@@ -215,7 +217,13 @@ fn variables(turn: &Turn) -> impl Iterator<Item = (&'static str, String)> {
     variables.into_iter().filter_map(move |(name, value)| Some((name, plain(value?))))
 }
 
-/// A clear word at the start, if the program is not there.
-pub(crate) fn check(exec: &Exec) -> Result<(), super::HarnessError> {
-    if exec.is_there() { Ok(()) } else { Err(super::HarnessError::NoProgram(exec.program.clone())) }
+/// A clear word at the start, if the program is not there or cannot be run.
+pub(crate) fn check(exec: &Exec) -> Result<(), HarnessError> {
+    let files = exec.places().into_iter().filter_map(|place| place.metadata().ok().filter(Metadata::is_file));
+    let executable: Vec<_> = files.map(|file| file.permissions().mode() & 0o111 != 0).collect();
+    match executable.iter().any(|executable| *executable) {
+        true => Ok(()),
+        false if executable.is_empty() => Err(HarnessError::NoProgram(exec.program.clone())),
+        false => Err(HarnessError::NotExecutable(exec.program.clone())),
+    }
 }

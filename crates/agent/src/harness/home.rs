@@ -1,6 +1,7 @@
 //! The folder where an agent keeps what it must not lose: its key, the secret of its connection string, its journal.
 //!
-//! Files are `NAME.key`, `NAME.connection` and `NAME.journal`, readable by their owner only.
+//! Files are `NAME.key` (and `NAME.hub`, the hub that gave it), `NAME.connection` and `NAME.journal`, readable by their
+//! owner only.
 
 use super::HarnessError;
 use super::journal::{Journal, sync_folder};
@@ -28,6 +29,11 @@ impl Home {
         Ok(Self { folder: folder.to_owned(), name: name.to_owned() })
     }
 
+    /// The agent's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn path(&self, kind: &str) -> PathBuf {
         self.folder.join(format!("{}.{kind}", self.name))
     }
@@ -41,9 +47,27 @@ impl Home {
         })
     }
 
-    /// The agent's key, if it has one already.
-    pub(crate) fn key(&self) -> Result<Option<String>, HarnessError> {
-        self.read("key")
+    /// The agent's key at a hub, if it has one already. One that another hub gave is shown to nobody else.
+    pub(crate) fn key(&self, hub: &str) -> Result<Option<String>, HarnessError> {
+        let key = self.read("key")?;
+        // Keys of former versions, and those that people put there, have no hub beside them.
+        match self.read("hub")? {
+            Some(other) if key.is_some() && other != hub => {
+                let (hub, path) = (hub.to_owned(), self.path("hub"));
+                Err(HarnessError::OtherHub { name: self.name.clone(), hub, other, path })
+            }
+            _ => Ok(key),
+        }
+    }
+
+    /// A failure because of the key names the file in which it is.
+    pub(crate) fn blame_key(&self, error: HarnessError) -> HarnessError {
+        match error {
+            HarnessError::Client(source) if source.code() == Some(Code::Unauthorized) => {
+                HarnessError::KeyRefused { path: self.path("key"), source }
+            }
+            error => error,
+        }
     }
 
     /// Registers the agent and keeps its key. `anybody` is a client without a key, or with a person's token, to whom
@@ -53,6 +77,7 @@ impl Home {
         anybody: &Client,
         culture: &str,
         owned: bool,
+        invitation: Option<&str>,
     ) -> Result<String, HarnessError> {
         let card =
             json!({"card_version": CARD_VERSION, "user_culture": culture, "supported_languages": [culture]});
@@ -61,7 +86,12 @@ impl Home {
             let answer = anybody.api_write(Method::POST, &["agents"], &[], Some(&body)).await;
             answer.map(|answer| answer["api_key"].as_str().map(str::to_owned))
         } else {
-            let body = RegisterBody { agent_id: self.name.clone(), endpoint: None, agent_card: Some(card) };
+            let body = RegisterBody {
+                agent_id: self.name.clone(),
+                endpoint: None,
+                agent_card: Some(card),
+                invitation: invitation.map(str::to_owned),
+            };
             anybody.register(&body).await.map(|(registered, _)| registered.api_key)
         };
         let key = registered.map_err(|error| match error.code() {
@@ -71,6 +101,7 @@ impl Home {
         })?;
         let none = || ClientError::Protocol("the hub registered the agent and gave it no key".into());
         let key = key.ok_or_else(none)?;
+        self.write("hub", anybody.base())?;
         self.write("key", &key)?;
         Ok(key)
     }
@@ -79,16 +110,36 @@ impl Home {
         HarnessError::Taken { name: self.name.clone(), path: self.path("key") }
     }
 
-    /// What makes the agent's connection string a secret: the same at each start.
+    /// Where the agent's connection string is kept.
+    pub(crate) fn connection_file(&self) -> PathBuf {
+        self.path("connection")
+    }
+
+    /// What makes the agent's connection string a secret: the same at each start. It stands on the first line.
     pub(crate) fn connection_secret(&self) -> Result<ConnectionSecret, HarnessError> {
         let path = self.path("connection");
         if let Some(text) = self.read("connection")? {
-            let parsed = ConnectionSecret::parse(&text);
+            let parsed = ConnectionSecret::parse(text.lines().next().unwrap_or_default());
             return parsed.map_err(|fault| HarnessError::state(&path, io::Error::other(fault)));
         }
         let secret = ConnectionSecret::generate().map_err(ClientError::Random)?;
         self.write("connection", secret.as_str())?;
         Ok(secret)
+    }
+
+    /// The connection string that everybody who must know it was told. It stands on the second line.
+    pub(crate) fn told_connection(&self) -> Result<Option<String>, HarnessError> {
+        let text = self.read("connection")?;
+        Ok(text.and_then(|text| text.lines().nth(1).map(str::to_owned)))
+    }
+
+    /// Keeps the connection string that everybody who must know it was told.
+    pub(crate) fn keep_connection(
+        &self,
+        secret: &ConnectionSecret,
+        connection_string: &str,
+    ) -> Result<(), HarnessError> {
+        self.write("connection", &format!("{}\n{connection_string}", secret.as_str()))
     }
 
     fn read(&self, kind: &str) -> Result<Option<String>, HarnessError> {
@@ -125,14 +176,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("new");
         let home = Home::open(&folder, "echo").unwrap();
-        assert!(home.key().unwrap().is_none());
+        assert!(home.key("http://a").unwrap().is_none());
         home.write("key", "ca_1").unwrap();
-        assert_eq!(home.key().unwrap().as_deref(), Some("ca_1"));
+        assert_eq!(home.key("http://a").unwrap().as_deref(), Some("ca_1"));
         let secret = home.connection_secret().unwrap();
+        assert_eq!(home.told_connection().unwrap(), None);
+        home.keep_connection(&secret, "http://x/inbox/sk_1").unwrap();
+        assert_eq!(home.told_connection().unwrap().as_deref(), Some("http://x/inbox/sk_1"));
         assert_eq!(home.connection_secret().unwrap().as_str(), secret.as_str());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&folder.join("echo.key"))), (0o700, 0o600));
         assert_eq!(mode(&folder.join("echo.connection")), 0o600);
+    }
+
+    #[test]
+    fn a_key_is_shown_to_the_hub_that_gave_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path(), "echo").unwrap();
+        home.write("hub", "http://a").unwrap();
+        // Without a key it does not matter whose it was.
+        assert!(home.key("http://b").unwrap().is_none());
+        home.write("key", "ca_1").unwrap();
+        assert_eq!(home.key("http://a").unwrap().as_deref(), Some("ca_1"));
+        let error = home.key("http://b").unwrap_err().to_string();
+        assert!(error.starts_with("the key of echo is of the hub http://a, not of http://b"), "{error}");
     }
 
     #[test]

@@ -5,10 +5,13 @@
 //! senders try again.
 
 use super::activity::{Activity, Observer};
+use super::announce::{Announcement, base_url};
 use super::home::Home;
 use super::journal::{Door, Taken};
 use super::turn::Turn;
-use super::{AgentOptions, HarnessError, Listen, Memory, Stop, stopped};
+use super::{AgentOptions, HarnessError, Listen, Memory, Stop, sentence, stopped};
+use crate::random::random_hex;
+use crate::seen::turn_name;
 use crate::{
     Client, ConnectionOptions, ConnectionServer, Delivered, Inbox, InboxItem, ReceiveOptions, Received,
     Receiver,
@@ -64,16 +67,40 @@ pub(super) async fn start(
             let inbox = hub.inbox(memory.cursor().as_deref())?;
             tokio::spawn(way.inbox(inbox, options.name.clone()))
         }
-        Listen::Connection { address, base } => {
-            let connection = ConnectionOptions::new(home.connection_secret()?, options.clock);
+        Listen::Connection { address, base, guard } => {
+            let secret = home.connection_secret()?;
+            let connection = ConnectionOptions {
+                signature: guard.secret.clone(),
+                sources: guard.sources.clone(),
+                ..ConnectionOptions::new(secret.clone(), options.clock)
+            };
             let server = ConnectionServer::bind(address, connection).await?;
-            let base = base.clone().unwrap_or_else(|| format!("http://{}", server.address()));
-            observer.tell(Activity::Connection { connection_string: server.connection_string(&base) });
-            tokio::spawn(way.connection(server))
+            let connection_string = server.connection_string(&base_url(base.as_deref(), server.address())?);
+            let (hub, home, observer) = (hub.cloned(), home.clone(), observer.clone());
+            let announcement = Announcement { hub, home, secret, connection_string };
+            let told_before = announcement.show(&observer)?;
+            tokio::spawn(async move {
+                let told = async {
+                    announcement.tell_hub(told_before, &observer).await;
+                    std::future::pending::<()>().await;
+                };
+                tokio::select! {
+                    () = way.connection(server) => {}
+                    () = told => {}
+                }
+            })
         }
-        Listen::Direct { address, .. } => {
-            let receiver = Receiver::bind(address, ReceiveOptions::new(options.clock)).await?;
+        Listen::Direct { address, guard, .. } => {
+            let receive = ReceiveOptions {
+                secret: guard.secret.clone(),
+                sources: guard.sources.clone(),
+                ..ReceiveOptions::new(options.clock)
+            };
+            let receiver = Receiver::bind(address, receive).await?;
             observer.tell(Activity::Listening { to: receiver.url() });
+            if guard.secret.is_none() && guard.sources.is_empty() && !receiver.address().ip().is_loopback() {
+                observer.tell(Activity::Unguarded { address: receiver.address().to_string() });
+            }
             tokio::spawn(way.direct(receiver))
         }
     };
@@ -185,7 +212,8 @@ impl Way {
         let taken = Taken { id: turn.id.clone(), door: Door::Post, data, sender: None };
         match self.memory.take(taken) {
             Ok(new) => {
-                delivered.accept();
+                // Whether it may come again is the journal's to say: one that failed may.
+                delivered.accept_without_remembering();
                 self.hand_on(turn, new).await
             }
             Err(source) => {
@@ -225,7 +253,7 @@ impl Way {
         let taken = Taken { id: turn.id.clone(), door: Door::Envelope, data, sender: Some(sender) };
         match self.memory.take(taken) {
             Ok(new) => {
-                received.accept();
+                received.accept_without_remembering();
                 self.hand_on(turn, new).await
             }
             Err(source) => {
@@ -250,20 +278,11 @@ fn envelope_id(received: &Received, envelope: &Value) -> Option<String> {
     if let (Some(conversation), Some(number)) =
         (envelope["conversation_id"].as_str(), turn_number(&envelope["turn_number"]))
     {
-        return Some(crate::seen::turn_name(&received.sender_id, conversation, number));
+        // Upper and lower case are the same in addresses.
+        return Some(turn_name(&received.sender_id.to_ascii_lowercase(), conversation, number));
     }
     if let Some(id) = &received.webhook_id {
         return Some(id.clone());
     }
-    Some(format!("{:016x}{:016x}", getrandom::u64().ok()?, getrandom::u64().ok()?))
-}
-
-/// An error and its root cause.
-fn sentence(error: &dyn std::error::Error) -> String {
-    let mut root: &dyn std::error::Error = error;
-    while let Some(source) = root.source() {
-        root = source;
-    }
-    let (top, root) = (error.to_string(), root.to_string());
-    if top == root { top } else { format!("{top}: {root}") }
+    random_hex().ok()
 }

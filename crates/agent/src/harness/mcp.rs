@@ -17,8 +17,11 @@ use tokio::time::timeout;
 /// The version of MCP that is asked for.
 const VERSION: &str = "2025-11-25";
 
-/// How long one request may take, its answer included.
-const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// How long a request may take, its answer included.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// The same for a call of a tool. `wait_for_events` of a hub waits for up to 60 s; the turn has a limit of its own.
+const CALL_LIMIT: Duration = Duration::from_secs(90);
 
 /// The largest answer, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
@@ -34,7 +37,7 @@ const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) enum McpError {
     #[error("the tool server cannot be used: {0}")]
     Setup(&'static str),
-    #[error("the tool server did not answer in 30 s")]
+    #[error("the tool server did not answer in time")]
     Late,
     #[error("the tool server cannot be reached")]
     Unreachable,
@@ -104,7 +107,7 @@ impl Mcp {
             self.headers.insert(SESSION, session);
         }
         let body = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let response = timeout(CALL_LIMIT, self.post(&body)).await.map_err(|_| McpError::Late)??;
+        let response = timeout(REQUEST_LIMIT, self.post(&body)).await.map_err(|_| McpError::Late)??;
         if response.status().is_success() {
             Ok(())
         } else {
@@ -171,7 +174,7 @@ impl Mcp {
             let session = response.headers().get(SESSION).cloned();
             Ok((read_answer(response, id).await?, session))
         };
-        timeout(CALL_LIMIT, exchange).await.map_err(|_| McpError::Late)?
+        timeout(limit(method), exchange).await.map_err(|_| McpError::Late)?
     }
 
     async fn post(&self, body: &Value) -> Result<Response, McpError> {
@@ -180,6 +183,10 @@ impl Mcp {
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
         request.send().await.map_err(|_| McpError::Unreachable)
     }
+}
+
+fn limit(method: &str) -> Duration {
+    if method == "tools/call" { CALL_LIMIT } else { REQUEST_LIMIT }
 }
 
 /// The result of the request `id`, in either form.
@@ -263,6 +270,12 @@ mod tests {
         let refused = result(json!({"id": 1, "error": {"code": -32602, "message": "unknown tool"}}), 1);
         assert_eq!(refused.unwrap().unwrap_err().to_string(), "unknown tool");
         assert!(result(json!({"id": 1}), 1).unwrap().is_err());
+    }
+
+    #[test]
+    fn a_tool_that_waits_for_a_minute_has_the_time_to_say_so() {
+        assert!(limit("tools/call") > Duration::from_mins(1));
+        assert!(limit("tools/list") < Duration::from_mins(1));
     }
 
     #[test]

@@ -16,12 +16,14 @@ use super::turn::Turn;
 use super::{Memory, Outcome};
 use crate::answer::{collect, retry_after};
 use crate::client::{http_client, web_address};
-use crate::retry::random;
+use crate::random::random;
 use crate::{Backoff, Client};
 use chorus_protocol::sse::{Item, Parser};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Response, Url};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -71,6 +73,9 @@ pub struct OpenAi {
     pub retries: u32,
     /// The pauses between.
     pub backoff: Backoff,
+    /// The server wants `max_completion_tokens`, as it has said: what all newer models of OpenAI want, and many other
+    /// servers do not know.
+    new_limit: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for OpenAi {
@@ -104,6 +109,7 @@ impl OpenAi {
             idle_limit: Duration::from_mins(1),
             retries: 4,
             backoff: Backoff { base_ms: 1000, max_ms: 30_000 },
+            new_limit: Arc::default(),
         })
     }
 
@@ -134,7 +140,7 @@ impl OpenAi {
             };
             let wanted: Vec<_> = said.calls().cloned().collect();
             if wanted.is_empty() {
-                return Outcome::of(&said.text);
+                return spoken_last(&said);
             }
             if exhausted {
                 return Outcome::failed("the model does not stop calling tools", "tool_limit");
@@ -185,21 +191,26 @@ impl OpenAi {
         exhausted: bool,
         reporter: &Reporter,
     ) -> Result<Completion, String> {
-        let mut body =
-            json!({"model": self.model, "messages": messages, "stream": true, "max_tokens": self.max_tokens});
+        let mut body = json!({"model": self.model, "messages": messages, "stream": true});
         if !tools.described.is_empty() {
             body["tools"] = tools.described.clone().into();
             if exhausted {
                 body["tool_choice"] = "none".into();
             }
         }
-        let body = body.to_string();
         let mut failures = 0;
         loop {
-            let fault = match self.once(body.clone()).await {
+            let new_limit = self.new_limit.load(Ordering::Relaxed);
+            let mut body = body.clone();
+            body[if new_limit { "max_completion_tokens" } else { "max_tokens" }] = self.max_tokens.into();
+            let fault = match self.once(body.to_string()).await {
                 Ok(said) => return Ok(said),
                 Err(fault) => fault,
             };
+            if fault.old_limit && !new_limit {
+                self.new_limit.store(true, Ordering::Relaxed);
+                continue;
+            }
             let Some(asked) = fault.again.filter(|_| failures < self.retries) else { return Err(fault.why) };
             let own = Duration::from_millis(self.backoff.delay_ms(failures, random()));
             let pause = own.max(asked);
@@ -274,15 +285,17 @@ pub(super) struct Asked<'a> {
 struct Fault {
     why: String,
     again: Option<Duration>,
+    /// Whether `max_tokens` is what the server does not like.
+    old_limit: bool,
 }
 
 impl Fault {
     fn again(why: &str) -> Self {
-        Self { why: why.into(), again: Some(Duration::ZERO) }
+        Self { why: why.into(), again: Some(Duration::ZERO), old_limit: false }
     }
 
     fn last(why: &str) -> Self {
-        Self { why: why.into(), again: None }
+        Self { why: why.into(), again: None, old_limit: false }
     }
 }
 
@@ -291,6 +304,7 @@ impl From<Broken> for Fault {
         match broken {
             Broken::Told(why) => Self::again(&format!("the model's server says: {}", clean(&why, 500))),
             Broken::TooLong => Self::last("the model's answer is too long"),
+            Broken::Withheld => Self::last("the model's server withheld the answer (content filter)"),
         }
     }
 }
@@ -305,7 +319,19 @@ async fn refusal(response: Response) -> Fault {
     let told = serde_json::from_slice(&body).ok().as_ref().and_then(error_of);
     let told = told.map_or_else(String::new, |told| format!(": {}", clean(&told, 500)));
     let again = matches!(status, 408 | 409 | 429 | 500..=599).then(|| asked.unwrap_or_default());
-    Fault { why: format!("the model's server answered HTTP {status}{told}"), again }
+    let old_limit = status == 400 && told.contains("max_tokens");
+    Fault { why: format!("the model's server answered HTTP {status}{told}"), again, old_limit }
+}
+
+/// What the model said in the end; that it would have said more shows.
+fn spoken_last(said: &Completion) -> Outcome {
+    match Outcome::of(&said.text) {
+        Outcome::Say { text, .. } if said.cut => Outcome::Say { text: format!("{text}…"), cut: true },
+        Outcome::Silence if said.cut => {
+            Outcome::failed("the model used up its tokens before it said anything", "too_long")
+        }
+        outcome => outcome,
+    }
 }
 
 /// What the model said, as it is told that it said it.

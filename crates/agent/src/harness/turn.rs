@@ -3,6 +3,7 @@
 //! Pure. What is not what its kind promises is refused with every fault at once. A turn holds secrets (the callback,
 //! the headers of MCP servers), so it has no `Debug`.
 
+use crate::seen::message_name;
 use chorus_protocol::channel::{McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{InboxMessage, check_envelope, turn_number};
@@ -131,14 +132,9 @@ impl Turn {
 
     /// A post to one's own connection string.
     pub(crate) fn post(Post { channel, message, callback, mcp }: Post) -> Self {
-        let digest = Sha256::new()
-            .chain_update(format!("{} ", channel.id.len()))
-            .chain_update(&channel.id)
-            .chain_update(&message.id)
-            .finalize();
         Self {
             kind: Kind::Channel,
-            id: format!("channel {}", HEXLOWER.encode(&digest)),
+            id: format!("channel {}", message_name(&channel.id, &message.id)),
             message_id: message.id,
             trace_id: None,
             sender: message.sender,

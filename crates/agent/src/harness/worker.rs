@@ -1,21 +1,23 @@
 //! One message after the other: prompt, driver, answer; and what is written to the journal in between.
 //!
 //! The order is what keeps promises: the answer is in the journal before it leaves, and the message counts as dealt
-//! with only after it has arrived. When the agent is told to stop, a turn that runs is cancelled and the channel is
-//! told so; an answer that is on its way is given a moment, and else sent at the next start.
+//! with only after it has arrived. When the agent is told to stop, a turn that runs is cancelled and begun anew at the
+//! next start, unless a tool was called that may have changed something; an answer that is on its way is given a
+//! moment, and else sent at the next start.
 
 use super::activity::{Activity, Observer};
-use super::deliver::Sender;
+use super::deliver::{Sender, Unsent};
 use super::intake::{Arrival, left_over};
 use super::journal::{End, Known};
 use super::openai::Asked;
+use super::peers::Peers;
 use super::prompt::{Own, prompt};
 use super::report::{Reporter, clean};
 use super::turn::{Back, Turn};
 use super::{AgentOptions, Driver, HarnessError, Listen, Memory, Outcome, Stop, stopped};
+use crate::random::random_hex;
 use crate::{Callback, Client, ClientError};
 use chorus_protocol::channel::Lifecycle;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,7 +69,7 @@ impl Worker {
     ) -> Self {
         let peers = match options.listen {
             Listen::Direct { peers, .. } => peers,
-            Listen::Inbox | Listen::Connection { .. } => BTreeMap::new(),
+            Listen::Inbox | Listen::Connection { .. } => Peers::default(),
         };
         Self {
             driver: options.driver,
@@ -122,17 +124,14 @@ impl Worker {
             from: turn.sender.clone(),
             channel: turn.whereabouts().map(str::to_owned),
         });
-        let callback = match &turn.back {
-            Back::Callback(url) => Callback::open(url).ok(),
-            Back::Envelope(_) => None,
-        };
+        let callback = self.sender.callback(turn);
         let reporter = Reporter::new(callback.clone(), self.observer.clone());
         let job = Job { turn, cursor, callback, reporter, begun: Instant::now() };
         let sent = match known {
             Known::Intended(text) => self.send(&job, &text, true, false).await?,
             Known::Acted(tool) => {
                 let why = format!("interrupted after calling {tool}; it is not called again");
-                self.fail(&job, &why, "interrupted").await?;
+                self.fail(&job, &why, "interrupted", End::Failed).await?;
                 true
             }
             Known::New | Known::Settled => self.answer(&job).await?,
@@ -161,24 +160,35 @@ impl Worker {
             outcome = self.drive(job) => Some(outcome?),
         };
         match outcome {
-            Some(Outcome::Say(text)) => {
-                let (text, cut) = Sender::fit(job.turn, text);
+            Some(Outcome::Say { text, cut }) => {
+                let (text, shorter) = self.sender.fit(job.turn, job.callback.as_ref(), &text);
                 self.kept(self.memory.intend(&job.turn.id, &text))?;
-                return self.send(job, &text, false, cut).await;
+                return self.send(job, &text, false, cut || shorter).await;
             }
             Some(Outcome::Silence) => {
                 self.sender.fail(job.turn, "there is no answer", "silent").await;
                 self.silent(job, None)?;
             }
-            Some(Outcome::Failed { why, code }) => self.fail(job, &why, code).await?,
-            None => self.fail(job, "stopped", "stopped").await?,
+            Some(Outcome::Failed { why, code }) => self.fail(job, &why, code, End::Failed).await?,
+            None => self.put_off(job).await?,
         }
         Ok(true)
     }
 
+    /// The agent ends in the middle of a message. Nothing is written, so that the next start begins it anew; only what
+    /// may have changed something is not done twice.
+    async fn put_off(&self, job: &Job<'_>) -> Result<(), HarnessError> {
+        if let Known::Acted(tool) = self.memory.known(&job.turn.id) {
+            let why = format!("stopped after calling {tool}; it is not called again");
+            return self.fail(job, &why, "stopped", End::Failed).await;
+        }
+        job.reporter.status("stopped; the answer comes at the next start").await;
+        self.observer.tell(Activity::PutOff { message: job.turn.message_id.clone() });
+        Ok(())
+    }
+
     async fn drive(&self, job: &Job<'_>) -> Result<Outcome, HarnessError> {
-        let half = || getrandom::u64().map_err(ClientError::Random);
-        let delimiter = format!("{:016x}{:016x}", half()?, half()?);
+        let delimiter = random_hex().map_err(ClientError::Random)?;
         let own = Own { name: &self.sender.name, culture: &self.sender.culture };
         let prompt = prompt(job.turn, own, &delimiter);
         job.reporter.lifecycle(Lifecycle::Processing).await;
@@ -225,7 +235,11 @@ impl Worker {
                 let (characters, elapsed_ms) = (text.chars().count(), job.elapsed_ms());
                 self.observer.tell(Activity::Answered { characters, cut, elapsed_ms });
             }
-            Err(why) => self.fail(job, &format!("the answer could not be sent: {why}"), "unsent").await?,
+            Err(Unsent { why, perhaps_sent }) => {
+                // What may have arrived must not be said again, even if the message comes again.
+                let end = if perhaps_sent { End::Answered } else { End::Failed };
+                self.fail(job, &format!("the answer could not be sent: {why}"), "unsent", end).await?;
+            }
         }
         Ok(true)
     }
@@ -236,7 +250,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn fail(&self, job: &Job<'_>, why: &str, code: &str) -> Result<(), HarnessError> {
+    async fn fail(&self, job: &Job<'_>, why: &str, code: &str, end: End) -> Result<(), HarnessError> {
         let why = clean(why, 2000);
         // The last word of an agent that ends must not hold up its end.
         let told = async {
@@ -244,7 +258,7 @@ impl Worker {
             self.sender.fail(job.turn, &why, code).await;
         };
         timeout(if *self.stop.borrow() { GRACE } else { IDLE_PATIENCE }, told).await.ok();
-        self.kept(self.memory.done(&job.turn.id, End::Failed, job.cursor))?;
+        self.kept(self.memory.done(&job.turn.id, end, job.cursor))?;
         self.observer.tell(Activity::Failed { why, elapsed_ms: job.elapsed_ms() });
         Ok(())
     }

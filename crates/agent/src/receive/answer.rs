@@ -3,6 +3,7 @@
 //! Every answer, whatever its status, is a reply of the protocol in JSON.
 
 use super::{Busy, Letter, Shared, json_answer, read_body};
+use crate::Network;
 use crate::seen::turn_name;
 use bytes::Bytes;
 use chorus_protocol::faults::{Faults, Fields};
@@ -17,6 +18,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::net::IpAddr;
 
 const INVALID: Option<&str> = Some("INVALID_ENVELOPE");
 const UNSUPPORTED: Option<&str> = Some("UNSUPPORTED_VERSION");
@@ -42,8 +44,12 @@ impl Refusal {
 }
 
 /// Answers one request.
-pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let (status, header, reply) = match take(shared, request).await {
+pub(super) async fn answer(
+    shared: &Shared,
+    from: IpAddr,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    let (status, header, reply) = match take(shared, from, request).await {
         Ok(reply) => (StatusCode::OK, None, reply),
         Err(Refusal { status, error_code, detail, header }) => {
             let error_code = error_code.map(str::to_owned);
@@ -57,7 +63,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Respo
     json_answer(status, header, &reply)
 }
 
-async fn take(shared: &Shared, request: Request<Incoming>) -> Result<ReceiverReply, Refusal> {
+async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Result<ReceiverReply, Refusal> {
     let (head, body) = request.into_parts();
     // First of all, so that no sender is cut off while it writes.
     let body = read_body(body, MAX_BODY, shared.options.body_limit).await.map_err(|fault| {
@@ -65,6 +71,10 @@ async fn take(shared: &Shared, request: Request<Incoming>) -> Result<ReceiverRep
         let error_code = INVALID.filter(|_| status != StatusCode::REQUEST_TIMEOUT);
         Refusal::new(status, error_code, fault)
     })?;
+    if !Network::admit(&shared.options.sources, from) {
+        let detail = "requests from this address are not taken";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, None, detail));
+    }
     if head.uri.path() != shared.options.path {
         return Err(Refusal::new(StatusCode::NOT_FOUND, None, "there is nothing at this path"));
     }

@@ -1,6 +1,7 @@
 //! Killed at each step and started again: every message is answered exactly once.
 
 use crate::hub::{Agent, Hub, Mood, Place, kinds, messages_of};
+use serde_json::json;
 use std::time::Duration;
 
 /// A script that answers with how often it was run, and is slow the first time.
@@ -56,6 +57,26 @@ async fn after_the_answer_arrived() {
     let seen = hub.idle(1).await;
     assert_eq!(kinds(&seen), ["processing", "status", "message", "idle"]);
     assert_eq!(messages_of(&seen), ["answer 1"]);
+    agent.stop().await;
+    assert_eq!(place.read("runs").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn after_the_answer_arrived_at_a_service_that_knows_no_keys() {
+    let (hub, service, place) = (Hub::start().await, Hub::start().await, Place::new());
+    service.change(|world| (world.mood, world.keyless) = (Mood::Mute, true));
+    // It comes through the hub, and its answer goes elsewhere.
+    hub.put(
+        "channel",
+        json!({"channel": {"id": "c1"}, "message": {"id": "m1", "sender": "alice", "content": "hello"},
+            "callback": format!("{}/channels/c1/inbox/tok_1", service.url)}),
+    );
+    let agent = Agent::start(place.script(&hub, COUNT));
+    service.until("an answer", |world| !messages_of(&world.seen).is_empty()).await;
+    agent.kill().await;
+    service.change(|world| world.mood = Mood::Good);
+    let agent = Agent::start(place.script(&hub, COUNT));
+    assert_eq!(messages_of(&service.idle(1).await), ["answer 1"]);
     agent.stop().await;
     assert_eq!(place.read("runs").lines().count(), 1);
 }

@@ -72,6 +72,39 @@ async fn two_agents_do_not_answer_each_other_for_ever() {
 }
 
 #[tokio::test]
+async fn what_may_pass_is_tried_again_and_nothing_else() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let failed = |code: &str| (200, json!({"delivery": "failed", "trace_id": TRACE, "error_code": code}));
+    let away = (503, json!({"code": "ERR_OVERLOADED", "message": "not now"}));
+    // A hub that was away three times has not tried the receiver once.
+    hub.change(|world| {
+        world.outcomes = [
+            away.clone(),
+            away.clone(),
+            away,
+            failed("ERR_AGENT_UNREACHABLE"),
+            failed("ERR_AGENT_UNREACHABLE"),
+        ]
+        .into();
+    });
+    hub.put("message", message(json!({})));
+    let agent = Agent::start(place.script(&hub, "echo yes"));
+    hub.until("an answer", |world| !world.sent.is_empty()).await;
+    assert!(hub.world().outcomes.is_empty());
+    // What will never be delivered is not sent again.
+    hub.change(|world| world.outcomes = [failed("ADAPTATION_FAILED")].into());
+    let mut next = message(json!({}));
+    next["trace_id"] = "1123456789abcdef0123456789abcdef".into();
+    hub.put("message", next);
+    let failed = |agent: &Agent| agent.activities().iter().any(|one| matches!(one, Activity::Failed { .. }));
+    while !failed(&agent) && hub.world().sent.len() == 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(hub.world().sent.len(), 1);
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn an_answer_that_is_too_long_is_cut() {
     let (hub, place) = (Hub::start().await, Place::new());
     hub.put("message", message(json!({})));

@@ -6,12 +6,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use chorus_agent::Backoff;
 use chorus_agent::harness::{Activity, AgentOptions, Driver, Exec, HarnessError, Listen, Observer, run};
 use futures_util::stream;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,14 @@ pub(crate) struct World {
     pub(crate) keys: HashMap<String, String>,
     /// `Last-Event-ID` of each inbox that was opened.
     pub(crate) resumed: Vec<Option<String>>,
-    registered: bool,
+    /// What was registered.
+    pub(crate) registered: Vec<Value>,
+    /// What was asked of the agent's connection: the method, and the body.
+    pub(crate) connections: Vec<(String, Value)>,
+    /// What `/messages` says next, before it says `queued`: the status, and the data or the error.
+    pub(crate) outcomes: VecDeque<(u16, Value)>,
+    /// It knows no idempotency keys, as other services.
+    pub(crate) keyless: bool,
     /// Goes up when all inboxes must end.
     era: u64,
     /// How callbacks behave.
@@ -51,6 +58,8 @@ pub(crate) enum Mood {
     Mute,
     /// 503, for events of every kind.
     Down,
+    /// 409 for messages, for a reason of its own.
+    Contrary,
 }
 
 #[derive(Clone)]
@@ -71,6 +80,9 @@ impl Hub {
             .route("/channels/{channel}/inbox/{token}", post(callback))
             .route("/messages", post(messages))
             .route("/streams/{id}", post(streams))
+            .route("/api/v1/agents/{id}", get(agent))
+            .route("/api/v1/agents/{id}/connection", put(connection))
+            .route("/api/v1/agents/{id}/connection/mend", post(connection))
             .route("/api/v1/me", get(async || axum::Json(json!({"kind": "agent", "id": "me"}))))
             .route("/api/v1/channels/{id}", get(channel))
             .route("/api/v1/channels/{id}/events", get(events))
@@ -149,10 +161,9 @@ pub(crate) fn kinds(seen: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-async fn register(State(hub): State<Hub>) -> Response {
-    let mut taken = false;
-    hub.change(|world| taken = std::mem::replace(&mut world.registered, true));
-    if taken {
+async fn register(State(hub): State<Hub>, body: axum::Json<Value>) -> Response {
+    hub.change(|world| world.registered.push(body.0));
+    if hub.world().registered.len() > 1 {
         let error = json!({"code": "ERR_AGENT_ID_TAKEN", "message": "taken"});
         let body = json!({"success": false, "error": error, "metadata": {"timestamp": "t"}});
         return (StatusCode::CONFLICT, axum::Json(body)).into_response();
@@ -162,6 +173,17 @@ async fn register(State(hub): State<Hub>) -> Response {
     let data = json!({"agent_id": "echo@x", "api_key": "ca_1", "registration": registration});
     let body = json!({"success": true, "data": data, "metadata": {"timestamp": "t"}});
     (StatusCode::CREATED, axum::Json(body)).into_response()
+}
+
+async fn agent(State(hub): State<Hub>) -> Response {
+    let state = if hub.world().connections.is_empty() { "none" } else { "ok" };
+    axum::Json(json!({"name": "echo", "connection": {"state": state}})).into_response()
+}
+
+async fn connection(State(hub): State<Hub>, method: axum::http::Method, body: String) -> Response {
+    let body = serde_json::from_str(&body).unwrap_or_default();
+    hub.change(|world| world.connections.push((method.to_string(), body)));
+    axum::Json(json!({})).into_response()
 }
 
 async fn inbox(State(hub): State<Hub>, headers: HeaderMap) -> Response {
@@ -207,6 +229,7 @@ fn once(hub: &Hub, headers: &HeaderMap, body: &str) -> Result<bool, StatusCode> 
     let mut result = Ok(true);
     hub.change(|world| {
         result = match world.keys.get(&key) {
+            _ if world.keyless => Ok(true),
             Some(known) if known == body => Ok(false),
             Some(_) => Err(StatusCode::CONFLICT),
             None => {
@@ -230,8 +253,15 @@ async fn callback(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let event: Value = serde_json::from_str(&body).unwrap();
+    if mood == Mood::Contrary && event["type"] == "message" {
+        let error = json!({"error": {"code": "CONFLICT", "message": "this channel is closed"}});
+        return (StatusCode::CONFLICT, axum::Json(error)).into_response();
+    }
     match once(&hub, &headers, &body) {
-        Err(status) => return status.into_response(),
+        Err(status) => {
+            let error = json!({"error": {"code": "IDEMPOTENCY_CONFLICT", "message": "no"}});
+            return (status, axum::Json(error)).into_response();
+        }
         Ok(new) => hub.change(|world| world.seen.extend(new.then(|| event.clone()))),
     }
     if mood == Mood::Mute && event["type"] == "message" {
@@ -241,6 +271,13 @@ async fn callback(
 }
 
 async fn messages(State(hub): State<Hub>, headers: HeaderMap, body: String) -> Response {
+    let mut next = None;
+    hub.change(|world| next = world.outcomes.pop_front());
+    if let Some((status, data)) = next {
+        let body =
+            json!({"success": status == 200, "data": data, "error": data, "metadata": {"timestamp": "t"}});
+        return (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response();
+    }
     match once(&hub, &headers, &body) {
         Err(status) => {
             let error = json!({"code": "ERR_IDEMPOTENCY_CONFLICT", "message": "no"});
@@ -303,6 +340,8 @@ impl Agent {
     pub(crate) async fn stop(self) -> Vec<Activity> {
         self.stop.send_replace(true);
         tokio::time::timeout(SOON, self.task).await.expect("it ends").unwrap().unwrap();
+        // A program that another test is about to start has the lock too, for a moment.
+        tokio::time::sleep(Duration::from_millis(50)).await;
         self.activities.lock().unwrap().clone()
     }
 
@@ -345,7 +384,8 @@ impl Place {
     pub(crate) fn options(&self, hub: &Hub, driver: Driver) -> AgentOptions {
         AgentOptions {
             name: "echo".into(),
-            url: hub.url.clone(),
+            url: Some(hub.url.clone()),
+            invitation: None,
             token: None,
             state: self.path("state"),
             culture: "en".into(),

@@ -3,9 +3,10 @@
 use crate::hub::{Agent, Hub, Place, kinds, messages_of};
 use crate::mcp::FakeMcp;
 use chorus_agent::Backoff;
-use chorus_agent::harness::{AgentOptions, Driver, OpenAi};
+use chorus_agent::harness::{Activity, AgentOptions, Driver, OpenAi};
 use chorus_testkit::openai::{Completion, FakeModel};
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn options(hub: &Hub, place: &Place, model: &FakeModel) -> AgentOptions {
@@ -67,6 +68,69 @@ async fn a_streamed_answer_with_history_and_without_the_key_on_the_wire_elsewher
     assert!(messages[3]["content"].as_str().unwrap().contains("\n@echo hello\n----- end "));
     assert!(asked.body.get("tools").is_none());
     assert!(!format!("{seen:?}").contains("sk-secret"));
+}
+
+/// A model's server that answers with these statuses and bodies, and what it was asked.
+async fn bodies(script: Vec<(u16, Value)>) -> (String, Arc<Mutex<Vec<Value>>>) {
+    let (script, asked) = (Mutex::new(script.into_iter()), Arc::new(Mutex::new(vec![])));
+    let (script, kept) = (Arc::new(script), Arc::clone(&asked));
+    let answer = async move |body: axum::Json<Value>| {
+        kept.lock().unwrap().push(body.0);
+        let (status, body) = script.lock().unwrap().next().unwrap();
+        (axum::http::StatusCode::from_u16(status).unwrap(), axum::Json(body))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let app = axum::Router::new().route("/v1/chat/completions", axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (url, asked)
+}
+
+fn whole(text: &str, reason: &str) -> (u16, Value) {
+    (200, json!({"choices": [{"message": {"content": text}, "finish_reason": reason}]}))
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_shows_it_and_one_that_was_withheld_is_a_failure() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let script = vec![whole("half an", "length"), whole("", "length"), whole("bad", "content_filter")];
+    let (url, _) = bodies(script).await;
+    let openai = OpenAi::new(&url, "m1", None).unwrap();
+    let agent = Agent::start(place.options(&hub, Driver::OpenAi(Box::new(openai))));
+    for n in 1..=3 {
+        hub.mention(&format!("evt_{n}"), "@echo hello");
+        hub.idle(n).await;
+    }
+    let seen = hub.world().seen;
+    assert_eq!(messages_of(&seen), ["half an…"]);
+    let errors: Vec<_> = seen.iter().filter(|event| event["type"] == "error").collect();
+    assert_eq!(errors[0]["message"], "the model used up its tokens before it said anything");
+    assert_eq!(errors[1]["message"], "the model's server withheld the answer (content filter)");
+    let cut = |one: &Activity| matches!(one, Activity::Answered { cut: true, .. });
+    assert!(agent.stop().await.iter().any(cut));
+}
+
+#[tokio::test]
+async fn a_model_that_wants_the_new_name_of_the_limit_is_told_it_from_then_on() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let told = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+    let refused = (400, json!({"error": {"message": told, "param": "max_tokens"}}));
+    let (url, asked) = bodies(vec![refused, whole("one", "stop"), whole("two", "stop")]).await;
+    let openai = OpenAi::new(&url, "m1", None).unwrap();
+    let agent = Agent::start(place.options(&hub, Driver::OpenAi(Box::new(openai))));
+    for n in 1..=2 {
+        hub.mention(&format!("evt_{n}"), "@echo hello");
+        hub.idle(n).await;
+    }
+    assert_eq!(messages_of(&hub.world().seen), ["one", "two"]);
+    agent.stop().await;
+    let limits: Vec<_> = asked
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|body| (body["max_tokens"].as_u64(), body["max_completion_tokens"].as_u64()))
+        .collect();
+    assert_eq!(limits, [(Some(2048), None), (None, Some(2048)), (None, Some(2048))]);
 }
 
 #[tokio::test]
@@ -240,4 +304,26 @@ async fn a_tool_that_may_have_acted_is_not_called_again_after_a_crash() {
     agent.stop().await;
     assert!(again.asked().is_empty());
     assert_eq!(mcp.calls().iter().filter(|call| call.starts_with("tools/call")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_stop_after_a_tool_that_may_have_acted_ends_the_turn() {
+    let (hub, place, mcp) = (Hub::start().await, Place::new(), FakeMcp::start(false).await);
+    mention(&hub, &mcp);
+    let script = [Completion::Calls(vec![("chat_send_message", "{}")]), Completion::Hang];
+    let model = FakeModel::start(script).await;
+    let agent = Agent::start(options_with(&hub, &place, &model, |openai| {
+        openai.idle_limit = Duration::from_mins(1);
+    }));
+    model.wait_for(2).await;
+    agent.stop().await;
+    let seen = hub.idle(1).await;
+    let error = json!({"type": "error", "code": "stopped",
+        "message": "stopped after calling chat_send_message; it is not called again"});
+    assert_eq!(seen[seen.len() - 2], error);
+    // It was dealt with: the next start goes on after it.
+    let agent = Agent::start(options(&hub, &place, &model));
+    hub.until("an inbox", |world| world.resumed.len() == 2).await;
+    assert_eq!(hub.world().resumed[1].as_deref(), Some("1"));
+    agent.stop().await;
 }

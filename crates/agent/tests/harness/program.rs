@@ -1,7 +1,6 @@
 //! A program as an agent.
 
 use crate::hub::{Agent, Hub, Mood, Place, TRACE, kinds, messages_of};
-use chorus_agent::ExitClass;
 use chorus_agent::harness::{Activity, Driver, Exec, HarnessError};
 use serde_json::json;
 use std::time::Duration;
@@ -135,7 +134,7 @@ async fn a_program_that_prints_too_much_is_ended() {
 }
 
 #[tokio::test]
-async fn a_stop_cancels_the_turn_and_says_so() {
+async fn a_stop_puts_the_turn_off_and_says_so() {
     let (hub, place) = (Hub::start().await, Place::new());
     hub.mention("evt_1", "@echo hello");
     let script = "sleep 300 & echo $! > $D/child; echo x >> $D/runs; wait";
@@ -144,15 +143,45 @@ async fn a_stop_cancels_the_turn_and_says_so() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let activities = agent.stop().await;
-    assert_eq!(activities.last(), Some(&Activity::Stopped));
+    let put_off = Activity::PutOff { message: "evt_1".into() };
+    assert_eq!(activities[activities.len() - 2..], [put_off, Activity::Stopped]);
     let seen = hub.idle(1).await;
-    assert_eq!(seen[2], json!({"type": "error", "code": "stopped", "message": "stopped"}));
+    assert_eq!(kinds(&seen), ["processing", "status", "status", "idle"]);
+    assert_eq!(seen[2]["status"], "stopped; the answer comes at the next start");
     gone(&place, "child").await;
-    // It was dealt with: the next start goes on after it.
+    // Nothing was lost: the next start begins with it.
     hub.mention("evt_2", "@echo hello");
     let agent = Agent::start(place.script(&hub, "echo $CHORUS_MESSAGE_ID"));
-    assert_eq!(messages_of(&hub.idle(2).await), ["evt_2"]);
-    assert_eq!(hub.world().resumed.last(), Some(&Some("1".to_owned())));
+    assert_eq!(messages_of(&hub.idle(3).await), ["evt_1", "evt_2"]);
+    assert_eq!(hub.world().resumed.last(), Some(&Some("0".to_owned())));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_an_agent_that_is_still_starting() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut options = place.script(&hub, "true");
+    options.url = Some(format!("http://{}", silent.local_addr().unwrap()));
+    options.channels = vec!["ch_1".into()];
+    std::fs::create_dir(place.path("state")).unwrap();
+    std::fs::write(place.path("state/echo.key"), "ca_1").unwrap();
+    let agent = Agent::start(options);
+    // It asks whether it is in the channel, and nobody answers.
+    let _asks = silent.accept().await.unwrap();
+    let begun = std::time::Instant::now();
+    assert_eq!(agent.stop().await, [Activity::Stopped]);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_conflict_of_another_kind_is_no_answer() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    hub.change(|world| world.mood = Mood::Contrary);
+    hub.mention("evt_1", "@echo hello");
+    let agent = Agent::start(place.script(&hub, "echo yes"));
+    let seen = hub.idle(1).await;
+    assert_eq!((&seen[2]["type"], &seen[2]["code"]), (&json!("error"), &json!("unsent")), "{seen:#?}");
     agent.stop().await;
 }
 
@@ -195,27 +224,36 @@ async fn what_keeps_an_agent_from_starting() {
     let (hub, place) = (Hub::start().await, Place::new());
     let missing = place.options(&hub, Driver::Exec(Exec::new("./no-such-program", vec![])));
     let error = Agent::start(missing).failed().await;
-    assert_eq!(
-        (error.to_string().as_str(), error.exit_class()),
-        ("there is no program ./no-such-program", ExitClass::Usage)
-    );
+    assert_eq!(error.to_string(), "there is no program ./no-such-program");
+    std::fs::write(place.path("plain.sh"), "#!/bin/sh\n").unwrap();
+    let plain = place.options(&hub, Driver::Exec(Exec::new(place.path("plain.sh"), vec![])));
+    let error = Agent::start(plain).failed().await;
+    assert!(matches!(error, HarnessError::NotExecutable(_)), "{error}");
 
-    let agent = Agent::start(place.script(&hub, "true"));
+    let mut invited = place.script(&hub, "true");
+    invited.invitation = Some("ci_1".into());
+    let agent = Agent::start(invited);
     hub.until("an inbox", |world| !world.resumed.is_empty()).await;
     let error = Agent::start(place.script(&hub, "true")).failed().await;
     assert!(matches!(error, HarnessError::Busy(_)), "{error}");
     agent.stop().await;
+    assert_eq!(hub.world().registered[0]["invitation"], "ci_1");
 
     let elsewhere = Place::new();
     let error = Agent::start(elsewhere.script(&hub, "true")).failed().await;
-    assert_eq!(error.exit_class(), ExitClass::Refused);
     let told = error.to_string();
     assert!(
         told.starts_with("the name echo is taken, and its key is not in ") && told.ends_with("echo.key"),
         "{told}"
     );
 
+    let other = Hub::start().await;
+    let error = Agent::start(place.script(&other, "true")).failed().await;
+    assert!(matches!(error, HarnessError::OtherHub { .. }), "{error}");
+    assert!(other.world().registered.is_empty());
+
     std::fs::write(place.path("state/echo.key"), "ca_2").unwrap();
     let error = Agent::start(place.script(&hub, "true")).failed().await;
-    assert!(error.to_string().contains("ERR_UNAUTHORIZED"), "{error}");
+    let told = error.to_string();
+    assert!(told.starts_with("the hub does not take the key in ") && told.ends_with("echo.key"), "{told}");
 }

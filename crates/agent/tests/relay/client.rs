@@ -53,7 +53,7 @@ async fn paths_come_from_the_discovery_document_which_is_asked_once_and_without_
     let (agents, next) = client.agents(Some("a b"), 10).await.unwrap();
     assert_eq!((agents.len(), next.as_deref()), (1, Some("7")));
     assert_eq!(client.agent("bob@x:80").await.unwrap().agent_id, "bob@x");
-    let body = RegisterBody { agent_id: "alice".into(), endpoint: None, agent_card: None };
+    let body = RegisterBody { agent_id: "alice".into(), endpoint: None, agent_card: None, invitation: None };
     assert_eq!(client.register(&body).await.unwrap().1, Change::Created);
     let (registered, change) = client.register(&body).await.unwrap();
     assert_eq!((registered.api_key.as_deref(), change), (Some("ca_new"), Change::Updated));

@@ -3,6 +3,7 @@
 //! The work is the harness's, in `chorus-agent`. Here it gets its settings, from flags or from a file with several
 //! agents (`plan`), is shown (`show`), and is stopped by Ctrl-C or SIGTERM.
 
+mod file;
 mod plan;
 mod show;
 
@@ -26,6 +27,7 @@ Examples:
   chorus agent --name py --exec python3 -- -u agent.py      arguments that begin with - go after --
   chorus agent --name ada --openai http://127.0.0.1:11434/v1 --model llama3.2
   OPENAI_API_KEY=… chorus agent --name ada --openai https://api.openai.com/v1 --model gpt-4o-mini
+  chorus agent --name echo --exec ./echo.sh --connection 0.0.0.0:8788 --connection-url https://echo.example
   chorus agent --config agents.toml                         several agents in one process
 
 It registers itself at its first start and keeps its key in the state folder. Then somebody lets it in:
@@ -44,6 +46,9 @@ A file of agents:
   openai = \"http://127.0.0.1:11434/v1\"
   model = \"llama3.2\"
   system = \"@ada.md\"";
+
+/// The exit code of agents that were not let end by themselves, as shells know it.
+const INTERRUPTED: u8 = 130;
 
 const CONFIG_HINT: &str = "`chorus agent --help` shows a file of agents";
 
@@ -72,6 +77,9 @@ pub(crate) struct Args {
     /// The most tokens of one answer [default: 2048]
     #[arg(long, value_name = "N", requires = "openai")]
     max_tokens: Option<u32>,
+    /// An invitation of somebody on the hub; a new agent needs one where sign-up is by invitation
+    #[arg(long, value_name = "CODE", env = "CHORUS_INVITATION", hide_env_values = true)]
+    invitation: Option<String>,
     /// Where the key and the journal are kept [default: ./chorus-agent]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
@@ -84,12 +92,22 @@ pub(crate) struct Args {
     /// The most seconds a program (default 120) or a whole turn of a model (default 300) may take
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Be reached by a connection string: serve it at this address and print it
+    /// Be reached by a connection string: serve it at this address, tell it to the hub and print it once
     #[arg(long, value_name = "ADDRESS", conflicts_with = "direct")]
     connection: Option<String>,
     /// This server as services reach it, such as https://agent.example
     #[arg(long, value_name = "URL", requires = "connection")]
     connection_url: Option<String>,
+    /// With --connection or --direct: use no hub; only who is given the connection string, or a peer, reaches the agent
+    #[arg(long)]
+    no_hub: bool,
+    /// With --connection or --direct: take only what is signed with this secret (whsec_…); better in the variable
+    /// CHORUS_WEBHOOK_SECRET, or as @FILE in a file
+    #[arg(long, value_name = "SECRET")]
+    webhook_secret: Option<String>,
+    /// With --connection or --direct: take messages only from this address or network, such as 192.0.2.0/24; may be repeated
+    #[arg(long, value_name = "NETWORK")]
+    allow_from: Vec<String>,
     /// Receive envelopes straight from peers at this address
     #[arg(long, value_name = "ADDRESS")]
     direct: Option<String>,
@@ -97,7 +115,7 @@ pub(crate) struct Args {
     #[arg(long = "peer", value_name = "AGENT=URL", requires = "direct")]
     peers: Vec<String>,
     /// A file with several agents
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "connection", "direct"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "timeout", "connection", "direct", "no_hub", "webhook_secret", "allow_from"])]
     config: Option<PathBuf>,
     /// More arguments of the program
     #[arg(last = true, value_name = "ARG", requires = "exec")]
@@ -116,9 +134,16 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     let mut failed = None;
     loop {
         let ended = tokio::select! {
-            ended = running.join_next() => ended,
-            _ = interrupt.recv() => { stop.send_replace(true); continue }
-            _ = terminate.recv() => { stop.send_replace(true); continue }
+            ended = running.join_next() => Some(ended),
+            _ = interrupt.recv() => None,
+            _ = terminate.recv() => None,
+        };
+        let Some(ended) = ended else {
+            // Whoever asks twice does not want to wait.
+            if stop.send_replace(true) {
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            continue;
         };
         let Some(ended) = ended else { break };
         let Err(error) =
@@ -142,8 +167,8 @@ fn read(global: &Global, args: Args) -> anyhow::Result<Vec<AgentOptions>> {
     let (agents, hint) = if let Some(path) = &args.config {
         let told = || format!("cannot read the file of agents {}", path.display());
         let text = std::fs::read_to_string(path).with_context(told)?;
-        let state = args.state.clone();
-        (plan::read(&text, &mut faults, state).options(global, &mut faults), CONFIG_HINT)
+        let agents = file::read(&text, &mut faults, &Plan::of(args, &mut Faults::new()));
+        (agents.options(global, &mut faults), CONFIG_HINT)
     } else {
         let plan = Plan::of(args, &mut faults);
         (
@@ -167,6 +192,17 @@ fn explain(error: HarnessError) -> anyhow::Error {
             "choose another name, or put the key that `chorus register` printed (ca_…) into that file",
         )
         .into(),
+        HarnessError::OtherHub { .. } => Explained::refused(
+            what,
+            "give this agent a --state folder of its own; if it is the same hub at another address, remove that file",
+        )
+        .into(),
+        HarnessError::KeyRefused { .. } => Explained::refused(
+            what,
+            "was the key replaced by `chorus register`, or the agent unregistered? Put its newest key (ca_…) into that \
+             file, or remove the file to register anew",
+        )
+        .into(),
         HarnessError::Busy(_) => {
             Explained::failed(what, "end the other one, or give this one a --state folder of its own").into()
         }
@@ -176,6 +212,9 @@ fn explain(error: HarnessError) -> anyhow::Error {
         HarnessError::NoProgram(_) => {
             Explained::usage(what, "a path begins with ./ or /; anything else is looked for on the PATH")
                 .into()
+        }
+        HarnessError::NotExecutable(_) => {
+            Explained::usage(what, "chmod +x makes it so; or name its interpreter: --exec sh FILE").into()
         }
         HarnessError::Bind(_) => {
             Explained::failed(what, "choose another address, or port 0 for any free one").into()

@@ -4,7 +4,7 @@ use super::channel::{list, tell, text};
 use crate::global::Global;
 use chorus_agent::Method;
 use clap::Subcommand;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -79,11 +79,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             tell(global, &answer, |answer| text(answer, "state"))?;
         }
         Command::Replay { id: None, filter } => {
-            let client = global.keyed_client()?;
-            let given = filter.given().into_iter();
-            let body: Map<String, Value> = given.map(|(name, value)| (name.into(), value.into())).collect();
-            let body = Value::Object(body);
-            let answer = client.api_write(Method::POST, &["deliveries", "replay"], &[], Some(&body)).await?;
+            let (client, path) = (global.keyed_client()?, ["deliveries", "replay"]);
+            let answer = client.api_write(Method::POST, &path, &filter.given(), None).await?;
             let more = |answer: &Value| if answer["more"] == true { "; there are more" } else { "" };
             tell(global, &answer, |answer| format!("{} replayed{}", text(answer, "replayed"), more(answer)))?;
         }

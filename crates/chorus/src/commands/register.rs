@@ -21,6 +21,7 @@ Examples:
   chorus register alice
   chorus register alice --culture zh-CN --language zh-CN --language en
   chorus register alice --endpoint https://alice.example/receive    also prints the webhooks' secret
+  chorus register alice --invitation ci_…     where sign-up is by invitation
   CHORUS_KEY=ca_… chorus register alice       update alice; her key is replaced";
 
 /// Register an agent and print its key, which is shown this once.
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// A whole agent card as a JSON file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["culture", "languages"])]
     card: Option<PathBuf>,
+    /// An invitation of somebody on the hub; a new agent needs one where sign-up is by invitation
+    #[arg(long, value_name = "CODE")]
+    invitation: Option<String>,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
@@ -48,7 +52,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Some(path) => read_card(path)?,
         None => make_card(&args.culture, &args.languages),
     };
-    let body = RegisterBody { agent_id: args.name, endpoint: args.endpoint, agent_card: Some(card) };
+    let body = RegisterBody {
+        agent_id: args.name,
+        endpoint: args.endpoint,
+        agent_card: Some(card),
+        invitation: args.invitation,
+    };
     let (registered, change) = global.client()?.register(&body).await?;
     if global.json {
         output::json(&registered)?;

@@ -19,6 +19,8 @@ pub(crate) struct Stage {
     http: Client,
     port: u16,
     hub: Option<Hub>,
+    /// Whether sign-up is by invitation.
+    invites: bool,
     pub(crate) url: String,
     pub(crate) anna: String,
     pub(crate) channel: String,
@@ -29,8 +31,16 @@ impl Stage {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (folder, http) = (tempfile::tempdir().unwrap(), http::client());
         let url = format!("http://127.0.0.1:{port}");
-        let mut stage =
-            Self { folder, http, port, hub: None, url, anna: String::new(), channel: String::new() };
+        let mut stage = Self {
+            folder,
+            http,
+            port,
+            hub: None,
+            invites: false,
+            url,
+            anna: String::new(),
+            channel: String::new(),
+        };
         stage.raise();
         let account =
             stage.api(Method::POST, "/accounts", OPERATOR, json!({"email": "anna@example.org"})).await;
@@ -47,6 +57,9 @@ impl Stage {
         command.args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data"]);
         command.arg(self.path("data")).env("CHORUS_OPERATOR_KEY", OPERATOR).env("CHORUS_RATE_LIMIT", "off");
         command.env("CHORUS_LOG", "warn").env("CHORUS_ALLOW_PRIVATE_ENDPOINTS", "127.0.0.0/8");
+        if self.invites {
+            command.env("CHORUS_SIGNUP", "invite");
+        }
         self.hub = Some(Hub::run(command));
         // Connections to the hub that fell are of no use.
         self.http = http::client();
@@ -396,11 +409,9 @@ async fn the_hub_posts_to_the_connection_string_and_the_agent_calls_back() {
         Agent::run(command, &stage.path("log"))
     };
     let agent = run(&stage);
-    let begins = format!("echo can be reached at http://{address}/");
-    until("it tells its connection string", || stage.read("log").contains(&begins)).await;
-    let log = stage.read("log");
-    let told = log.lines().find_map(|line| line.strip_prefix("echo can be reached at ")).unwrap();
-    stage.api(Method::PUT, "/agents/echo/connection", &stage.anna, json!({"connection_string": told})).await;
+    // It tells the hub itself.
+    let known = "echo is known to the hub by its connection string";
+    until("the hub knows it", || stage.read("log").contains(known)).await;
     stage.admit("echo").await;
     stage.say("@echo one").await;
     let seen = stage.idle("echo", 1).await;
@@ -422,22 +433,66 @@ async fn the_hub_posts_to_the_connection_string_and_the_agent_calls_back() {
     let (mut answers, count) = (said(&seen), said(&seen).len());
     answers.dedup();
     assert_eq!((answers.len(), count), (2, 2), "{seen:#?}\n{}", stage.read("log"));
-    assert_eq!(stage.read("log").matches("can be reached at").count(), 2);
-    assert_eq!(stage.read("log").matches(told).count(), 2, "the same string at each start");
+    let log = stage.read("log");
+    assert_eq!(log.matches(&format!("can be reached at http://{address}/inbox/sk_")).count(), 1, "{log}");
+    assert_eq!(
+        (log.matches("can be reached at the connection string in ").count(), log.matches("sk_").count()),
+        (1, 1)
+    );
 }
 
 #[tokio::test]
-async fn a_stop_is_told_to_the_channel() {
+async fn a_stop_is_told_to_the_channel_and_loses_nothing() {
     let stage = Stage::open().await;
-    let agent = stage.script("echo", "echo x > $D/runs; sleep 300");
+    let script = "echo x >> $D/runs; test $(wc -l < $D/runs) = 1 && sleep 300; echo yes";
+    let agent = stage.script("echo", script);
     stage.admit("echo").await;
     stage.say("@echo hello").await;
     until("the program runs", || !stage.read("runs").is_empty()).await;
     agent.end().await;
     let seen = stage.idle("echo", 1).await;
-    let error = seen.iter().find(|event| event["kind"] == "error").unwrap();
-    assert_eq!(error["message"], "stopped");
-    assert!(stage.read("log").ends_with("echo stopped\n"), "{}", stage.read("log"));
+    assert_eq!(kinds(&seen), ["lifecycle", "status", "status", "lifecycle"]);
+    assert!(stage.read("log").ends_with(" at its next start\necho stopped\n"), "{}", stage.read("log"));
+    let agent = stage.script("echo", script);
+    assert_eq!(said(&stage.idle("echo", 2).await), ["yes"]);
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let stage = Stage::open().await;
+    // A hub that takes the registration and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = stage.command(&["--name", "echo", "--exec", "true"]);
+    command.env("CHORUS_URL", format!("http://{}", silent.local_addr().unwrap()));
+    let mut agent = Agent::run(command, &stage.path("log"));
+    let _asks = silent.accept().unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        Command::new("kill").args(["-INT", &agent.0.id().to_string()]).status().unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if let Some(status) = agent.0.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert_eq!(status.code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn an_invitation_lets_it_in() {
+    let mut stage = Stage::open().await;
+    stage.fell();
+    stage.invites = true;
+    stage.raise();
+    let refused = stage.command(&["--name", "echo", "--exec", "true"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    let made = stage.api(Method::POST, "/invitations", &stage.anna, json!({})).await;
+    let mut command = stage.command(&["--name", "echo", "--exec", "true"]);
+    command.env("CHORUS_INVITATION", text(&made["invitation"]));
+    let agent = Agent::run(command, &stage.path("log"));
+    until("it listens", || stage.read("log").contains("echo listens to ")).await;
+    agent.end().await;
 }
 
 #[tokio::test]
@@ -462,6 +517,36 @@ async fn what_is_wrong_is_told_at_once() {
     ] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
+    for ignored in [["--timeout", "5"], ["--allow-from", "192.0.2.7"], ["--webhook-secret", "x"]] {
+        let (code, told) = refused(stage.command(&["--config", "agents.toml"]).args(ignored));
+        assert_eq!((code, told.contains("cannot be used with")), (2, true), "{told}");
+    }
+    let (code, told) = refused(&mut stage.command(&[
+        "--name",
+        "echo",
+        "--exec",
+        "true",
+        "--direct",
+        "127.0.0.1:0",
+        "--peer",
+        "al ice=nowhere",
+        "--webhook-secret",
+        "@no-such-file",
+        "--allow-from",
+        "x",
+    ]));
+    assert_eq!(code, 2);
+    for part in
+        ["peers: the agent must be", "webhook_secret: cannot read no-such-file", "allow_from: must be an IP"]
+    {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+    let (code, told) = refused(&mut stage.command(&["--name", "echo", "--exec", "true", "--no-hub"]));
+    assert_eq!(
+        (code, told.contains("no_hub: is of use only with connection or direct")),
+        (2, true),
+        "{told}"
+    );
     let (code, told) = refused(&mut stage.command(&["--name", "echo", "--exec", "./no-such-program"]));
     assert_eq!((code, told.contains("there is no program ./no-such-program")), (2, true), "{told}");
     assert_eq!(refused(&mut stage.command(&["--exec", "true"])).0, 2);

@@ -1,7 +1,8 @@
 //! Starting and stopping: one line when it is ready, one sentence when it cannot, nothing lost when it ends.
 
-use crate::hub::{Hub, chorus, history, register, send, serve};
+use crate::hub::{Hub, OPERATOR, chorus, history, register, send, serve};
 use chorus_testkit::{http, postgres};
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -187,4 +188,28 @@ async fn postgres_keeps_what_was_said() {
     assert!(hub.wait().0.success());
     let hub = Hub::start(data.path(), Some(&database.url));
     assert_eq!(history(&http, &hub.url, &bob).await, ["hello"]);
+}
+
+/// Where sign-up is by invitation, `chorus register` brings one.
+#[tokio::test]
+async fn an_invitation_registers_one_agent() {
+    let (data, http) = (tempfile::tempdir().unwrap(), http::client());
+    let mut command = serve(data.path(), None);
+    command.env("CHORUS_SIGNUP", "invite");
+    let hub = Hub::run(command);
+    let made = http.post(format!("{}/api/v1/invitations", hub.url)).bearer_auth(OPERATOR).json(&json!({}));
+    let made: Value = made.send().await.unwrap().json().await.unwrap();
+    let code = made["invitation"].as_str().unwrap();
+    let register = |args: &[&str]| {
+        let output = chorus().arg("register").args(args).env("CHORUS_URL", &hub.url).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, said) = register(&["alice"]);
+    assert!(status == Some(3) && said.contains("by invitation"), "{said}");
+    let (status, said) = register(&["alice", "--invitation", code]);
+    assert!(status == Some(0) && said.contains("registered"), "{said}");
+    let (status, said) = register(&["bob", "--invitation", code]);
+    assert!(status == Some(3) && said.contains("this invitation is used"), "{said}");
+    let help = chorus().args(["register", "--help"]).output().unwrap();
+    assert!(String::from_utf8(help.stdout).unwrap().contains("--invitation <CODE>"));
 }

@@ -2,64 +2,49 @@
 
 use super::{Args, warn};
 use crate::global::Global;
-use chorus_agent::harness::{AgentOptions, Driver, Exec, Listen, OpenAi};
+use chorus_agent::harness::{AgentOptions, Driver, Exec, Guard, Listen, OpenAi, Peers};
+use chorus_agent::{Network, WebhookSecret};
 use chorus_hub::Sources;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{CARD_VERSION, check_card};
 use serde_json::json;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::{Table, Value};
 
 const DEFAULT_STATE: &str = "./chorus-agent";
 
 /// Where a model's key is, unless somebody says otherwise.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
-/// The most agents of one file.
-const MAX_AGENTS: usize = 100;
-
-/// What a file may say of an agent.
-const MEMBERS: [&str; 16] = [
-    "name",
-    "channels",
-    "exec",
-    "openai",
-    "model",
-    "openai_key_env",
-    "max_tokens",
-    "state",
-    "culture",
-    "system",
-    "timeout",
-    "connection",
-    "connection_url",
-    "direct",
-    "peers",
-    "url",
-];
+/// Where the secret is that requests to an agent are signed with, unless somebody says otherwise.
+const SECRET_VARIABLE: &str = "CHORUS_WEBHOOK_SECRET";
 
 /// One agent, as it was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    name: Option<String>,
-    url: Option<String>,
-    channels: Vec<String>,
-    exec: Vec<String>,
-    openai: Option<String>,
-    model: Option<String>,
-    key_variable: Option<String>,
-    max_tokens: Option<u32>,
-    state: Option<PathBuf>,
-    culture: Option<String>,
-    system: Option<String>,
-    timeout: Option<u64>,
-    connection: Option<String>,
-    connection_url: Option<String>,
-    direct: Option<String>,
-    peers: BTreeMap<String, String>,
+    pub(super) name: Option<String>,
+    pub(super) url: Option<String>,
+    pub(super) channels: Vec<String>,
+    pub(super) exec: Vec<String>,
+    pub(super) openai: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) key_variable: Option<String>,
+    pub(super) max_tokens: Option<u32>,
+    pub(super) state: Option<PathBuf>,
+    pub(super) culture: Option<String>,
+    pub(super) system: Option<String>,
+    pub(super) timeout: Option<u64>,
+    pub(super) connection: Option<String>,
+    pub(super) connection_url: Option<String>,
+    pub(super) direct: Option<String>,
+    pub(super) peers: Vec<(String, String)>,
+    pub(super) no_hub: bool,
+    pub(super) invitation: Option<String>,
+    /// What requests must be signed with, or the file after @.
+    pub(super) webhook_secret: Option<String>,
+    pub(super) allow_from: Vec<String>,
 }
 
 /// Several, each with its place in the file.
@@ -68,13 +53,16 @@ pub(super) struct Plans(pub(super) Vec<(String, Plan)>);
 impl Plan {
     /// From flags.
     pub(super) fn of(args: Args, faults: &mut Faults) -> Self {
-        let mut peers = BTreeMap::new();
+        let mut peers = vec![];
         for peer in &args.peers {
             match peer.split_once('=') {
-                Some((agent, url)) => drop(peers.insert(agent.to_owned(), url.to_owned())),
+                Some((agent, url)) => peers.push((agent.to_owned(), url.to_owned())),
                 None => faults.add("peer", "must be AGENT=URL"),
             }
         }
+        // Of use only to an agent that has a server of its own; other agents of this shell may have one.
+        let variable = (args.connection.is_some() || args.direct.is_some())
+            .then(|| std::env::var(SECRET_VARIABLE).ok().filter(|secret| !secret.is_empty()));
         Self {
             name: args.name,
             url: None,
@@ -92,6 +80,10 @@ impl Plan {
             connection_url: args.connection_url,
             direct: args.direct,
             peers,
+            no_hub: args.no_hub,
+            invitation: args.invitation.filter(|invitation| !invitation.is_empty()),
+            webhook_secret: args.webhook_secret.or_else(|| variable.flatten()),
+            allow_from: args.allow_from,
         }
     }
 
@@ -110,12 +102,15 @@ impl Plan {
         if !wrong.is_empty() {
             faults.add(&at("culture"), "must be a BCP 47 tag such as en or zh-CN");
         }
-        let system = self.system.as_deref().and_then(|text| read_system(text, &at("system"), faults));
+        let system = self.system.as_deref().and_then(|text| read_text(text, &at("system"), faults));
+        self.check_use(&at, faults);
         let driver = self.driver(system.as_deref(), &at, faults);
         let listen = self.listen(&at, faults);
+        let url = self.url.clone().unwrap_or_else(|| global.url().to_owned());
         Some(AgentOptions {
             name,
-            url: self.url.clone().unwrap_or_else(|| global.url().to_owned()),
+            url: (!self.no_hub).then_some(url),
+            invitation: self.invitation,
             // An agent that a person starts belongs to that person.
             token: global.key().filter(|key| key.starts_with("ct_")).map(str::to_owned),
             state: self.state.clone().unwrap_or_else(|| DEFAULT_STATE.into()),
@@ -126,6 +121,35 @@ impl Plan {
             driver: driver?,
             clock: || Sources::system().now(),
         })
+    }
+
+    /// Nothing is accepted that would do nothing.
+    fn check_use(&self, at: &impl Fn(&str) -> String, faults: &mut Faults) {
+        let server = self.connection.is_some() || self.direct.is_some();
+        let needs_server = "is of use only with connection or direct";
+        for (name, useless, what) in [
+            (
+                "connection_url",
+                self.connection_url.is_some() && self.connection.is_none(),
+                "is of use only with connection",
+            ),
+            ("peers", !self.peers.is_empty() && self.direct.is_none(), "is of use only with direct"),
+            ("webhook_secret", self.webhook_secret.is_some() && !server, needs_server),
+            ("allow_from", !self.allow_from.is_empty() && !server, needs_server),
+            ("no_hub", self.no_hub && !server, needs_server),
+            ("url", self.no_hub && self.url.is_some(), "must not be given together with no_hub"),
+            ("channels", self.no_hub && !self.channels.is_empty(), "must not be given together with no_hub"),
+            ("max_tokens", self.max_tokens.is_some() && self.openai.is_none(), "is of use only with openai"),
+            (
+                "openai_key_env",
+                self.key_variable.is_some() && self.openai.is_none(),
+                "is of use only with openai",
+            ),
+        ] {
+            if useless {
+                faults.add(&at(name), what);
+            }
+        }
     }
 
     fn driver(
@@ -174,14 +198,40 @@ impl Plan {
         match (&self.connection, &self.direct) {
             (None, None) => Listen::Inbox,
             (Some(address), None) => {
-                Listen::Connection { address: address.clone(), base: self.connection_url.clone() }
+                let (address, base) = (address.clone(), self.connection_url.clone());
+                Listen::Connection { address, base, guard: self.guard(at, faults) }
             }
-            (None, Some(address)) => Listen::Direct { address: address.clone(), peers: self.peers.clone() },
+            (None, Some(address)) => {
+                let mut peers = Peers::default();
+                for (agent, url) in &self.peers {
+                    if let Err(fault) = peers.add(agent, url) {
+                        faults.add(&at("peers"), fault);
+                    }
+                }
+                Listen::Direct { address: address.clone(), peers, guard: self.guard(at, faults) }
+            }
             (Some(_), Some(_)) => {
                 faults.add(&at("direct"), "must not be given together with connection");
                 Listen::Inbox
             }
         }
+    }
+
+    fn guard(&self, at: &impl Fn(&str) -> String, faults: &mut Faults) -> Guard {
+        let mut guard = Guard::default();
+        let place = at("webhook_secret");
+        let secret = self.webhook_secret.as_deref().and_then(|text| read_text(text, &place, faults));
+        match secret.map(|secret| WebhookSecret::parse(secret.trim())).transpose() {
+            Ok(secret) => guard.secret = secret,
+            Err(fault) => faults.add(&place, fault),
+        }
+        for network in &self.allow_from {
+            match network.parse::<Network>() {
+                Ok(network) => guard.sources.push(network),
+                Err(fault) => faults.add(&at("allow_from"), fault),
+            }
+        }
+        guard
     }
 }
 
@@ -207,127 +257,8 @@ impl Plans {
     }
 }
 
-/// The agents of a file. `state` is where they keep theirs, unless they say otherwise.
-pub(super) fn read(text: &str, faults: &mut Faults, state: Option<PathBuf>) -> Plans {
-    let table: Table = match text.parse() {
-        Ok(table) => table,
-        Err(error) => {
-            add_syntax(text, &error, faults);
-            return Plans(vec![]);
-        }
-    };
-    for name in table.keys().filter(|name| *name != "agent") {
-        faults.add(name, "there is no such member; a file holds [[agent]] only");
-    }
-    let agents = match table.get("agent") {
-        Some(Value::Array(agents)) if (1..=MAX_AGENTS).contains(&agents.len()) => agents.as_slice(),
-        _ => {
-            faults.add("agent", format_args!("must be 1 to {MAX_AGENTS} tables, each begun by [[agent]]"));
-            &[]
-        }
-    };
-    let mut plans = Vec::new();
-    for (n, agent) in agents.iter().enumerate() {
-        let place = format!("agent[{n}]");
-        match agent {
-            Value::Table(agent) => {
-                let mut plan = read_agent(agent, &place, faults);
-                plan.state = plan.state.or_else(|| state.clone());
-                plans.push((place, plan));
-            }
-            _ => faults.add(&place, "must be a table, begun by [[agent]]"),
-        }
-    }
-    Plans(plans)
-}
-
-/// What is no TOML, with its line.
-fn add_syntax(text: &str, error: &toml::de::Error, faults: &mut Faults) {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    let place = line.map_or_else(|| "file".to_owned(), |line| format!("line {line}"));
-    faults.add(&place, error.message());
-}
-
-fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
-    for name in agent.keys().filter(|name| !MEMBERS.contains(&name.as_str())) {
-        faults.add(&format!("{place}.{name}"), "there is no such member");
-    }
-    let mut member = Members { agent, place, faults };
-    Plan {
-        name: member.text("name"),
-        url: member.text("url"),
-        channels: member.texts("channels"),
-        exec: member.texts("exec"),
-        openai: member.text("openai"),
-        model: member.text("model"),
-        key_variable: member.text("openai_key_env"),
-        max_tokens: member.number("max_tokens").and_then(|number| u32::try_from(number).ok()),
-        state: member.text("state").map(PathBuf::from),
-        culture: member.text("culture"),
-        system: member.text("system"),
-        timeout: member.number("timeout"),
-        connection: member.text("connection"),
-        connection_url: member.text("connection_url"),
-        direct: member.text("direct"),
-        peers: member.peers(),
-    }
-}
-
-/// Reads the members of one agent.
-struct Members<'a> {
-    agent: &'a Table,
-    place: &'a str,
-    faults: &'a mut Faults,
-}
-
-impl Members<'_> {
-    fn fault(&mut self, name: &str, what: &str) {
-        self.faults.add(&format!("{}.{name}", self.place), what);
-    }
-
-    fn text(&mut self, name: &str) -> Option<String> {
-        let text = self.agent.get(name)?.as_str().map(str::to_owned);
-        if text.is_none() {
-            self.fault(name, "must be a text");
-        }
-        text
-    }
-
-    fn texts(&mut self, name: &str) -> Vec<String> {
-        let Some(value) = self.agent.get(name) else { return vec![] };
-        let texts = value.as_array().and_then(|items| {
-            items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
-        });
-        texts.filter(|texts| !texts.is_empty()).unwrap_or_else(|| {
-            self.fault(name, "must be a list of texts");
-            vec![]
-        })
-    }
-
-    fn number(&mut self, name: &str) -> Option<u64> {
-        let number = self.agent.get(name)?.as_integer();
-        let number = number.filter(|number| (1..=1_000_000).contains(number));
-        if number.is_none() {
-            self.fault(name, "must be a number from 1 to 1000000");
-        }
-        number.map(i64::cast_unsigned)
-    }
-
-    fn peers(&mut self) -> BTreeMap<String, String> {
-        let Some(value) = self.agent.get("peers") else { return BTreeMap::new() };
-        let peers = value.as_table().and_then(|peers| {
-            let texts = peers.iter().map(|(agent, url)| Some((agent.clone(), url.as_str()?.to_owned())));
-            texts.collect::<Option<BTreeMap<_, _>>>()
-        });
-        peers.unwrap_or_else(|| {
-            self.fault("peers", "must be a table of addresses and URLs");
-            BTreeMap::new()
-        })
-    }
-}
-
 /// A text, or what is in the file after @.
-fn read_system(text: &str, place: &str, faults: &mut Faults) -> Option<String> {
+fn read_text(text: &str, place: &str, faults: &mut Faults) -> Option<String> {
     let Some(path) = text.strip_prefix('@') else { return Some(text.to_owned()) };
     match std::fs::read_to_string(Path::new(path)) {
         Ok(text) => Some(text),
@@ -342,49 +273,31 @@ fn read_system(text: &str, place: &str, faults: &mut Faults) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn faults(text: &str) -> String {
-        let mut faults = Faults::new();
-        read(text, &mut faults, None);
-        faults.to_string()
-    }
-
     #[test]
-    fn a_file_of_two_agents() {
-        let text = "[[agent]]\nname = 'echo'\nexec = ['./echo.sh', '-v']\nchannels = ['ch_1']\ntimeout = 5\n\n\
-                    [[agent]]\nname = 'ada'\nopenai = 'http://x/v1'\nmodel = 'm'\nculture = 'de'\nstate = 'there'\n";
-        let mut faults = Faults::new();
-        let Plans(plans) = read(text, &mut faults, Some("here".into()));
-        assert!(faults.is_empty(), "{faults}");
-        let expected = Plan {
-            name: Some("echo".into()),
-            exec: vec!["./echo.sh".into(), "-v".into()],
-            channels: vec!["ch_1".into()],
-            timeout: Some(5),
-            state: Some("here".into()),
+    fn what_would_do_nothing_is_told() {
+        let faults = |plan: Plan| {
+            let mut faults = Faults::new();
+            plan.check_use(&|name| name.to_owned(), &mut faults);
+            faults.to_string()
+        };
+        let server = || Plan { connection: Some("127.0.0.1:0".into()), no_hub: true, ..Plan::default() };
+        assert_eq!(faults(server()), "");
+        let secret = Some("whsec_x".into());
+        assert_eq!(faults(Plan { webhook_secret: secret.clone(), connection_url: secret, ..server() }), "");
+        assert_eq!(
+            faults(Plan { peers: vec![("a".into(), "b".into())], url: Some("http://x".into()), ..server() }),
+            "peers: is of use only with direct; url: must not be given together with no_hub"
+        );
+        let plan = Plan {
+            connection_url: Some("https://x".into()),
+            allow_from: vec!["192.0.2.7".into()],
+            max_tokens: Some(1),
             ..Plan::default()
         };
-        assert_eq!(plans[0], ("agent[0]".to_owned(), expected));
-        assert_eq!(plans[1].1.state.as_deref(), Some(Path::new("there")));
-        assert_eq!(plans[1].1.model.as_deref(), Some("m"));
-    }
-
-    #[test]
-    fn every_fault_with_its_place() {
         assert_eq!(
-            faults(
-                "x = 1\n[[agent]]\nname = 1\nexec = 'a'\nmax_tokens = 0\npeers = { a = 1 }\nmodle = 'm'\n"
-            ),
-            "x: there is no such member; a file holds [[agent]] only; agent[0].modle: there is no such member; \
-             agent[0].name: must be a text; agent[0].exec: must be a list of texts; \
-             agent[0].max_tokens: must be a number from 1 to 1000000; \
-             agent[0].peers: must be a table of addresses and URLs"
-        );
-        assert!(faults("agent = [1]").contains("agent[0]: must be a table"));
-        assert!(faults("").contains("agent: must be 1 to 100 tables"));
-        assert!(
-            faults("[[agent]]\nname = 'a\n").starts_with("line 2: "),
-            "{}",
-            faults("[[agent]]\nname = 'a\n")
+            faults(plan),
+            "connection_url: is of use only with connection; allow_from: is of use only with connection or direct; \
+             max_tokens: is of use only with openai"
         );
     }
 }

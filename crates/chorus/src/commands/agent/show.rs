@@ -31,9 +31,25 @@ fn what(name: &str, activity: &Activity) -> String {
     match activity {
         Activity::Registered => "registered".green().to_string(),
         Activity::Listening { to } => format!("listens to {}", one_line(to)).dimmed().to_string(),
-        Activity::Connection { connection_string } => {
-            format!("can be reached at {}", one_line(connection_string))
+        Activity::Connection { connection_string: Some(connection_string), kept_in } => {
+            format!(
+                "can be reached at {} (a secret, shown this once; kept in {})",
+                one_line(connection_string),
+                one_line(kept_in)
+            )
         }
+        Activity::Connection { connection_string: None, kept_in } => {
+            format!("can be reached at the connection string in {}", one_line(kept_in)).dimmed().to_string()
+        }
+        Activity::Announced => "is known to the hub by its connection string".dimmed().to_string(),
+        Activity::Unannounced { why } => {
+            format!("{} to the hub by its connection string: {}", "is not known".yellow(), one_line(why))
+        }
+        Activity::Unguarded { address } => format!(
+            "{}: whoever can reach {} can write, under any name; --webhook-secret takes signed messages only",
+            "warning".yellow(),
+            one_line(address)
+        ),
         Activity::Membership { channel, name: Some(called) } => {
             format!("is in {} ({})", one_line(called), one_line(channel)).dimmed().to_string()
         }
@@ -77,6 +93,7 @@ fn what(name: &str, activity: &Activity) -> String {
         Activity::Failed { why, elapsed_ms } => {
             format!("{}: {} ({})", "failed".red(), one_line(why), seconds(*elapsed_ms))
         }
+        Activity::PutOff { message } => format!("answers {} at its next start", one_line(message)),
         Activity::Repeated { message } => {
             format!("has dealt with {} before", one_line(message)).dimmed().to_string()
         }

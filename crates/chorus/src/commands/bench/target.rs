@@ -106,7 +106,8 @@ impl Fleet {
 
 async fn register(client: &Client, name: &str) -> anyhow::Result<String> {
     let card = json!({"card_version": CARD_VERSION, "user_culture": "en", "supported_languages": ["en"]});
-    let body = RegisterBody { agent_id: name.to_owned(), endpoint: None, agent_card: Some(card) };
+    let body =
+        RegisterBody { agent_id: name.to_owned(), endpoint: None, agent_card: Some(card), invitation: None };
     let (registered, _) = client.register(&body).await?;
     registered.api_key.context("the server gave no key to a new agent")
 }

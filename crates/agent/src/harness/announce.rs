@@ -1,0 +1,111 @@
+//! Who learns the agent's connection string: a person when it is new, and the hub, which would otherwise queue for an
+//! inbox nobody reads.
+//!
+//! A hub that is away is asked again until it is there. A connection string that it knows is not set again, since that
+//! ends all callbacks it gave out: the hub is only told that the agent is back.
+
+use super::HarnessError;
+use super::activity::{Activity, Observer};
+use super::home::Home;
+use crate::client::web_address;
+use crate::random::random;
+use crate::{Backoff, Client, ClientError, ConnectionSecret, Method};
+use chorus_protocol::faults::Faults;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::time::sleep;
+
+const BACKOFF: Backoff = Backoff { base_ms: 1000, max_ms: 30_000 };
+
+/// The address before the connection string's path: what was given, or where the server listens.
+pub(super) fn base_url(given: Option<&str>, listens: SocketAddr) -> Result<String, HarnessError> {
+    let fault = |what| HarnessError::Invalid(Faults::one("connection_url", what));
+    match given {
+        Some(given) => {
+            let form = "must be this server as services reach it, such as https://agent.example";
+            let url =
+                web_address(given, form).and_then(|url| url.query().is_none().then_some(url).ok_or(form));
+            url.map(String::from).map_err(fault)
+        }
+        None if listens.ip().is_unspecified() => Err(fault(
+            "is needed: the server listens on all addresses, and nobody can tell by which one services reach it",
+        )),
+        None => Ok(format!("http://{listens}")),
+    }
+}
+
+/// See the [module](self).
+pub(super) struct Announcement {
+    pub(super) hub: Option<Client>,
+    pub(super) home: Home,
+    pub(super) secret: ConnectionSecret,
+    pub(super) connection_string: String,
+}
+
+impl Announcement {
+    /// Shows the connection string, if it is new; whether it is not.
+    pub(super) fn show(&self, observer: &Observer) -> Result<bool, HarnessError> {
+        let told_before = self.home.told_connection()?.as_ref() == Some(&self.connection_string);
+        observer.tell(Activity::Connection {
+            connection_string: (!told_before).then(|| self.connection_string.clone()),
+            kept_in: self.home.connection_file().display().to_string(),
+        });
+        if self.hub.is_none() {
+            self.home.keep_connection(&self.secret, &self.connection_string)?;
+        }
+        Ok(told_before)
+    }
+
+    /// Tells the hub, however long it is away.
+    pub(super) async fn tell_hub(&self, told_before: bool, observer: &Observer) {
+        let Some(hub) = &self.hub else { return };
+        let mut failures = 0;
+        while let Err(error) = self.tell(hub, told_before).await {
+            let passes = error.transient().is_some();
+            if failures == 0 || !passes {
+                observer.tell(Activity::Unannounced { why: super::sentence(&error) });
+            }
+            if !passes {
+                return;
+            }
+            sleep(Duration::from_millis(BACKOFF.delay_ms(failures, random()))).await;
+            failures = failures.saturating_add(1);
+        }
+        if let Err(error) = self.home.keep_connection(&self.secret, &self.connection_string) {
+            observer.tell(Activity::Skipped { what: super::sentence(&error) });
+        }
+        observer.tell(Activity::Announced);
+    }
+
+    async fn tell(&self, hub: &Client, told_before: bool) -> Result<(), ClientError> {
+        let agent = ["agents", self.home.name()];
+        let known = hub.api_get(&agent, &[]).await?;
+        let (method, path, body) = if told_before && known["connection"]["state"] != "none" {
+            (Method::POST, &["connection", "mend"][..], None)
+        } else {
+            let body = json!({"connection_string": self.connection_string});
+            (Method::PUT, &["connection"][..], Some(body))
+        };
+        hub.api_write(method, &[&agent, path].concat(), &[], body.as_ref()).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_services_reach_it() {
+        let base =
+            |given, listens: &str| base_url(given, listens.parse().unwrap()).map_err(|e| e.to_string());
+        assert_eq!(base(None, "127.0.0.1:80").unwrap(), "http://127.0.0.1:80");
+        assert_eq!(base(Some("https://a.example"), "0.0.0.0:80").unwrap(), "https://a.example/");
+        for all in ["0.0.0.0:80", "[::]:80"] {
+            assert!(base(None, all).unwrap_err().starts_with("connection_url: is needed: "));
+        }
+        for none in ["agent.example", "ftp://agent.example", "https://a.example/?x"] {
+            assert!(base(Some(none), "127.0.0.1:80").unwrap_err().starts_with("connection_url: must be"));
+        }
+    }
+}
