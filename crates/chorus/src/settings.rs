@@ -4,7 +4,7 @@
 //! `chorus serve --help` and the README show.
 
 use chorus_hub::delivery::outbound::Policy;
-use chorus_hub::{Mail, Signup, key_hash};
+use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
 use chorus_store::Durability;
 use std::collections::BTreeMap;
@@ -39,9 +39,10 @@ settings! {
     CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "networks (CIDR, with commas between) that outbound requests may reach although private";
     CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` for no limits at all";
     CHORUS_RATE_LIMIT_ANONYMOUS, "1200", "requests a minute of one address without a key";
+    CHORUS_TRUSTED_PROXIES, "none", "proxies (addresses or networks, with commas between) whose `X-Forwarded-For` tells who calls; nobody else's is read";
     CHORUS_WEBHOOK_TIMEOUT_MS, "30000", "how long a webhook may take";
     CHORUS_PRESENCE_MS, "90000", "how long a sign of life counts as online";
-    CHORUS_RETENTION_DAYS, "for ever", "how long finished history is kept";
+    CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, and with them envelopes and other services' posts; what is said in channels and direct conversations is kept for ever";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
     CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address";
@@ -70,6 +71,7 @@ pub(crate) struct Settings {
     pub(crate) outbound: Policy,
     pub(crate) rate_limit: Option<u32>,
     pub(crate) rate_limit_anonymous: Option<u32>,
+    pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) webhook_timeout: Duration,
     pub(crate) presence: Duration,
     pub(crate) retention: Option<Duration>,
@@ -190,18 +192,19 @@ impl Settings {
                 "CHORUS_ALLOW_PRIVATE_ENDPOINTS",
                 Policy::default(),
                 "networks such as 127.0.0.0/8,10.0.0.0/8",
-                |text| {
-                    let networks = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-                    Some(Policy {
-                        allow: networks.map(|network| network.parse().ok()).collect::<Option<_>>()?,
-                    })
-                },
+                outbound,
             ),
             rate_limit,
             // `off` covers both.
             rate_limit_anonymous: read
                 .limit("CHORUS_RATE_LIMIT_ANONYMOUS", 1200)
                 .filter(|_| rate_limit.is_some()),
+            trusted_proxies: read.value(
+                "CHORUS_TRUSTED_PROXIES",
+                TrustedProxies::default(),
+                TrustedProxies::FORM,
+                TrustedProxies::parse,
+            ),
             webhook_timeout: read.millis("CHORUS_WEBHOOK_TIMEOUT_MS", 30_000),
             presence: read.millis("CHORUS_PRESENCE_MS", 90_000),
             retention: read.value("CHORUS_RETENTION_DAYS", None, "a number of days from 1", |text| {
@@ -248,6 +251,12 @@ impl Settings {
         };
         if reader.faults.is_empty() { Ok(settings) } else { Err(reader.faults) }
     }
+}
+
+/// Reads private networks that may be called.
+fn outbound(text: &str) -> Option<Policy> {
+    let networks = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    Some(Policy { allow: networks.map(|network| network.parse().ok()).collect::<Option<_>>()? })
 }
 
 /// Reads a master key: 64 hex digits.
@@ -304,6 +313,16 @@ mod tests {
     fn off_covers_both_limits() {
         let settings = Settings::load(&[layer(&[("CHORUS_RATE_LIMIT", "off")])]).unwrap();
         assert_eq!((settings.rate_limit, settings.rate_limit_anonymous), (None, None));
+    }
+
+    #[test]
+    fn which_proxies_are_trusted() {
+        let with = |text| Settings::load(&[layer(&[("CHORUS_TRUSTED_PROXIES", text)])]);
+        assert!(with("127.0.0.1, 10.0.0.0/8, ::1").is_ok());
+        assert_eq!(
+            with("proxy.example").unwrap_err().to_string(),
+            "CHORUS_TRUSTED_PROXIES: must be addresses or networks such as 127.0.0.1,10.0.0.0/8"
+        );
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::rate::Limiter;
 use crate::sources::Sources;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::channel::MAX_MESSAGES;
+use chorus_protocol::ids::{AgentId, ConversationId};
 use chorus_protocol::relay::{Metadata, Success};
 use chorus_protocol::time::rfc3339;
 use chorus_store::directory::KeyHash;
@@ -41,6 +42,10 @@ pub(crate) struct App {
     pub(crate) due: Arc<Notify>,
     pub(crate) keyed_rate: Option<Limiter<KeyHash>>,
     pub(crate) anonymous_rate: Option<Limiter<IpAddr>>,
+    /// What each agent says in each conversation.
+    pub(crate) say_rate: Option<Limiter<(AgentId, ConversationId)>>,
+    /// Of secrets that turned out to be nobody's. Apart from the others, so that no traffic but guessing keeps a key out.
+    pub(crate) guess_rate: Option<Limiter<IpAddr>>,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -65,6 +70,8 @@ impl App {
             outbound: Outbound::new(config.outbound.clone(), config.webhook_timeout)?,
             keyed_rate: config.rate_limit.map(Limiter::per_minute),
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
+            guess_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             metrics: Metrics::new(),
             health: Health::new(sources.now()),
             mailer: Mailer::default(),

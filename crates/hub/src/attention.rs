@@ -5,6 +5,20 @@
 
 use chorus_store::channel::{Scene, Woken};
 
+/// What is expected of an agent that a message is delivered to.
+pub(crate) struct Attention {
+    /// To whom the message is directed.
+    pub(crate) directedness: &'static str,
+    /// What the agent is to do about it.
+    pub(crate) policy: &'static str,
+    /// When it enters the agent's work.
+    pub(crate) mode: &'static str,
+}
+
+/// Whoever is woken is meant, by today's rule.
+pub(crate) const WOKEN: Attention =
+    Attention { directedness: "to_me", policy: "must_respond", mode: "immediate" };
+
 /// Decides who is woken.
 pub(crate) fn decide_recipients(scene: &Scene<'_>) -> Vec<Woken> {
     let named = scene.named.iter().map(|member| (member, "direct_mention"));

@@ -12,7 +12,7 @@ use chorus_protocol::ids::{AccountId, AgentId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, inboxes};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,8 @@ use url::Url;
 
 /// How long another node's change may go unnoticed.
 const MAX_AGE_MS: i64 = 1000;
+/// A sign of life is written so often at most.
+const SEEN_EVERY_MS: i64 = 60_000;
 /// The most keys remembered; past it the cache starts anew.
 const MAX_KEYS: usize = 20_000;
 
@@ -245,6 +247,17 @@ pub(crate) async fn of_browser(app: &App, headers: &HeaderMap) -> Result<Option<
     Ok(caller.person().ok().cloned())
 }
 
+/// Notes a sign of life of an agent. Nobody waits for it, and one that is lost is made up for by the next.
+fn note_seen(app: &App, agent: AgentId, now: i64) {
+    let store = app.store.clone();
+    app.tasks.spawn(async move {
+        let seen = store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| inboxes::seen(tx, agent, now));
+        if let Err(error) = seen.await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "a sign of life was not noted");
+        }
+    });
+}
+
 /// What is remembered of a key.
 pub(crate) enum Recalled {
     /// This is what it means.
@@ -293,15 +306,23 @@ impl Callers {
             if way == Way::Bearer
                 && let Some(agent) = directory::by_key(tx, &hash)?
             {
-                return Ok(Some(Caller::Agent(Identity { id: agent.id, name: agent.name })));
+                let is_news = now - agent.seen_at >= SEEN_EVERY_MS;
+                return Ok(Some((Caller::Agent(Identity { id: agent.id, name: agent.name }), is_news)));
             }
             let account = accounts::by_credential(tx, kind, &hash, now)?;
             Ok(account.map(|account| {
-                Caller::Account(Person { id: account.id, name: account.name, email: account.email })
+                let person = Person { id: account.id, name: account.name, email: account.email };
+                (Caller::Account(person), false)
             }))
         };
-        let caller = app.store.read::<_, StoreError, _>(find).await?;
-        let caller = caller.ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))?;
+        let found = app.store.read::<_, StoreError, _>(find).await?;
+        let (caller, is_news) =
+            found.ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))?;
+        if let Caller::Agent(identity) = &caller
+            && is_news
+        {
+            note_seen(app, identity.id, now);
+        }
         let mut state = self.state();
         if state.changes == changes {
             if state.known.len() >= MAX_KEYS {

@@ -2,6 +2,7 @@
 
 use crate::delivery::outbound::Policy;
 use crate::mail::Mail;
+use crate::proxies::TrustedProxies;
 use crate::secrets::MasterKey;
 use chorus_store::Durability;
 use chorus_store::directory::KeyHash;
@@ -38,11 +39,13 @@ pub struct Config {
     pub rate_limit: Option<u32>,
     /// Requests a minute of one address without a key; none for no limit.
     pub rate_limit_anonymous: Option<u32>,
+    /// Proxies whose word on where a request came from is believed.
+    pub trusted_proxies: TrustedProxies,
     /// How long a webhook may take.
     pub webhook_timeout: Duration,
     /// How long a sign of life counts.
     pub presence: Duration,
-    /// How long finished history is kept; none for ever.
+    /// How long deliveries are kept once they are done, and envelopes with them; none for ever.
     pub retention: Option<Duration>,
     /// When success is reported; the store was opened with the same.
     pub durability: Durability,
@@ -104,6 +107,7 @@ impl Config {
             outbound: Policy::default(),
             rate_limit: Some(6000),
             rate_limit_anonymous: Some(1200),
+            trusted_proxies: TrustedProxies::default(),
             webhook_timeout: Duration::from_secs(30),
             presence: Duration::from_secs(90),
             retention: None,

@@ -112,9 +112,10 @@ impl From<ChannelError> for ApiError {
                 Code::Conflict,
                 "this conversation is archived: it can be read, nothing can be said in it",
             ),
-            ChannelError::Forbidden => Self::new(
-                Code::Forbidden,
-                "this is for the owner of the conversation, or the author of the message",
+            ChannelError::Forbidden => Self::new(Code::Forbidden, "you may not do this here"),
+            ChannelError::OwnerStays => Self::new(
+                Code::Conflict,
+                "the owner cannot leave: make another member the `owner` of the channel first, or archive it",
             ),
             ChannelError::NoHandle(handle) => {
                 Self::new(Code::NotFound, format_args!("nobody in this conversation is called {handle:?}"))
@@ -159,7 +160,7 @@ pub(crate) enum Format {
 impl Format {
     /// The format of what lies at this path.
     pub(crate) fn of(path: &str) -> Self {
-        let own = ["/api/v1", "/channels/", "/inbox/", "/mcp/", "/signin", "/signout"];
+        let own = ["/api/v1", "/channels/", "/inbox/", "/mcp/", "/signin", "/signout", "/tokens"];
         if own.iter().any(|prefix| path.starts_with(prefix)) { Self::Own } else { Self::Relay }
     }
 }

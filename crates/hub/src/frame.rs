@@ -1,14 +1,16 @@
 //! What surrounds every request: an id, a caller, a rate, an end in time, one format for errors, one line in the log.
 
 use crate::app::{App, AppState};
-use crate::caller::{Caller, Recalled, Shown};
-use crate::doors::mcp;
+use crate::caller::{Caller, Recalled, Shown, key_hash};
+use crate::doors::{channel, mcp};
 use crate::error::{ApiError, Format, render};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::Code;
+use chorus_store::directory::KeyHash;
 use futures_util::FutureExt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
@@ -18,12 +20,14 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What a request may take beyond the time a webhook may take.
 const BEYOND_WEBHOOK: Duration = Duration::from_mins(1);
 
+/// Where a receiver answers with a stream.
+const REPLIES: &str = "/agent/replies/{token}";
+
 /// Routes that are the same for everybody. A stale key is no reason to refuse them: who wants to register again has
 /// just that, and the door of `/register` looks at the key itself.
 const KEYLESS: &[&str] = &[
-    "/agent/replies/{token}",
-    "/channels/{id}/inbox/{token}",
-    "/inbox/{sk}",
+    REPLIES,
+    channel::CALLBACK,
     "/register",
     "/api/v1/signin",
     "/health",
@@ -40,13 +44,17 @@ const KEYLESS: &[&str] = &[
 ];
 
 /// Routes that keep time themselves, because they last as long as their peer has something to say.
-const UNTIMED: &[&str] = &["/agent/replies/{token}"];
+const UNTIMED: &[&str] = &[REPLIES];
 
 /// The address at the other end, put into each request by the accept loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// The address of ours it came in by, likewise.
+/// The address of whoever calls: the peer's, or what a trusted proxy says of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client(pub(crate) IpAddr);
+
+/// The address of ours it came in by, put into each request by the accept loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Local(pub(crate) IpAddr);
 
@@ -62,6 +70,8 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     // The pattern, never the path: paths may hold secrets.
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let client = Client(app.config.trusted_proxies.client(peer, request.headers()));
+    request.extensions_mut().insert(client);
 
     let mut kind = Caller::Nobody.kind();
     let format = Format::of(request.uri().path());
@@ -70,12 +80,12 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
         // Its door looks up the rest: it is good for the tools of one channel only.
         Some(ticket) => {
             request.extensions_mut().insert(ticket);
-            let limiter = app.keyed_rate.as_ref();
-            let taken =
-                limiter.map_or(Ok(()), |limiter| limited(&app, limiter.take(ticket.payer(), app.now())));
-            taken.map(|()| Caller::Nobody)
+            pay(&app, ticket.payer()).map(|()| Caller::Nobody)
         }
-        None => admit(&app, shown, &route, peer).await,
+        None => match answering(&app, &route, request.uri().path()) {
+            Some(agent) => pay(&app, payer("answers", agent)).map(|()| Caller::Nobody),
+            None => admit(&app, shown, &route, client).await,
+        },
     };
     let response = match admitted {
         Ok(caller) => {
@@ -91,7 +101,7 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     app.metrics.request(method.as_str(), &route, status, elapsed.as_secs_f64());
     tracing::info!(
         method = %method, route, status, duration_ms = elapsed.as_secs_f64() * 1000.0,
-        caller = kind, peer = %peer, request_id = id, "request"
+        caller = kind, peer = %client.0, request_id = id, "request"
     );
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -109,44 +119,90 @@ fn request_id(app: &App, request: &Request) -> String {
     given.filter(harmless).map_or_else(|| app.sources.uuid_v7().simple().to_string(), str::to_owned)
 }
 
+/// The agent that may answer at this address, if it is one that we signed. It is known without a look-up, and its calls
+/// count for the agent: those of many agents may come through one proxy.
+fn answering(app: &App, route: &str, path: &str) -> Option<AgentId> {
+    let token = path.rsplit('/').next()?;
+    match route {
+        channel::CALLBACK => Some(app.config.master_key.read_callback_token(token)?.delivery.agent),
+        REPLIES => Some(app.config.master_key.read_reply_token(token)?.0),
+        _ => None,
+    }
+}
+
 /// Finds out who calls and whether it may call now. Whoever shows a valid key pays with its key, everybody else
 /// with its address: guessing keys is as limited as calling without one.
 async fn admit(
     app: &App,
     shown: Result<Option<Shown>, ApiError>,
     route: &str,
-    peer: IpAddr,
+    client: Client,
 ) -> Result<Caller, ApiError> {
     let now = app.now();
+    if route == channel::INLET {
+        // Its door looks up the secret, and who pays.
+        return may_guess(app, client).map(|()| Caller::Nobody);
+    }
     // Monitors must see a hub that is busy with others.
     let anonymous = app.anonymous_rate.as_ref().filter(|_| !matches!(route, "/health" | "/metrics"));
-    let pay = || anonymous.map_or(Ok(()), |limiter| limited(app, limiter.take(peer, now)));
+    let pay_by_address = || anonymous.map_or(Ok(()), |limiter| limited(app, limiter.take(client.0, now)));
     let shown = match shown {
         _ if KEYLESS.contains(&route) => None,
         Ok(shown) => shown,
-        Err(error) => return pay().and(Err(error)),
+        Err(error) => return guess(app, client).and(Err(error)),
     };
-    let Some(shown) = shown else { return pay().map(|()| Caller::Nobody) };
+    let Some(shown) = shown else { return pay_by_address().map(|()| Caller::Nobody) };
     let caller = match app.callers.recall(app, &shown, now) {
         Recalled::Fresh(caller) => caller,
         recalled => {
             if matches!(recalled, Recalled::Never) {
-                anonymous.map_or(Ok(()), |limiter| limited(app, limiter.peek(&peer, now)))?;
+                may_guess(app, client)?;
             }
             match app.callers.look_up(app, &shown, now).await {
                 // A browser whose session has ended is somebody who is not signed in.
                 Err(error) if error.code == Code::Unauthorized && shown.is_session() => {
-                    return pay().map(|()| Caller::Nobody);
+                    guess(app, client)?;
+                    return pay_by_address().map(|()| Caller::Nobody);
                 }
-                Err(error) if error.code == Code::Unauthorized => return pay().and(Err(error)),
+                Err(error) if error.code == Code::Unauthorized => return guess(app, client).and(Err(error)),
                 found => found?,
             }
         }
     };
-    if let Some(limiter) = &app.keyed_rate {
-        limited(app, limiter.take(shown.hash, now))?;
-    }
-    Ok(caller)
+    pay(app, shown.hash).map(|()| caller)
+}
+
+/// Whose rate a call counts for that shows a secret an agent was given for this purpose.
+pub(crate) fn payer(purpose: &str, agent: AgentId) -> KeyHash {
+    key_hash(&format!("{purpose} of {agent}"))
+}
+
+/// Counts a call for whoever's secret it showed.
+pub(crate) fn pay(app: &App, payer: KeyHash) -> Result<(), ApiError> {
+    app.keyed_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(payer, app.now())))
+}
+
+/// Whether this address may show secrets that must be looked up. Only guesses count against it: whatever else comes from
+/// there, a valid secret is let in.
+fn may_guess(app: &App, client: Client) -> Result<(), ApiError> {
+    app.guess_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.peek(&client.0, app.now())))
+}
+
+/// Counts a secret that was wrong.
+pub(crate) fn guess(app: &App, client: Client) -> Result<(), ApiError> {
+    app.guess_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(client.0, app.now())))
+}
+
+/// Whether somebody may say so many things in a conversation now. People say what they like; what agents say wakes other
+/// agents, and is limited for each conversation.
+pub(crate) fn may_say(
+    app: &App,
+    who: Principal,
+    conversation: ConversationId,
+    messages: u32,
+) -> Result<(), ApiError> {
+    let Some((limiter, agent)) = app.say_rate.as_ref().zip(who.agent()) else { return Ok(()) };
+    limited(app, limiter.take_several((agent, conversation), messages, app.now()))
 }
 
 fn limited(app: &App, taken: Result<(), i64>) -> Result<(), ApiError> {

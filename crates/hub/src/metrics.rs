@@ -14,6 +14,7 @@ pub(crate) struct Metrics {
     requests: Family<Labels, Counter>,
     seconds: Family<Labels, Histogram, fn() -> Histogram>,
     deliveries: Family<Labels, Counter>,
+    pushes: Family<Labels, Counter>,
     pub(crate) connections: Gauge,
     pub(crate) inboxes: Gauge,
     pub(crate) queued: Gauge,
@@ -29,6 +30,7 @@ impl Metrics {
                 Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0])
             }),
             deliveries: Family::default(),
+            pushes: Family::default(),
             connections: Gauge::default(),
             inboxes: Gauge::default(),
             queued: Gauge::default(),
@@ -43,6 +45,11 @@ impl Metrics {
             metrics.seconds.clone(),
         );
         registry.register("deliveries", "Relay sends, by outcome", metrics.deliveries.clone());
+        registry.register(
+            "pushes",
+            "Tries to POST what is pushed until it arrives, by transport and outcome",
+            metrics.pushes.clone(),
+        );
         registry.register("connections", "Open connections", metrics.connections.clone());
         registry.register("inboxes_open", "Open inboxes on this node", metrics.inboxes.clone());
         registry.register("store_queue", "Writes that wait for the store", metrics.queued.clone());
@@ -65,6 +72,11 @@ impl Metrics {
 
     pub(crate) fn delivery(&self, outcome: &'static str) {
         self.deliveries.get_or_create(&vec![("outcome", outcome.to_owned())]).inc();
+    }
+
+    pub(crate) fn push(&self, transport: &'static str, outcome: &'static str) {
+        let labels = vec![("transport", transport.to_owned()), ("outcome", outcome.to_owned())];
+        self.pushes.get_or_create(&labels).inc();
     }
 
     pub(crate) fn render(&self) -> Result<String, std::fmt::Error> {

@@ -11,22 +11,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const MAX_CALLERS: usize = 50_000;
 /// A caller may use up this much of its allowance at once, in milliseconds' worth.
 const BURST_MS: i64 = 10_000;
+const MINUTE_US: i64 = 60_000_000;
 
 /// The allowance of callers of one kind.
 pub(crate) struct Limiter<K> {
     /// Microseconds each request costs.
     interval_us: i64,
+    /// Microseconds' worth that may be used up at once.
+    burst_us: i64,
     /// Microseconds since 1970 at which each caller's allowance is whole again.
     whole_at: Mutex<HashMap<K, i64>>,
 }
 
 impl<K: Eq + Hash> Limiter<K> {
     pub(crate) fn per_minute(requests: u32) -> Self {
-        Self { interval_us: 60_000_000 / i64::from(requests.max(1)), whole_at: Mutex::default() }
+        let interval_us = MINUTE_US / i64::from(requests.max(1));
+        // Even a tiny limit lets one request through at a time.
+        Self { interval_us, burst_us: (BURST_MS * 1000).max(interval_us), whole_at: Mutex::default() }
+    }
+
+    /// The same, where all of a minute's may come at once.
+    pub(crate) fn per_minute_at_once(requests: u32) -> Self {
+        Self { burst_us: MINUTE_US, ..Self::per_minute(requests) }
     }
 
     /// Takes one request at `now`, or says after how many milliseconds to try again.
     pub(crate) fn take(&self, caller: K, now_ms: i64) -> Result<(), i64> {
+        self.take_several(caller, 1, now_ms)
+    }
+
+    /// The same for several, all or none. More than the burst never succeed.
+    pub(crate) fn take_several(&self, caller: K, count: u32, now_ms: i64) -> Result<(), i64> {
         let mut callers = self.whole_at();
         if callers.len() >= MAX_CALLERS && !callers.contains_key(&caller) {
             callers.retain(|_, whole_at| *whole_at > now_ms * 1000);
@@ -35,23 +50,21 @@ impl<K: Eq + Hash> Limiter<K> {
                 return Err(1000);
             }
         }
-        let next = self.next(callers.get(&caller), now_ms)?;
+        let next = self.next(callers.get(&caller), count, now_ms)?;
         callers.insert(caller, next);
         Ok(())
     }
 
     /// Whether [`Self::take`] would succeed.
     pub(crate) fn peek(&self, caller: &K, now_ms: i64) -> Result<(), i64> {
-        self.next(self.whole_at().get(caller), now_ms).map(|_| ())
+        self.next(self.whole_at().get(caller), 1, now_ms).map(|_| ())
     }
 
-    /// When the allowance would be whole again after one more request.
-    fn next(&self, whole_at: Option<&i64>, now_ms: i64) -> Result<i64, i64> {
+    /// When the allowance would be whole again after so many more requests.
+    fn next(&self, whole_at: Option<&i64>, count: u32, now_ms: i64) -> Result<i64, i64> {
         let now = now_ms * 1000;
-        // Even a tiny limit lets one request through at a time.
-        let burst = (BURST_MS * 1000).max(self.interval_us);
-        let next = whole_at.map_or(now, |whole_at| now.max(*whole_at)) + self.interval_us;
-        let beyond = next - now - burst;
+        let next = whole_at.map_or(now, |whole_at| now.max(*whole_at)) + i64::from(count) * self.interval_us;
+        let beyond = next - now - self.burst_us;
         if beyond > 0 { Err((beyond / 1000).max(1)) } else { Ok(next) }
     }
 
@@ -73,6 +86,16 @@ mod tests {
         assert_eq!(limiter.take("b", 1_000_000), Ok(()));
         assert_eq!(limiter.take("a", 1_001_000), Ok(()));
         assert!(limiter.take("a", 1_001_000).is_err());
+    }
+
+    #[test]
+    fn a_whole_minute_at_once() {
+        let limiter = Limiter::per_minute_at_once(30);
+        assert_eq!(limiter.take_several("a", 29, 0), Ok(()));
+        assert_eq!(limiter.take_several("a", 2, 0), Err(2000), "all or none");
+        assert_eq!(limiter.take("a", 0), Ok(()));
+        assert_eq!(limiter.take("a", 0), Err(2000));
+        assert_eq!(limiter.take("a", 2000), Ok(()));
     }
 
     #[test]

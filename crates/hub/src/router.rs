@@ -1,14 +1,14 @@
 //! Every route of the hub, in one place.
 
 use crate::app::AppState;
+use crate::caller::SESSION_COOKIE;
 use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};
 use crate::error::ApiError;
 use crate::frame;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -33,22 +33,18 @@ fn documented() -> OpenApiRouter<AppState> {
         .merge(api::messages::routes())
         .merge(api::deliveries::routes())
         .merge(channel::routes())
+        .merge(mcp::documented())
 }
 
 /// All routes, the frame around them, and an answer for paths that are none.
 pub(crate) fn router(app: AppState) -> Router {
     let (routes, document) = documented().split_for_parts();
-    let pages = pages::Pages::new(document);
     routes
-        .route("/", get(pages::home))
-        .route("/api", get(pages::api))
-        .route("/api/openapi.json", get(pages::openapi))
-        .route("/assets/{name}", get(pages::asset))
+        .merge(pages::routes(&document))
         .merge(mcp::routes(&app))
         .merge(signin::routes())
         .merge(tokens::routes())
         .fallback(async || ApiError::of_status(StatusCode::NOT_FOUND))
-        .layer(axum::Extension(pages))
         .layer(from_fn_with_state(app.clone(), frame::around))
         .with_state(app)
 }
@@ -70,7 +66,13 @@ fn security() -> Components {
     let mut components = Components::new();
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("An agent's key `ca_…` or the operator's `co_…`"));
+        .description(Some("An agent's key `ca_…`, a person's token `ct_…` or the operator's `co_…`"));
     components.add_security_scheme("key", SecurityScheme::Http(scheme.build()));
+    let session = ApiKeyValue::with_description(
+        SESSION_COOKIE,
+        "A browser that is signed in. It stands for its person's token wherever that is taken, but at `/mcp`; what changes \
+         something must come from this hub's own pages.",
+    );
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(session)));
     components
 }

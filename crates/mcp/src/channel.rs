@@ -42,13 +42,15 @@ pub trait Hub: Send + Sync + 'static {
     fn id(&self) -> Uuid;
     /// A new id that nobody can guess.
     fn secret_id(&self) -> Uuid;
+    /// Whether somebody may say something in this conversation now, or why it must wait.
+    fn may_say(&self, who: Principal, conversation: ConversationId) -> Result<(), String>;
     /// Who is woken by what is said.
     fn decide(&self) -> Decide;
     /// Reads a message as the API does, with its limits: what to post, and the kinds of credentials that were masked; or
     /// everything that is wrong with it.
     fn message(&self, body: &Value) -> Result<(Post, Vec<&'static str>), String>;
-    /// Reads a reaction likewise.
-    fn reaction(&self, body: &Value) -> Result<(String, Vec<&'static str>), String>;
+    /// Reads a reaction likewise: its signal, and all of it.
+    fn reaction(&self, body: &Value) -> Result<(&'static str, String, Vec<&'static str>), String>;
     /// Reads a new document likewise, or with `base_version` a new version of one.
     fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String>;
     /// Hands on what was said, once it is committed.
@@ -126,9 +128,10 @@ impl From<ChannelError> for Failure {
                     "the document is at version {version} now; read it with artifact_read, merge, and edit that version"
                 )
             }
-            error @ (ChannelError::Forbidden | ChannelError::HandleTaken(_) | ChannelError::Already(_)) => {
-                error.to_string()
-            }
+            error @ (ChannelError::Forbidden
+            | ChannelError::OwnerStays
+            | ChannelError::HandleTaken(_)
+            | ChannelError::Already(_)) => error.to_string(),
         };
         Self::Tool(sentence)
     }
@@ -170,6 +173,11 @@ impl<H: Hub> Channel<H> {
     /// The caller of this pass, in this channel.
     pub fn new(hub: Arc<H>, pass: Pass, id: ConversationId) -> Self {
         Self { hub, pass, id }
+    }
+
+    /// Where the caller's sessions are.
+    fn place(&self) -> sessions::Place {
+        (self.pass.who, self.id)
     }
 
     /// Something the caller does.
@@ -222,7 +230,7 @@ impl<H: Hub> Service for Channel<H> {
                 Err(_) => return Ok(Err(Refusal::NotFound)),
             }
             Ok(Ok(match &session {
-                Some(session) => sessions::get(tx, pass.who, id, session)?.is_some(),
+                Some(session) => sessions::get(tx, (pass.who, id), session)?.is_some(),
                 None => false,
             }))
         });
@@ -247,15 +255,15 @@ impl<H: Hub> Service for Channel<H> {
     }
 
     async fn begin(&self) -> Result<String, RpcError> {
-        let (id, who, session) = (self.id, self.pass.who, self.hub.secret_id().simple().to_string());
+        let (place, session) = (self.place(), self.hub.secret_id().simple().to_string());
         let new = session.clone();
-        self.write(move |tx| Ok(sessions::begin(tx, who, id, &new)?)).await?;
+        self.write(move |tx| Ok(sessions::begin(tx, place, &new)?)).await?;
         Ok(session)
     }
 
     async fn end(&self, session: &str) -> Result<(), RpcError> {
-        let (who, id) = (self.pass.who, session.to_owned());
-        self.write(move |tx| Ok(sessions::end(tx, who, &id)?)).await?;
+        let (place, id) = (self.place(), session.to_owned());
+        self.write(move |tx| Ok(sessions::end(tx, place, &id)?)).await?;
         self.hub.open().end(session);
         Ok(())
     }

@@ -9,7 +9,7 @@
 mod event;
 mod post;
 
-pub use event::{CallbackEvent, KINDS, Lifecycle, MAX_EVENTS, NDJSON, read_events};
+pub use event::{CallbackEvent, KINDS, Lifecycle, MAX_EVENTS, MAX_MESSAGES, NDJSON, read_events};
 pub use post::{Channel, McpServer, Message, Post};
 
 use crate::faults::{Faults, Fields};

@@ -8,18 +8,18 @@
 
 mod roster;
 
-pub use roster::{Handle, Newcomer, add_member, archive, change, create, pair, remove_member};
+pub use roster::{Handle, Newcomer, add_member, archive, change, create, leave_all, pair, remove_member};
 
 use crate::artifacts::{self, Artifact};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
 use crate::deliveries::{self, Chat, NewDelivery, Transport};
 use crate::members::{self, Member, Stay};
 use crate::push::{self, GIVE_UP_MS};
-use crate::{StoreError, Tx, directory, log, search};
+use crate::{StoreError, Tx, TxExt, directory, log, search};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
 use chorus_protocol::relay::Delivery;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The most agents that one message wakes.
 const MAX_WOKEN: usize = 50;
@@ -36,6 +36,9 @@ pub enum ChannelError {
     /// The caller may not do this here.
     #[error("not allowed here")]
     Forbidden,
+    /// The owner stays: without one nobody could change the conversation any more.
+    #[error("the owner cannot leave")]
+    OwnerStays,
     /// What it is about is not in this conversation.
     #[error("no such message here")]
     NoTarget,
@@ -130,8 +133,9 @@ fn standing_message(
     id: EventId,
 ) -> Result<Event, ChannelError> {
     let event = message(tx, conversation, who, id)?;
-    let gone = log::changes(tx, &[], &[id])?.iter().any(|change| change.kind == "delete");
-    if gone { Err(ChannelError::NoTarget) } else { Ok(event) }
+    let gone =
+        tx.first("SELECT 1 FROM events WHERE target_id = $1 AND kind = 'delete' LIMIT 1", &[(&id).into()])?;
+    if gone.is_some() { Err(ChannelError::NoTarget) } else { Ok(event) }
 }
 
 fn append(
@@ -176,7 +180,7 @@ pub struct Scene<'a> {
     pub kind: ConversationKind,
     /// Who speaks.
     pub author: Principal,
-    /// Who is named, each once.
+    /// Who is named, each once; whom it is for comes before who is only mentioned.
     pub named: &'a [Member],
     /// In a conversation of two, both.
     pub pair: &'a [Member],
@@ -224,12 +228,14 @@ pub struct Posted {
     pub thread: Option<EventId>,
     /// Who is woken, with the delivery that does it and its way.
     pub woken: Vec<(Woken, DeliveryId, Transport)>,
+    /// Who would be, by handle, but for the number that one message wakes at most.
+    pub left_out: Vec<String>,
 }
 
 /// Says something.
 pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Posted, ChannelError> {
     let (conversation, member) = enter(tx, act.conversation, act.author)?;
-    let (thread, mut woken) = prepare(tx, &conversation, act, new, decide)?;
+    let Prepared { thread, mut woken, left_out } = prepare(tx, &conversation, act, new, decide)?;
     let seq = append(tx, act, "message", thread, new.reply_to, &new.body)?;
     search::put(tx, act.event, &new.text)?;
 
@@ -242,55 +248,79 @@ pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Po
             done.push((woken, id, transport));
         }
     }
-    Ok(Posted { seq, handle: member.handle, thread, woken: done })
+    Ok(Posted { seq, handle: member.handle, thread, woken: done, left_out })
+}
+
+/// Keeps others from all inboxes that these messages wake, before the first of them is said. Said one after the other in one
+/// transaction, each would take its own inboxes in order, but the second some that come before those of the first.
+pub fn hold_inboxes<'a>(
+    tx: &mut dyn Tx,
+    messages: impl IntoIterator<Item = (&'a Act, &'a Post)>,
+    decide: Decide,
+) -> Result<(), ChannelError> {
+    let mut agents = BTreeSet::new();
+    for (act, new) in messages {
+        let (conversation, _) = enter(tx, act.conversation, act.author)?;
+        let woken = prepare(tx, &conversation, act, new, decide)?.woken;
+        agents.extend(woken.into_iter().map(|woken| woken.agent));
+    }
+    agents.into_iter().try_for_each(|agent| Ok(tx.lock(agent.0)?))
 }
 
 /// Who would be woken, if it were said.
 pub fn rehearse(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Vec<Woken>, ChannelError> {
     let (conversation, _) = knock(tx, act.conversation, act.author)?;
-    Ok(prepare(tx, &conversation, act, new, decide)?.1)
+    Ok(prepare(tx, &conversation, act, new, decide)?.woken)
 }
 
 /// The thread of a message, and whom it wakes.
+struct Prepared {
+    thread: Option<EventId>,
+    woken: Vec<Woken>,
+    left_out: Vec<String>,
+}
+
 fn prepare(
     tx: &mut dyn Tx,
     conversation: &Conversation,
     act: &Act,
     new: &Post,
     decide: Decide,
-) -> Result<(Option<EventId>, Vec<Woken>), ChannelError> {
+) -> Result<Prepared, ChannelError> {
     let mut thread = None;
     for target in new.reply_to.iter().chain(&new.thread) {
         let event = message(tx, conversation, act.author, *target)?;
         let is_thread = Some(*target) == new.thread;
         thread = event.thread.or(is_thread.then_some(event.id)).or(thread);
     }
-    let mut named = BTreeMap::new();
-    for handle in &new.to {
-        let member = members::by_handle(tx, conversation.id, handle)?;
-        let member = member.ok_or_else(|| ChannelError::NoHandle(handle.clone()))?;
-        named.insert(member.principal, member);
-    }
-    for handle in &new.mentions {
-        if let Some(member) = members::by_handle(tx, conversation.id, handle)? {
-            named.insert(member.principal, member);
+    let mut named: Vec<Member> = vec![];
+    let to = new.to.iter().map(|handle| (handle, true));
+    for (handle, must_be_here) in to.chain(new.mentions.iter().map(|handle| (handle, false))) {
+        match members::by_handle(tx, conversation.id, handle)? {
+            Some(member) if named.iter().all(|other| other.principal != member.principal) => {
+                named.push(member);
+            }
+            None if must_be_here => return Err(ChannelError::NoHandle(handle.clone())),
+            _ => {}
         }
     }
-    let named: Vec<_> = named.into_values().collect();
     let pair = match conversation.kind {
         ConversationKind::Dm => members::page(tx, conversation.id, "", 2)?,
         ConversationKind::Channel => vec![],
     };
-    let mut woken =
-        decide(&Scene { kind: conversation.kind, author: act.author, named: &named, pair: &pair });
-    woken.truncate(MAX_WOKEN);
-    let mut there = vec![];
-    for woken in woken {
-        if directory::by_id(tx, woken.agent)?.is_some() {
-            there.push(woken);
+    let decided = decide(&Scene { kind: conversation.kind, author: act.author, named: &named, pair: &pair });
+    let (mut woken, mut left_out) = (vec![], vec![]);
+    for one in decided {
+        if directory::by_id(tx, one.agent)?.is_none() {
+            continue;
+        }
+        if woken.len() < MAX_WOKEN {
+            woken.push(one);
+        } else {
+            left_out.push(one.handle);
         }
     }
-    Ok((thread, there))
+    Ok(Prepared { thread, woken, left_out })
 }
 
 /// Puts an event on its way to an agent, by the best way it has open; one that is gone since it was found gets nothing.
@@ -303,17 +333,24 @@ pub fn deliver(
     reason: &str,
 ) -> Result<Option<Transport>, StoreError> {
     let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
-    let transport = deliveries::best_transport(&agent, act.now);
-    let (state, push) = match transport {
-        Transport::Inbox if agent.open_until > act.now => (Delivery::DeliveredSse, None),
-        Transport::Inbox => (Delivery::Queued, None),
-        Transport::Webhook | Transport::Channel => {
-            let mut due = push::due_for(tx, id.agent, act.conversation, act.now)?;
-            let give_up_at = act.now + GIVE_UP_MS;
-            if transport == Transport::Channel && agent.broken.is_some() {
-                due = due.map(|_| give_up_at);
+    let best = deliveries::best_transport(&agent, act.now);
+    let waiting = push::first_waiting(tx, id.agent, act.conversation)?;
+    let give_up_at = act.now + GIVE_UP_MS;
+    let (transport, state, push) = match (best, waiting) {
+        (Transport::Inbox, None) if agent.open_until > act.now => (best, Delivery::DeliveredSse, None),
+        (Transport::Inbox, None) => (best, Delivery::Queued, None),
+        (_, None) => {
+            let broken = push::waits_for_its_owner(&agent, act.now);
+            let due_at = if broken { give_up_at } else { act.now };
+            (best, Delivery::Waiting, Some((Some(due_at), give_up_at)))
+        }
+        (_, Some(first)) => {
+            // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.
+            if agent.open_until > act.now {
+                push::hurry(tx, &[first], act.now)?;
             }
-            (Delivery::Waiting, Some((due, give_up_at)))
+            let way = if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel };
+            (way, Delivery::Waiting, Some((None, give_up_at)))
         }
     };
     let delivery = NewDelivery {
@@ -372,11 +409,22 @@ fn own(tx: &mut dyn Tx, act: &Act, target: EventId, owner_may: bool) -> Result<E
     Ok(event)
 }
 
-/// Reacts to a message.
-pub fn react(tx: &mut dyn Tx, act: &Act, target: EventId, body: &str) -> Result<i64, ChannelError> {
+/// Reacts to a message, unless its author's last reaction of this `signal` to it says just that: then nothing is added. Which
+/// event says it, and its place.
+pub fn react(
+    tx: &mut dyn Tx,
+    act: &Act,
+    target: EventId,
+    signal: &str,
+    body: &str,
+) -> Result<(EventId, i64), ChannelError> {
     let (conversation, _) = enter(tx, act.conversation, act.author)?;
     let thread = standing_message(tx, &conversation, act.author, target)?.thread;
-    Ok(append(tx, act, "reaction", thread, Some(target), body)?)
+    let standing = log::last_reaction(tx, target, act.author, signal)?;
+    match standing.filter(|standing| standing.body == body) {
+        Some(standing) => Ok((standing.id, standing.seq)),
+        None => Ok((act.event, append(tx, act, "reaction", thread, Some(target), body)?)),
+    }
 }
 
 /// A document to be made, or changed from version `base`.

@@ -131,13 +131,16 @@ pub fn insert(tx: &mut dyn Tx, new: &Conversation, trace: TraceId) -> Result<(),
 /// Replaces what can change of a conversation.
 pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5 WHERE id = $1",
+        "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5, owner_kind = $6, owner_id = $7
+         WHERE id = $1",
         &[
             (&changed.id).into(),
             changed.name.as_str().into(),
             changed.context.as_deref().into(),
             changed.history.as_str().into(),
             changed.archived_at.into(),
+            changed.owner.kind().into(),
+            (&changed.owner.uuid()).into(),
         ],
     )?;
     Ok(())
@@ -149,6 +152,23 @@ pub fn by_id(tx: &mut dyn Tx, id: ConversationId) -> Result<Option<Conversation>
     tx.first(select_conversation!("WHERE c.id = $1 AND c.owner_id IS NOT NULL"), &[(&id).into()])?
         .map(conversation)
         .transpose()
+}
+
+/// Gives a channel of somebody who is going away to a lead, else to whoever has been there longest; if nobody else is in it,
+/// it keeps its owner. The caller has locked it: the heir must not leave meanwhile.
+pub fn pass_on(tx: &mut dyn Tx, id: ConversationId, from: Principal) -> Result<(), StoreError> {
+    let heir = tx.first(
+        "SELECT kind, member_id FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND member_id <> $2
+         ORDER BY lead DESC, joined_seq LIMIT 1",
+        &[(&id).into(), (&from.uuid()).into()],
+    )?;
+    let Some(mut heir) = heir else { return Ok(()) };
+    tx.execute(
+        "UPDATE conversations SET owner_kind = $2, owner_id = $3
+         WHERE id = $1 AND owner_id = $4 AND kind = 'channel'",
+        &[(&id).into(), heir.text(0)?.as_str().into(), (&heir.uuid(1)?).into(), (&from.uuid()).into()],
+    )?;
+    Ok(())
 }
 
 /// The conversations somebody is a member of, in the order of their ids, after `after`.

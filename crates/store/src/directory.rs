@@ -1,10 +1,12 @@
 //! The directory: which agents there are, under which name, with which key.
 //!
 //! A name belongs to one living agent at a time, whatever its letter case; an id belongs to one agent for ever. A
-//! name that was deleted and registered again is a new agent and inherits nothing.
+//! name that was deleted and registered again is a new agent and inherits nothing; only its inbox is numbered on, so that a
+//! place in the former one means nothing there.
 
-use crate::{Row, StoreError, Tx, TxExt, inboxes};
+use crate::{Param, Row, StoreError, Tx, TxExt, channel, inboxes};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
+use uuid::Uuid;
 
 /// The SHA-256 of a key. Keys themselves are never stored.
 pub type KeyHash = [u8; 32];
@@ -26,6 +28,8 @@ pub struct Agent {
     pub updated_at: i64,
     /// Until when its inbox counts as open.
     pub open_until: i64,
+    /// When it last showed a sign of life, besides its open inbox; 0 for never.
+    pub seen_at: i64,
     /// The account it belongs to.
     pub owner: Option<AccountId>,
     /// What it is, for people.
@@ -57,12 +61,12 @@ pub struct Record {
 }
 
 macro_rules! select_agent {
-    ($rest:literal) => {
+    ($($rest:literal),+) => {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
-                    a.connection, a.epoch, a.broken, a.broken_at
+                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
-            $rest
+            $($rest),+
         )
     };
 }
@@ -81,6 +85,7 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         connection: row.opt_bytes(9)?,
         epoch: row.int(10)?,
         broken: row.opt_text(11)?.zip(row.opt_int(12)?),
+        seen_at: row.opt_int(13)?.unwrap_or(0),
     })
 }
 
@@ -126,6 +131,18 @@ pub struct Search {
     pub owner: Option<AccountId>,
 }
 
+macro_rules! find {
+    ($whose:literal) => {
+        select_agent!(
+            $whose,
+            "a.name_key > $1
+             AND (a.name_key LIKE $2 ESCAPE '!' OR LOWER(COALESCE(a.description, '')) LIKE $2 ESCAPE '!')
+             AND CAST($3 AS BIGINT) IN (0, CASE WHEN COALESCE(i.open_until, 0) > $4 THEN 1 ELSE 2 END)
+             ORDER BY a.name_key LIMIT $5"
+        )
+    };
+}
+
 /// A page of what a search finds, in the order of names, after the name `after`.
 pub fn search(
     tx: &mut dyn Tx,
@@ -142,45 +159,13 @@ pub fn search(
         like.push(sign);
     }
     like.push('%');
-    let owner = search.owner.map_or(uuid::Uuid::nil(), |id| id.0);
-    tx.query(
-        select_agent!(
-            "a.name_key > $1
-             AND (a.name_key LIKE $2 ESCAPE '!' OR LOWER(COALESCE(a.description, '')) LIKE $2 ESCAPE '!')
-             AND (CAST($3 AS BIGINT) = 0 OR a.owner_id = $4)
-             AND CAST($5 AS BIGINT) IN (0, CASE WHEN COALESCE(i.open_until, 0) > $6 THEN 1 ELSE 2 END)
-             ORDER BY a.name_key LIMIT $7"
-        ),
-        &[
-            name_key(after).as_str().into(),
-            like.as_str().into(),
-            i64::from(search.owner.is_some()).into(),
-            (&owner).into(),
-            search.online.map_or(0, |online| if online { 1 } else { 2 }).into(),
-            now.into(),
-            limit.into(),
-        ],
-    )?
-    .into_iter()
-    .map(agent)
-    .collect()
-}
-
-/// An account's agents in the order of their ids, after `after`.
-pub fn of_owner(
-    tx: &mut dyn Tx,
-    owner: AccountId,
-    after: Option<AgentId>,
-    limit: i64,
-) -> Result<Vec<Agent>, StoreError> {
-    let after = after.as_ref().map_or([].as_slice(), AgentId::as_bytes);
-    tx.query(
-        select_agent!("a.owner_id = $1 AND a.id > $2 ORDER BY a.id LIMIT $3"),
-        &[(&owner).into(), after.into(), limit.into()],
-    )?
-    .into_iter()
-    .map(agent)
-    .collect()
+    let name = name_key(after);
+    let online = search.online.map_or(0, |online| if online { 1 } else { 2 });
+    let mut params =
+        vec![name.as_str().into(), like.as_str().into(), online.into(), now.into(), limit.into()];
+    params.extend(search.owner.as_ref().map(Param::from));
+    let sql = if search.owner.is_some() { find!("a.owner_id = $6 AND ") } else { find!("") };
+    tx.query(sql, &params)?.into_iter().map(agent).collect()
 }
 
 /// The agent whose hub-issued connection string has this secret.
@@ -240,6 +225,16 @@ pub fn count(tx: &mut dyn Tx) -> Result<i64, StoreError> {
     row.map_or(Ok(0), |mut row| row.int(0))
 }
 
+/// Where the inboxes of those who had this name before ended.
+fn former_end(tx: &mut dyn Tx, name: &str) -> Result<i64, StoreError> {
+    // Each was numbered on where the one before it ended, so the last ones tell; more than one, because a clock may stand still.
+    let former = tx.query(
+        "SELECT id FROM agents WHERE name_key = $1 AND deleted_at IS NOT NULL ORDER BY registered_at DESC LIMIT 10",
+        &[name_key(name).as_str().into()],
+    )?;
+    former.into_iter().try_fold(0, |end, mut row| Ok(tx.head(row.uuid(0)?)?.max(end)))
+}
+
 /// Adds an agent. The caller has seen, in this transaction, that the name is free.
 pub fn insert(
     tx: &mut dyn Tx,
@@ -263,7 +258,14 @@ pub fn insert(
             (&trace).into(),
         ],
     )?;
-    tx.execute("INSERT INTO inboxes (agent_id) VALUES ($1)", &[(&id).into()])?;
+    let end = former_end(tx, &record.name)?;
+    tx.execute(
+        "INSERT INTO inboxes (agent_id, handed_through, oldest) VALUES ($1, $2, $3)",
+        &[(&id).into(), end.into(), (end + 1).into()],
+    )?;
+    if end > 0 {
+        tx.execute("INSERT INTO streams (id, head) VALUES ($1, $2)", &[(&id).into(), end.into()])?;
+    }
     Ok(Agent {
         id,
         name: record.name.clone(),
@@ -272,6 +274,7 @@ pub fn insert(
         registered_at: now,
         updated_at: now,
         open_until: 0,
+        seen_at: 0,
         owner: None,
         description: None,
         connection: None,
@@ -302,18 +305,13 @@ pub fn update(
     Ok(Agent { endpoint: record.endpoint.clone(), card: record.card.clone(), updated_at: now, ..agent })
 }
 
-/// Takes an agent out of the directory and frees its name. Its open inbox is closed with it.
-pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
+/// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.
+/// `fresh` makes ids.
+pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64, fresh: &dyn Fn() -> Uuid) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE agents SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL",
         &[(&id).into(), now.into()],
     )?;
-    // What it was in goes on without it.
-    tx.execute(
-        "UPDATE members SET left_at = $2, left_seq = COALESCE(
-             (SELECT s.head FROM streams s WHERE s.id = members.conversation_id), joined_seq)
-         WHERE member_id = $1 AND left_seq IS NULL",
-        &[(&id).into(), now.into()],
-    )?;
+    channel::leave_all(tx, id.into(), now, fresh)?;
     inboxes::disconnect(tx, id)
 }

@@ -119,9 +119,14 @@ pub fn forget(tx: &mut dyn Tx, key: &Key, lease_until: i64) -> Result<(), StoreE
     Ok(())
 }
 
-/// A reconciler: forgets what has expired.
-pub fn remove_expired(tx: &mut dyn Tx, now: i64) -> Result<u64, StoreError> {
-    tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", &[now.into()])
+/// A reconciler: forgets a bounded number of keys that have expired.
+pub fn remove_expired(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
+    // The time again, because on PostgreSQL the same key may have been claimed anew meanwhile.
+    tx.execute(
+        "DELETE FROM idempotency WHERE expires_at <= $1 AND id IN
+             (SELECT id FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
+        &[now.into(), limit.into()],
+    )
 }
 
 #[cfg(test)]

@@ -37,11 +37,21 @@ pub fn open(
     Ok(Some(Opened { handed_through, oldest, head: tx.head(agent.0)? }))
 }
 
-/// Ends `session`, unless another has taken over already.
-pub fn close(tx: &mut dyn Tx, agent: AgentId, session: Uuid) -> Result<(), StoreError> {
+/// Ends `session`, unless another has taken over already. Its end is a sign of life.
+pub fn close(tx: &mut dyn Tx, agent: AgentId, session: Uuid, now: i64) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE agent_id = $1 AND session = $2",
-        &[(&agent).into(), (&session).into()],
+        "UPDATE inboxes SET session = NULL, node = NULL, open_until = 0, seen_at = $3
+         WHERE agent_id = $1 AND session = $2",
+        &[(&agent).into(), (&session).into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// An agent showed a sign of life.
+pub fn seen(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE inboxes SET seen_at = $2 WHERE agent_id = $1 AND seen_at < $2",
+        &[(&agent).into(), now.into()],
     )?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::conversations::{self, Conversation, Event, History, event, select_eve
 use crate::members::{self, Stay};
 use crate::{Param, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use serde_json::Value;
 
 /// So many events are looked at together for what changed them.
 const TOGETHER: usize = 20;
@@ -105,20 +106,26 @@ pub fn page(
 }
 
 const FORWARD: &str = select_event!(
-    "WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
-     ORDER BY e.seq LIMIT $5"
+    "WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq BETWEEN $2 AND $3 ORDER BY e.seq LIMIT $4"
 );
 const BACKWARD: &str = select_event!(
-    "WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
-     ORDER BY e.seq DESC LIMIT $5"
+    "WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq BETWEEN $2 AND $3 ORDER BY e.seq DESC LIMIT $4"
+);
+// Of their own, so that `events_by_kind` finds them: a conversation may be long and hold none of the kind.
+const KIND_FORWARD: &str = select_event!(
+    "WHERE e.conversation_id = $1 AND e.kind = $5 AND e.seq <> 0 AND e.seq BETWEEN $2 AND $3 ORDER BY e.seq LIMIT $4"
+);
+const KIND_BACKWARD: &str = select_event!(
+    "WHERE e.conversation_id = $1 AND e.kind = $5 AND e.seq <> 0 AND e.seq BETWEEN $2 AND $3
+     ORDER BY e.seq DESC LIMIT $4"
 );
 const THREAD_FORWARD: &str = select_event!(
-    "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
-     ORDER BY e.seq LIMIT $5"
+    "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($5 = '' OR e.kind = $5)
+     ORDER BY e.seq LIMIT $4"
 );
 const THREAD_BACKWARD: &str = select_event!(
-    "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($4 = '' OR e.kind = $4)
-     ORDER BY e.seq DESC LIMIT $5"
+    "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($5 = '' OR e.kind = $5)
+     ORDER BY e.seq DESC LIMIT $4"
 );
 
 /// Events as they are read, the nearest first.
@@ -157,11 +164,14 @@ impl Reading {
             }),
             None => None,
         };
-        let (sql, stays): (_, Vec<_>) = match (at, filter.thread) {
-            (At::After(_), None) => (FORWARD, stays.to_vec()),
-            (At::After(_), Some(_)) => (THREAD_FORWARD, stays.to_vec()),
-            (At::Before(_), None) => (BACKWARD, stays.iter().rev().copied().collect()),
-            (At::Before(_), Some(_)) => (THREAD_BACKWARD, stays.iter().rev().copied().collect()),
+        let (forward, backward) = match (filter.thread, &filter.kind) {
+            (Some(_), _) => (THREAD_FORWARD, THREAD_BACKWARD),
+            (None, Some(_)) => (KIND_FORWARD, KIND_BACKWARD),
+            (None, None) => (FORWARD, BACKWARD),
+        };
+        let (sql, stays): (_, Vec<_>) = match at {
+            At::After(_) => (forward, stays.to_vec()),
+            At::Before(_) => (backward, stays.iter().rev().copied().collect()),
         };
         if matches!(at, At::After(_))
             && let Some(first) = first.take()
@@ -179,7 +189,10 @@ impl Reading {
                 At::Before(before) => (stay.from + 1, to.min(before.saturating_sub(1))),
             };
             let limit = (self.limit + 1 - self.events.len()) as i64;
-            let mut params = vec![(&id).into(), from.into(), to.into(), kind.into(), limit.into()];
+            let mut params = vec![(&id).into(), from.into(), to.into(), limit.into()];
+            if filter.kind.is_some() || filter.thread.is_some() {
+                params.push(kind.into());
+            }
             params.extend(filter.thread.as_ref().map(Param::from));
             tx.each(sql, &params, &mut |row| Ok(self.take(event(row)?)))?;
         }
@@ -236,6 +249,29 @@ const REPLIES: &str = concat!(
           AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq)))
      GROUP BY e.thread_id"
 );
+
+/// What somebody last thought of a message, of what this signal says, taken back or not.
+pub fn last_reaction(
+    tx: &mut dyn Tx,
+    message: EventId,
+    who: Principal,
+    signal: &str,
+) -> Result<Option<Event>, StoreError> {
+    let (who, mut found) = (who.uuid(), None);
+    tx.each(
+        select_event!(
+            "WHERE e.target_id = $1 AND e.kind = 'reaction' AND e.author_id = $2 ORDER BY e.seq DESC LIMIT 1000"
+        ),
+        &[(&message).into(), (&who).into()],
+        &mut |row| {
+            let reaction = event(row)?;
+            let body: Value = serde_json::from_str(&reaction.body).map_err(StoreError::unexpected)?;
+            found = (body["signal"] == signal).then_some(reaction);
+            Ok(found.is_none())
+        },
+    )?;
+    Ok(found)
+}
 
 /// The ids as parameters, the last one as often as there is room.
 fn params(ids: &[EventId]) -> Vec<Param<'_>> {

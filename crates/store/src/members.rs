@@ -111,6 +111,17 @@ pub fn end(
     Ok(ended == 1)
 }
 
+/// The conversations somebody is in now, in the order of their ids.
+pub fn conversations_of(tx: &mut dyn Tx, principal: Principal) -> Result<Vec<ConversationId>, StoreError> {
+    tx.query(
+        "SELECT conversation_id FROM members WHERE member_id = $1 AND left_seq IS NULL ORDER BY conversation_id",
+        &[(&principal.uuid()).into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(ConversationId(row.uuid(0)?)))
+    .collect()
+}
+
 /// The member, if this is one now.
 pub fn of(
     tx: &mut dyn Tx,

@@ -21,8 +21,14 @@ macro_rules! migration {
 }
 
 /// In order; the first is number 1.
-const MIGRATIONS: &[Migration] =
-    &[migration!("0001_relay.sql"), migration!("0002_unplaced.sql"), migration!("0003_people.sql")];
+const MIGRATIONS: &[Migration] = &[
+    migration!("0001_relay.sql"),
+    migration!("0002_unplaced.sql"),
+    migration!("0003_people.sql"),
+    migration!("0004_former_names.sql"),
+    migration!("0005_pushing.sql"),
+    migration!("0006_reading.sql"),
+];
 
 /// The number of the newest.
 pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;

@@ -16,6 +16,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+/// Why an agent is not reached by its own connection string after the hub's master key was changed.
+pub(crate) const UNREADABLE_CONNECTION: &str =
+    "the connection string cannot be read with this hub's master key; set it again";
 /// How long the tools that come with a message can be used.
 const MCP_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -76,6 +79,11 @@ impl Said {
         let stays = members::stays(tx, conversation.id, id.agent.into())?;
         let changes = log::changes(tx, &stays, &[event.id])?;
         Ok(Some(Self { conversation, event, changes, delivery, epoch }))
+    }
+
+    /// Whether it was taken back.
+    pub(crate) fn was_deleted(&self) -> bool {
+        self.changes.iter().any(|change| change.kind == "delete")
     }
 
     fn view(&self) -> EventView {
@@ -161,16 +169,16 @@ pub(crate) fn foreign_data(entry: &Entry) -> Result<String, serde_json::Error> {
 }
 
 /// A relay envelope for a receiver that has only a connection string: where it goes, and the channel message it becomes.
+/// Nothing, if that string cannot be read.
 pub(crate) fn envelope_post(
     app: &App,
     sender: &str,
     pending: &Pending,
     envelope: &RawValue,
-) -> Result<(String, String), ApiError> {
+) -> Result<Option<(String, String)>, ApiError> {
     let receiver = &pending.receiver;
     let sealed = receiver.connection.as_deref().unwrap_or_default();
-    let endpoint = app.config.master_key.open(receiver.id.as_bytes(), sealed);
-    let endpoint = endpoint.ok_or_else(|| ApiError::internal("a connection string could not be opened"))?;
+    let Some(endpoint) = app.config.master_key.open(receiver.id.as_bytes(), sealed) else { return Ok(None) };
     let envelope: Value = serde_json::from_str(envelope.get()).map_err(ApiError::internal)?;
     let card: Value =
         receiver.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
@@ -198,5 +206,5 @@ pub(crate) fn envelope_post(
         mcp: vec![],
     };
     let body = serde_json::to_string(&post).map_err(ApiError::internal)?;
-    Ok((endpoint, body))
+    Ok(Some((endpoint, body)))
 }

@@ -144,6 +144,8 @@ pub(crate) enum PostError {
     Blocked(#[from] Blocked),
     #[error("receiver did not respond within {}", seconds(*.0))]
     Timeout(Duration),
+    #[error("receiver took no connection within {}", seconds(*.0))]
+    NoConnection(Duration),
     #[error("receiver answered HTTP {0}")]
     Status(u16),
     #[error("receiver could not be reached: {0}")]
@@ -158,7 +160,7 @@ impl PostError {
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Blocked(_) => Code::EndpointBlocked,
-            Self::Timeout(_) => Code::Timeout,
+            Self::Timeout(_) | Self::NoConnection(_) => Code::Timeout,
             Self::Status(_) | Self::Unreachable(_) => Code::AgentUnreachable,
         }
     }
@@ -196,22 +198,27 @@ impl Answer {
 pub(crate) struct Outbound {
     client: reqwest::Client,
     policy: Arc<Policy>,
+    connect_timeout: Duration,
     timeout: Duration,
 }
 
 impl Outbound {
     pub(crate) fn new(policy: Policy, timeout: Duration) -> Result<Self, reqwest::Error> {
+        Self::with(policy, CONNECT_TIMEOUT, timeout)
+    }
+
+    fn with(policy: Policy, connect_timeout: Duration, timeout: Duration) -> Result<Self, reqwest::Error> {
         let policy = Arc::new(policy);
         let client = reqwest::Client::builder()
             .dns_resolver(Guard(Arc::clone(&policy)))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(connect_timeout)
             .pool_idle_timeout(Duration::from_mins(1))
             .pool_max_idle_per_host(8)
             .user_agent(concat!("chorus/", env!("CARGO_PKG_VERSION")))
             .build()?;
-        Ok(Self { client, policy, timeout })
+        Ok(Self { client, policy, connect_timeout, timeout })
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -293,6 +300,9 @@ impl Outbound {
     }
 
     fn failure(&self, error: reqwest::Error) -> PostError {
+        if error.is_timeout() && error.is_connect() {
+            return PostError::NoConnection(self.connect_timeout);
+        }
         if error.is_timeout() {
             return PostError::Timeout(self.timeout);
         }
@@ -384,6 +394,29 @@ mod tests {
         ] {
             assert!(verdict(url).await, "{url}");
         }
+    }
+
+    /// Whoever does not even take a connection is not said to be slow to answer.
+    #[tokio::test]
+    async fn a_connection_that_is_not_taken_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // Nobody accepts, and there is no room for more to wait.
+        let mut waiting = vec![];
+        while let Ok(one) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+            waiting.push(one);
+            assert!(waiting.len() < 10_000, "there is always room");
+        }
+        // It installs what TLS needs.
+        drop(chorus_testkit::http::client());
+        let policy = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
+        let (short, long) = (Duration::from_millis(200), Duration::from_secs(30));
+        let outbound = Outbound::with(policy, short, long).unwrap();
+        let secret = crate::MasterKey::new([7; 32]).webhook_secret(&[1; 16]);
+        let message = Signed::new(&secret, "msg_1".into(), 0, Bytes::new(), false);
+        let failed = outbound.push(&format!("http://{address}/"), message).await.unwrap_err();
+        assert_eq!(failed.to_string(), "receiver took no connection within 0.2 s");
+        assert_eq!(failed.code(), Code::Timeout);
     }
 
     #[test]

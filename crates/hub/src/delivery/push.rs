@@ -5,21 +5,25 @@
 //! run out, under the same message id. Order within a conversation is the store's business: only the first that
 //! waits is ever due.
 
-use super::bridge::Said;
+mod owners;
+mod plan;
+
 use super::outbound::{PostError, Signed};
 use crate::app::{App, AppState};
-use bytes::Bytes;
+use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_store::deliveries::{Lease, Transport};
-use chorus_store::push::{self, Attempt, Due, Outcome};
-use chorus_store::{StoreError, Tx, conversations, directory};
+use chorus_store::push::{self, Attempt, Due, Finished, Outcome, Room};
+use chorus_store::{StoreError, Tx};
+use owners::Owners;
+use plan::Plan;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-/// The most POSTs of this node at a time, and to one agent.
-const MAX_FLIGHTS: usize = 64;
-const MAX_PER_AGENT: i64 = 4;
+/// The most POSTs of this node at a time. Each is little more than a connection that waits; but those that hang do so for half
+/// a minute, so half of them are kept for what was not tried before.
+const ROOM: Room = Room { tries: 256, retries: 128, per_agent: 4 };
 /// How much longer than a POST may take its lease lasts.
 const LEASE_MARGIN_MS: i64 = 15_000;
 /// How often the clock is looked at while something waits.
@@ -34,7 +38,7 @@ const JITTER_PART: i64 = 5;
 
 /// Pushes until the hub stops, and then waits for what is on its way.
 pub(crate) async fn run(app: AppState) {
-    let mut flights = JoinSet::new();
+    let (mut flights, mut owners) = (JoinSet::new(), Owners::default());
     while !app.stopping.is_cancelled() {
         let next = step(&app, &mut flights).await.unwrap_or_else(|error| {
             tracing::warn!(
@@ -43,34 +47,45 @@ pub(crate) async fn run(app: AppState) {
             );
             None
         });
-        wait(&app, &mut flights, next).await;
+        wait(&app, &mut flights, &mut owners, next).await;
     }
     // Each of them sees that the hub stops, and ends in time.
     while let Some(ended) = flights.join_next().await {
-        report(ended);
+        land(&app, &mut owners, ended);
     }
 }
 
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if ended.is_err() {
-        tracing::error!("a push panicked; it is made again when its lease has run out");
+/// What is a flight's own is done; it says whose connection broke.
+type Flights = JoinSet<Option<AgentId>>;
+
+fn land(app: &AppState, owners: &mut Owners, ended: Result<Option<AgentId>, JoinError>) {
+    match ended {
+        Ok(Some(broken)) => owners.tell(app, broken),
+        Ok(None) => {}
+        Err(_) => tracing::error!("a push panicked; it is made again when its lease has run out"),
     }
 }
 
 /// Sends what is due, and says when something is due next.
-async fn step(app: &AppState, flights: &mut JoinSet<()>) -> Result<Option<i64>, StoreError> {
+async fn step(app: &AppState, flights: &mut Flights) -> Result<Option<i64>, StoreError> {
     loop {
-        let next = app.store.read::<_, StoreError, _>(|tx: &mut dyn Tx| push::next_due(tx)).await?;
-        let (now, room) = (app.now(), MAX_FLIGHTS.saturating_sub(flights.len()));
-        if room == 0 || next.is_none_or(|next| next > now) {
+        let (now, node, is_full) = (app.now(), app.config.node, flights.len() >= ROOM.tries);
+        let find = move |tx: &mut dyn Tx| {
+            let next = push::next_due(tx)?;
+            let is_due = !is_full && next.is_some_and(|next| next <= now);
+            Ok((next, if is_due { push::find_due(tx, node, now, &ROOM)? } else { vec![] }))
+        };
+        let (next, found) = app.store.read::<_, StoreError, _>(find).await?;
+        if found.is_empty() {
+            // Nothing is due, or the agents it is for have enough to do.
             return Ok(next);
         }
         let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
-        let lease = Lease { owner: app.config.node, until };
-        let lease_due = move |tx: &mut dyn Tx| push::lease_due(tx, now, lease, room as i64, MAX_PER_AGENT);
-        let leased = app.store.write::<_, StoreError, _>(lease_due).await?;
+        let lease = Lease { owner: node, until };
+        let lease = move |tx: &mut dyn Tx| push::lease(tx, &found, now, lease);
+        let leased = app.store.write::<_, StoreError, _>(lease).await?;
         if leased.is_empty() {
-            // Another node was faster, or their agents have enough to do.
+            // Another node was faster, or it went into inboxes.
             return Ok(next);
         }
         for due in leased {
@@ -80,12 +95,12 @@ async fn step(app: &AppState, flights: &mut JoinSet<()>) -> Result<Option<i64>, 
 }
 
 /// Returns when there may be something to do.
-async fn wait(app: &App, flights: &mut JoinSet<()>, next: Option<i64>) {
+async fn wait(app: &AppState, flights: &mut Flights, owners: &mut Owners, next: Option<i64>) {
     let begun = Instant::now();
     loop {
         tokio::select! {
             () = app.due.notified() => return,
-            Some(ended) = flights.join_next() => return report(ended),
+            Some(ended) = flights.join_next() => return land(app, owners, ended),
             () = app.stopping.cancelled() => return,
             () = tokio::time::sleep(TICK) => {
                 if next.is_some_and(|next| next <= app.now()) || begun.elapsed() >= LOOK {
@@ -96,18 +111,8 @@ async fn wait(app: &App, flights: &mut JoinSet<()>, next: Option<i64>) {
     }
 }
 
-/// What there is to do about a delivery.
-enum Plan {
-    /// It is POSTed there, over the connection of this epoch.
-    Post { url: String, body: Bytes, epoch: i64 },
-    /// It cannot be, for this reason.
-    Fail(&'static str, Outcome),
-    /// It is not tried now.
-    Leave(Outcome),
-}
-
-/// One try, from its lease to its record.
-async fn push_one(app: AppState, due: Due) {
+/// One try, from its lease to its record; the agent, if its connection broke.
+async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
     let (begun, at) = (Instant::now(), app.now());
     let failed = |status: Option<u16>, error: Option<String>| Attempt {
         at,
@@ -115,14 +120,13 @@ async fn push_one(app: AppState, due: Due) {
         latency_ms: begun.elapsed().as_millis() as i64,
         error,
     };
-    let (attempt, outcome) = match plan(&app, &due).await {
+    let (attempt, why, outcome) = match plan::plan(&app, &due).await {
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, delivery = %due.id, "a push could not be prepared");
             let again = Outcome::Again(at + pause_ms(due.attempt, app.sources.bytes()));
-            (None, if at < due.give_up_at { again } else { Outcome::Dead })
+            (None, None, if at < due.give_up_at { again } else { Outcome::Dead })
         }
-        Ok(Plan::Leave(outcome)) => (None, outcome),
-        Ok(Plan::Fail(why, outcome)) => (Some(failed(None, Some(why.into()))), outcome),
+        Ok(Plan::Without(outcome, why)) => (None, why, outcome),
         Ok(Plan::Post { url, body, epoch }) => {
             let secret = app.config.master_key.webhook_secret(due.id.agent.as_bytes());
             let message = Signed::new(&secret, format!("msg_{}", due.event.0.simple()), at, body, false);
@@ -134,16 +138,17 @@ async fn push_one(app: AppState, due: Due) {
                         Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
                         Err(error) => (None, Some(error.to_string())),
                     };
-                    (Some(failed(status, error)), outcome)
+                    (Some(failed(status, error)), None, outcome)
                 }
                 () = cut(&app) => {
                     let why = "the hub stopped before the outcome was known".into();
-                    (Some(failed(None, Some(why))), Outcome::Again(app.now()))
+                    (Some(failed(None, Some(why))), None, Outcome::Again(app.now()))
                 }
             }
         }
     };
-    record(&app, due, attempt, outcome).await;
+    let agent = due.id.agent;
+    record(&app, due, attempt, why, outcome).await.then_some(agent)
 }
 
 /// The hub stops, and its time to drain is nearly over.
@@ -152,10 +157,28 @@ async fn cut(app: &App) {
     tokio::time::sleep(app.config.times.drain * 3 / 4).await;
 }
 
-async fn record(app: &App, due: Due, attempt: Option<Attempt>, outcome: Outcome) {
+/// Records what became of a delivery, and says whether its agent's connection is broken since.
+async fn record(
+    app: &App,
+    due: Due,
+    attempt: Option<Attempt>,
+    why: Option<String>,
+    outcome: Outcome,
+) -> bool {
     if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {
-        let error = attempt.as_ref().and_then(|attempt| attempt.error.as_deref());
+        let error = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
         tracing::info!(delivery = %due.id, attempt = due.attempt, ?outcome, error, "a push came to nothing");
+    }
+    // What was put off without a try is no push; what came to its end without one is over all the same.
+    if attempt.is_some() || !matches!(outcome, Outcome::Again(_)) {
+        let outcome = match outcome {
+            Outcome::Delivered => "delivered",
+            Outcome::Again(_) => "retry",
+            Outcome::Broken(_) => "broken",
+            Outcome::Refused => "refused",
+            Outcome::Dead => "dead",
+        };
+        app.metrics.push(due.transport.as_str(), outcome);
     }
     // Not the hub itself: this may be its last act, and must not keep the store open beyond it.
     let (due_now, now) = (Arc::clone(&app.due), app.now());
@@ -163,71 +186,18 @@ async fn record(app: &App, due: Due, attempt: Option<Attempt>, outcome: Outcome)
         // The next of the conversation may be due by it.
         let due_now = Arc::clone(&due_now);
         tx.after_commit(Box::new(move || due_now.notify_one()));
-        push::finish(tx, &due, attempt.as_ref(), outcome, now)
+        push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)
     };
-    if let Err(error) = app.store.write::<_, StoreError, _>(finish).await {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "a push was not recorded; it is made again when its lease has run out"
-        );
-    }
-}
-
-async fn plan(app: &AppState, due: &Due) -> Result<Plan, StoreError> {
-    let (hub, due) = (AppState::clone(app), due.clone());
-    app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| plan_in(tx, &hub, &due)).await
-}
-
-fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
-    let now = app.now();
-    let over = now >= due.give_up_at;
-    if app.stopping.is_cancelled() {
-        return Ok(Plan::Leave(Outcome::Again(now)));
-    }
-    let Some(agent) = directory::by_id(tx, due.id.agent)? else {
-        return Ok(Plan::Fail("the agent is not registered any more", Outcome::Refused));
-    };
-    // Whatever waited long for its turn gets one try.
-    if over && due.attempt > 1 {
-        return Ok(Plan::Leave(Outcome::Dead));
-    }
-    let leave = |until| Ok(Plan::Leave(if over { Outcome::Dead } else { Outcome::Again(until) }));
-    let url = match due.transport {
-        Transport::Channel => {
-            // Until it is set or mended.
-            let Some(sealed) = agent.working_connection() else { return leave(due.give_up_at) };
-            let Some(url) = app.config.master_key.open(agent.id.as_bytes(), sealed) else {
-                let why = "the connection string cannot be read with this hub's master key; set it again";
-                return Ok(Plan::Fail(why, Outcome::Broken(agent.epoch)));
-            };
-            url
+    match app.store.write::<_, StoreError, _>(finish).await {
+        Ok(Finished { broke, .. }) => broke,
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a push was not recorded; it is made again when its lease has run out"
+            );
+            false
         }
-        Transport::Webhook => {
-            let Some(url) = agent.endpoint else { return leave(now + LONGEST_PAUSE_MS) };
-            url
-        }
-        Transport::Inbox => return Ok(Plan::Fail("nothing is pushed to an inbox", Outcome::Refused)),
-    };
-    let body = body(tx, app, due)?;
-    Ok(body.map_or(Plan::Fail("what was said is gone", Outcome::Refused), |body| Plan::Post {
-        url,
-        body,
-        epoch: agent.epoch,
-    }))
-}
-
-/// What is POSTed; each time with a fresh callback.
-fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Option<Bytes>, StoreError> {
-    if due.kind == "channel" {
-        let event = conversations::event_by_id(tx, due.event)?;
-        return Ok(event.map(|event| event.body.into()));
     }
-    let Some(said) = Said::read(tx, due.id)? else { return Ok(None) };
-    let body = match due.transport {
-        Transport::Channel => serde_json::to_vec(&said.channel_post(app)),
-        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app)),
-    };
-    body.map(|body| Some(body.into())).map_err(|error| StoreError::Unexpected(error.into()))
 }
 
 /// What a POST led to.
@@ -241,13 +211,15 @@ fn judge(
     let after = match posted {
         Ok((200..300, _)) => return Outcome::Delivered,
         Ok((429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
-        Err(PostError::Timeout(_) | PostError::Unreachable(_)) => None,
         // What its owner pasted is wrong, and only its owner can mend it.
         Ok((401 | 403 | 404 | 410, _)) | Err(PostError::Blocked(_))
             if due.transport == Transport::Channel =>
         {
             return Outcome::Broken(epoch);
         }
+        // An endpoint has no mark of its own: it is mended by whoever serves it, and tried until then.
+        Ok((401 | 403 | 404 | 410, _))
+        | Err(PostError::Timeout(_) | PostError::NoConnection(_) | PostError::Unreachable(_)) => None,
         Ok(_) | Err(PostError::Blocked(_) | PostError::Status(_)) => return Outcome::Refused,
     };
     if now >= due.give_up_at {
@@ -288,7 +260,7 @@ fn http_date(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
     use crate::delivery::outbound::Policy;
-    use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+    use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
     use uuid::Uuid;
 
     const NOW: i64 = 1_774_000_800_000;
@@ -314,10 +286,10 @@ mod tests {
             (204, Outcome::Delivered, Outcome::Delivered),
             (302, Outcome::Refused, Outcome::Refused),
             (400, Outcome::Refused, Outcome::Refused),
-            (401, Outcome::Broken(7), Outcome::Refused),
-            (403, Outcome::Broken(7), Outcome::Refused),
-            (404, Outcome::Broken(7), Outcome::Refused),
-            (410, Outcome::Broken(7), Outcome::Refused),
+            (401, Outcome::Broken(7), Outcome::Again(NOW + 800)),
+            (403, Outcome::Broken(7), Outcome::Again(NOW + 800)),
+            (404, Outcome::Broken(7), Outcome::Again(NOW + 800)),
+            (410, Outcome::Broken(7), Outcome::Again(NOW + 800)),
             (413, Outcome::Refused, Outcome::Refused),
         ] {
             let posted = Ok((status, None));
@@ -332,6 +304,7 @@ mod tests {
             Ok((500, None)),
             Ok((503, None)),
             Err(PostError::Timeout(Duration::ZERO)),
+            Err(PostError::NoConnection(Duration::ZERO)),
             Err(PostError::Unreachable(String::new())),
         ] {
             let mut due = due(Transport::Channel, 1);

@@ -7,7 +7,7 @@
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes};
+use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,10 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(500);
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
-/// How much one retention step removes.
-const RETENTION_STEP: i64 = 500;
+/// How many deliveries one step sends another way.
+const REROUTE_STEP: i64 = 500;
+/// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
+const CLEAN_UP_STEP: i64 = 500;
 
 /// Runs the steps until the hub stops, and the last ones once more then.
 pub(crate) async fn run(app: AppState) {
@@ -42,6 +44,7 @@ pub(crate) async fn run(app: AppState) {
         }
         if tick % SLOW_TICKS == 0 {
             report("clean up", clean_up(&app).await);
+            report("look for better ways", reroute(&app).await);
         }
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
@@ -114,16 +117,31 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
     let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
-        idempotency::remove_expired(tx, now)?;
-        accounts::remove_expired(tx, now, RETENTION_STEP)?;
-        cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
-            deliveries::remove_before(tx, cutoff, RETENTION_STEP)
-        })
+        let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
+            deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
+        })?;
+        // Whatever took a whole step may have more.
+        Ok([keys, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
-    while app.store.write::<_, StoreError, _>(step).await?.deliveries == RETENTION_STEP as u64 {
+    while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {
             break;
         }
     }
+    Ok(())
+}
+
+/// What waits for a way that is gone or worse than another goes the other one.
+async fn reroute(app: &App) -> Result<(), StoreError> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| push::find_rerouted(tx, now, REROUTE_STEP);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| push::hurry(tx, &found, now)).await?;
+    app.due.notify_one();
     Ok(())
 }

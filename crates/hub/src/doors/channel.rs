@@ -10,6 +10,11 @@ use crate::app::AppState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+/// Where agents answer what they were posted.
+pub(crate) const CALLBACK: &str = "/channels/{id}/inbox/{token}";
+/// Where other services post to agents.
+pub(crate) const INLET: &str = "/inbox/{sk}";
+
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(callback::callback)).routes(routes!(inlet::receive))
 }

@@ -4,12 +4,14 @@
 //! with each message; never a browser's cookie. What he showed is looked up again in every transaction, so that a
 //! stream ends with it. Who is no member is told the same as if there were no such channel.
 
+mod operations;
+
 use super::{api, body};
 use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::{Caller, bearer, key_hash};
 use crate::error::ApiError;
-use crate::frame::{ForPeople, Local};
+use crate::frame::{ForPeople, Local, may_say};
 use crate::secrets::McpToken;
 use crate::views;
 use axum::Router;
@@ -31,6 +33,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 const PATH: &str = "/mcp/{channel}";
@@ -58,6 +62,11 @@ impl Ticket {
 pub(crate) fn routes(app: &AppState) -> Router<AppState> {
     let hub = Arc::new(Tools { app: Arc::clone(app), open: Open::default() });
     Router::new().route(PATH, any(answer)).layer(axum::Extension(hub))
+}
+
+/// What the OpenAPI document says of it.
+pub(crate) fn documented() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(operations::Operations::openapi())
 }
 
 async fn answer(
@@ -148,6 +157,13 @@ impl Hub for Tools {
         self.app.sources.uuid_v4()
     }
 
+    fn may_say(&self, who: Principal, conversation: ConversationId) -> Result<(), String> {
+        may_say(&self.app, who, conversation, 1).map_err(|error| {
+            let seconds = (error.retry_after_ms.unwrap_or(1000) + 999) / 1000;
+            format!("nothing was said: you say too much here too fast; wait {seconds} s, or say more at once")
+        })
+    }
+
     fn decide(&self) -> Decide {
         attention::decide_recipients
     }
@@ -156,7 +172,7 @@ impl Hub for Tools {
         sentence(api::messages::read_post(body))
     }
 
-    fn reaction(&self, body: &Value) -> Result<(String, Vec<&'static str>), String> {
+    fn reaction(&self, body: &Value) -> Result<(&'static str, String, Vec<&'static str>), String> {
         sentence(api::messages::read_reaction(body))
     }
 

@@ -5,10 +5,11 @@ use crate::app::AppState;
 use crate::caller::of_browser;
 use crate::error::ApiError;
 use askama::Template;
-use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -26,19 +27,25 @@ static STYLE_NAME: LazyLock<String> = LazyLock::new(|| {
     format!("chorus-{hash}.css")
 });
 
-/// What the pages need of the router itself.
+/// What is told of the routes themselves.
 #[derive(Clone)]
-pub(crate) struct Pages {
+struct Reference {
     document: Bytes,
     operations: Arc<Vec<Operation>>,
 }
 
-impl Pages {
-    pub(crate) fn new(document: OpenApi) -> Self {
-        let document = serde_json::to_value(&document).unwrap_or_default();
-        let operations = Arc::new(operations(&document));
-        Self { document: document.to_string().into(), operations }
-    }
+/// All pages.
+pub(crate) fn routes(document: &OpenApi) -> Router<AppState> {
+    let document = serde_json::to_value(document).unwrap_or_default();
+    let operations = Arc::new(operations(&document));
+    let reference = Reference { document: document.to_string().into(), operations };
+    Router::new()
+        .route("/api", get(api))
+        .route("/api/openapi.json", get(openapi))
+        // Before the rest, which does without.
+        .layer(Extension(reference))
+        .route("/", get(home))
+        .route("/assets/{name}", get(asset))
 }
 
 #[derive(Template)]
@@ -79,7 +86,7 @@ pub(crate) fn page(template: &impl Template) -> Result<Response, ApiError> {
 }
 
 /// The first page: what this is, and what to do next.
-pub(crate) async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
+async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
     let person = of_browser(&app, &headers).await?;
     let agents = app.store.read::<_, chorus_store::StoreError, _>(chorus_store::directory::count).await?;
     page(&Home {
@@ -93,20 +100,20 @@ pub(crate) async fn home(State(app): State<AppState>, headers: HeaderMap) -> Res
 }
 
 /// The API, for reading.
-pub(crate) async fn api(
+async fn api(
     State(app): State<AppState>,
-    Extension(pages): Extension<Pages>,
+    Extension(reference): Extension<Reference>,
 ) -> Result<Response, ApiError> {
-    page(&Api { style: &STYLE_NAME, host: app.config.host_name.clone(), operations: pages.operations })
+    page(&Api { style: &STYLE_NAME, host: app.config.host_name.clone(), operations: reference.operations })
 }
 
 /// The API, for programs.
-pub(crate) async fn openapi(Extension(pages): Extension<Pages>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], pages.document).into_response()
+async fn openapi(Extension(reference): Extension<Reference>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], reference.document).into_response()
 }
 
 /// What pages refer to.
-pub(crate) async fn asset(Path(name): Path<String>) -> Response {
+async fn asset(Path(name): Path<String>) -> Response {
     if name != *STYLE_NAME {
         return ApiError::of_status(StatusCode::NOT_FOUND).into_response();
     }

@@ -116,6 +116,7 @@ fn prose(value: &Value) -> Prose {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Map;
 
     #[test]
     fn every_operation_with_its_fields() {
@@ -132,6 +133,27 @@ mod tests {
         let required: Vec<_> =
             register.fields.iter().filter(|field| field.required).map(|field| &field.name).collect();
         assert_eq!(required, ["agent_id"]);
+    }
+
+    #[test]
+    fn what_is_referred_to_is_there() {
+        let document = serde_json::to_value(crate::openapi()).unwrap();
+        let text = document.to_string();
+        let references = text.split(r##""$ref":"#"##).skip(1).filter_map(|rest| rest.split('"').next());
+        let missing: Vec<_> = references.filter(|reference| document.pointer(reference).is_none()).collect();
+        assert!(missing.is_empty() && text.contains(r##""$ref":"#/"##), "{missing:?}");
+    }
+
+    /// Programs that make clients out of the document name their functions so.
+    #[test]
+    fn every_operation_has_its_own_name() {
+        let document = serde_json::to_value(crate::openapi()).unwrap();
+        let paths = document["paths"].as_object().unwrap().values().filter_map(Value::as_object);
+        let mut names: Vec<_> = paths.flat_map(Map::values).map(|one| one["operationId"].as_str()).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert!(names.iter().all(Option::is_some) && names.len() == count, "{names:?}");
     }
 
     #[test]

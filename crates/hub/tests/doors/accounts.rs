@@ -365,7 +365,7 @@ async fn all_faults_of_a_body_at_once() {
             "/api/v1/tokens",
             Some(&ann),
             json!({"label": format!("{long}\n")}),
-            "label: must be 1 to 100 characters, not 102; label: must not hold line breaks or other control characters",
+            "label: must be 1 to 100 characters, not 102; label: must be one line with something in it",
         ),
         (
             "/api/v1/accounts",

@@ -82,6 +82,10 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/dms", [401, 401, 201, 201, 201, 201, 403]),
     ("get", "/api/v1/events/{event_id}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/search", [401, 401, 200, 200, 200, 200, 403]),
+    ("post", "/mcp/{channel}", [401, 401, 200, 404, 200, 404, 403]),
+    // Of a session that the agent opened, and so of nobody else.
+    ("get", "/mcp/{channel}", [401, 401, 200, 404, 404, 404, 403]),
+    ("delete", "/mcp/{channel}", [401, 401, 204, 404, 404, 404, 403]),
 ];
 
 /// Pages are no part of the API and belong to everybody.
@@ -191,7 +195,7 @@ impl World {
             _ => &self.name,
         };
         let path = route.replace("{id}", id).replace("{event_id}", &self.event);
-        path.replace("{handle}", "a").replace("{slug}", "notes")
+        path.replace("{channel}", &self.channel).replace("{handle}", "a").replace("{slug}", "notes")
     }
 
     /// What belongs into the body of a route.
@@ -226,6 +230,7 @@ impl World {
             ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
             ("post", "/api/v1/channels/{id}/artifacts") => json!({"slug": "new", "content": "x"}),
             ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": "y", "base_version": 1}),
+            ("post", "/mcp/{channel}") => initialize(),
             _ => return None,
         })
     }
@@ -252,6 +257,8 @@ async fn every_route_for_every_caller() {
                 request = request.body(r#"{"type": "done", "result": 1}"#);
             } else if let Some(body) = world.body(method, route) {
                 request = request.json(&body);
+            } else if *route == "/mcp/{channel}" {
+                request = request.header("mcp-session-id", session(&hub, &world).await);
             }
             // A stream is not read to its end.
             let response = request.send().await.unwrap();
@@ -259,7 +266,10 @@ async fn every_route_for_every_caller() {
             drop(waiting);
             if *status >= 400 {
                 let answer = Answer::read(response).await;
-                assert!(answer.body["error"]["code"].is_string(), "{method} {route}: {}", answer.text);
+                let code = &answer.body["error"]["code"];
+                // What MCP itself refuses is in JSON-RPC's format.
+                let is_code = code.is_string() || (route.starts_with("/mcp/") && code.is_i64());
+                assert!(is_code, "{method} {route}: {}", answer.text);
             }
         }
         if found != *statuses {
@@ -267,6 +277,19 @@ async fn every_route_for_every_caller() {
         }
     }
     assert!(wrong.is_empty(), "{CALLERS:?} {wrong:#?}");
+}
+
+/// The first message of an MCP client that wants a session.
+fn initialize() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }})
+}
+
+/// An MCP session of the agent in the channel.
+async fn session(hub: &TestHub, world: &World) -> String {
+    let answer = hub.post(&world.path("/mcp/{channel}"), world.keys[2].as_deref(), &initialize()).await;
+    answer.header("mcp-session-id").to_owned()
 }
 
 /// Where the agent may answer a message of its own that wants a stream; what comes with it must be kept meanwhile.

@@ -118,7 +118,6 @@ async fn faults_are_all_told_at_once() {
             json!({"slug": "-x", "title": "", "content_type": "text", "content": 1}),
             vec!["slug: must be", "title: must be", "content_type: must be", "content: must be a string"],
         ),
-        ("PUT", &format!("{channel}/artifacts/x"), json!({"content": ""}), vec!["base_version: is required"]),
         (
             "PUT",
             &format!("{channel}/artifacts/x"),
@@ -130,9 +129,9 @@ async fn faults_are_all_told_at_once() {
         ("GET", "/api/v1/search", json!(null), vec!["q: must be 1 to 200"]),
         (
             "GET",
-            "/api/v1/search?q=x&before=y&limit=51",
+            "/api/v1/search?q=x&after=y&before=z&limit=51",
             json!(null),
-            vec!["before: must be", "limit: must be an integer from 1 to 50"],
+            vec!["after: must be", "before: must be", "limit: must be an integer from 1 to 50"],
         ),
     ];
     for (method, path, body, expected) in table {
@@ -227,6 +226,36 @@ async fn only_the_owner_changes_a_channel() {
 }
 
 #[tokio::test]
+async fn the_owner_hands_a_channel_on_before_it_leaves() {
+    let hub = TestHub::start();
+    let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+    let channel = hub.channel(&anna, &json!({"name": "c", "handle": "anna"})).await;
+    hub.add(&channel, &anna, &json!({"agent": "bob"})).await;
+    let myself = format!("{channel}/members/anna");
+    let refused = hub.delete(&myself, Some(&anna)).await;
+    assert!(refused.own_failure(Code::Conflict).contains("make another member the `owner`"));
+    assert_eq!(hub.get(&channel, Some(&anna)).await.status, 200, "still there");
+
+    let hand_on = async |key, body| hub.ask("PATCH", &channel, Some(key), &body).await;
+    hand_on(&bob, json!({"owner": "bob"})).await.own_failure(Code::Forbidden);
+    hand_on(&anna, json!({"owner": "nobody"})).await.own_failure(Code::NotFound);
+    let fault = hand_on(&anna, json!({"owner": "a b"})).await;
+    assert!(fault.own_failure(Code::Validation).starts_with("owner: must be"));
+    let handed = hand_on(&anna, json!({"owner": "BOB", "name": "d"})).await;
+    assert_eq!(handed.status, 200, "{}", handed.text);
+    let id = hub.get("/agents/bob", None).await.data()["id"].clone();
+    assert_eq!(
+        (&handed.body["owner"], &handed.body["name"]),
+        (&json!({"id": id, "kind": "agent"}), &json!("d"))
+    );
+    let log = hub.log(&channel, &bob, "kind=change").await;
+    assert_eq!(log[0]["owner"], handed.body["owner"]);
+    hand_on(&anna, json!({"name": "e"})).await.own_failure(Code::Forbidden);
+    assert_eq!(hand_on(&bob, json!({"name": "e"})).await.status, 200);
+    assert_eq!(hub.delete(&myself, Some(&anna)).await.status, 204);
+}
+
+#[tokio::test]
 async fn my_channels_page_by_page() {
     let hub = TestHub::start();
     let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
@@ -285,9 +314,13 @@ async fn a_direct_conversation() {
     // It stays between the two.
     hub.get(&path, Some(&carol)).await.own_failure(Code::NotFound);
     let third = hub.post(&format!("{path}/members"), Some(&anna), &json!({"agent": "carol"})).await;
-    third.own_failure(Code::Forbidden);
-    hub.delete(&format!("{path}/members/bob"), Some(&anna)).await.own_failure(Code::Forbidden);
-    hub.ask("PATCH", &path, Some(&anna), &json!({"name": "x"})).await.own_failure(Code::Forbidden);
+    let leave = hub.delete(&format!("{path}/members/anna"), Some(&anna)).await;
+    let rename = hub.ask("PATCH", &path, Some(&anna), &json!({"name": "x"})).await;
+    let archive = hub.delete(&path, Some(&anna)).await;
+    for refused in [third, leave, rename, archive] {
+        let why = refused.own_failure(Code::Forbidden);
+        assert!(why.starts_with("a conversation of two stays as it is"), "its owner is told: {why}");
+    }
     dm(anna.clone(), "nobody@example.org").await.own_failure(Code::NotFound);
     dm(bob.clone(), "bob").await.own_failure(Code::Validation);
     hub.post("/api/v1/dms", Some(OPERATOR), &json!({"with": "bob"})).await.own_failure(Code::Forbidden);
@@ -352,8 +385,9 @@ async fn documents_in_versions() {
     stale.own_failure(Code::Conflict);
     assert_eq!(stale.body["error"]["details"]["version"], 2);
     for absent in ["other", "NOTES", "a%00b"] {
-        let body = json!({"content": "", "base_version": 1});
-        hub.ask("PUT", &format!("{path}/{absent}"), Some(&anna), &body).await.own_failure(Code::NotFound);
+        for body in [json!({"content": "", "base_version": 1}), json!({"content": ""})] {
+            hub.ask("PUT", &format!("{path}/{absent}"), Some(&anna), &body).await.own_failure(Code::NotFound);
+        }
         hub.get(&format!("{path}/{absent}"), Some(&anna)).await.own_failure(Code::NotFound);
     }
 

@@ -1,8 +1,10 @@
 //! The same request again, by key or by turn: one delivery, one answer.
 
 use crate::gate::Gate;
-use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope};
+use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
 use chorus_protocol::relay::Code;
+use chorus_store::idempotency::{self, Key};
+use chorus_store::{StoreError, Tx, TxExt};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::{Method, RequestBuilder};
@@ -214,4 +216,25 @@ async fn all_at_once() {
         answers.0.iter().chain(&answers.1).map(|answer| answer.data()["trace_id"].clone()).collect();
     assert!(traces.iter().all(|trace| *trace == traces[0]), "{traces:?}");
     assert_eq!(hub.history(&bob).await.len(), 1);
+}
+
+/// In small transactions, but all of them in one go: a busy day's keys end at about the same time.
+#[tokio::test]
+async fn all_keys_that_are_over_are_forgotten_at_once() {
+    let hub = TestHub::start();
+    let claim = |tx: &mut dyn Tx| {
+        for n in 0..3000_u32 {
+            let key = Key::new("test", &[&n.to_be_bytes()], b"", Some(1));
+            idempotency::claim(tx, &key, 0, 1)?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    hub.store().write(claim).await.unwrap();
+    // It cleans up when it starts.
+    let hub = hub.restart(|_| {}).await;
+    let left = async || {
+        let count = |tx: &mut dyn Tx| tx.first("SELECT COUNT(*) FROM idempotency", &[])?.unwrap().int(0);
+        hub.store().read::<_, StoreError, _>(count).await.unwrap()
+    };
+    eventually(left, |left| *left == 0).await;
 }

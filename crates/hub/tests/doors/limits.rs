@@ -1,5 +1,6 @@
 //! Limits: of rates, of connections; and what the hub tells about itself.
 
+use crate::cast::Cast;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
 use chorus_protocol::relay::Code;
 use chorus_store::{StoreError, Tx, settings};
@@ -73,16 +74,125 @@ async fn guessing_keys() {
     for n in 0..20 {
         statuses.push(hub.get("/agent/messages", Some(&format!("ca_{n:032x}"))).await.status);
     }
-    assert_eq!(
-        statuses.iter().filter(|status| **status == 401).count(),
-        9,
-        "one was registering: {statuses:?}"
-    );
+    assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 10, "{statuses:?}");
     assert_eq!(statuses.last(), Some(&429));
     let malformed = hub.request(Method::GET, "/agents", None).header("authorization", "Basic x");
     Answer::of(malformed).await.failure(Code::RateLimited);
     assert_eq!(hub.get("/agent/messages", Some(&alice)).await.status, 200);
     assert_eq!(passing(&hub, Some(OPERATOR), 15).await, 15);
+}
+
+/// Whatever else comes from an address, only wrong keys keep a key out that this node has not seen yet.
+#[tokio::test]
+async fn a_busy_address_keeps_no_key_out() {
+    let (hub, _clock) = limited(Some(6000), Some(60));
+    let alice = hub.register("alice").await;
+    assert_eq!(passing(&hub, None, 15).await, 9, "one was registering");
+    hub.get("/agents", None).await.failure(Code::RateLimited);
+    assert_eq!(hub.get("/agent/messages", Some(&alice)).await.status, 200);
+}
+
+/// A proxy that is trusted tells who calls; anybody else may say what he likes.
+#[tokio::test]
+async fn behind_a_proxy() {
+    let from = async |hub: &TestHub, client: &str| {
+        let request = hub.request(Method::GET, "/agents", None).header("x-forwarded-for", client);
+        Answer::of(request).await.status
+    };
+    for (trusted, second) in [("127.0.0.0/8", 200), ("192.0.2.1", 429)] {
+        let clock = ManualClock::new(1_774_000_800_000);
+        let set = |config: &mut chorus_hub::Config| {
+            config.rate_limit_anonymous = Some(1);
+            config.trusted_proxies = chorus_hub::TrustedProxies::parse(trusted).unwrap();
+        };
+        let hub = Setup::new().clock(&clock).config(set).start();
+        assert_eq!(from(&hub, "198.51.100.1").await, 200);
+        assert_eq!(from(&hub, "198.51.100.1").await, 429);
+        assert_eq!(
+            from(&hub, "203.0.113.9, 198.51.100.1").await,
+            429,
+            "what he adds himself counts for nothing"
+        );
+        assert_eq!(from(&hub, "198.51.100.2").await, second, "{trusted}");
+    }
+}
+
+/// What agents answer, and what is posted to their connection strings, counts for the agent: many share one address.
+#[tokio::test]
+async fn secret_addresses_pay_for_their_agent() {
+    let (clock, timber, birch) =
+        (ManualClock::new(1_774_000_800_000), FakeAgent::start().await, FakeAgent::start().await);
+    let set = |config: &mut chorus_hub::Config| {
+        (config.rate_limit, config.rate_limit_anonymous) = (Some(120), Some(60));
+    };
+    let cast = Cast::on(&Setup::new().clock(&clock).config(set)).await;
+    let made = cast.connected("timber", &timber).await;
+    cast.connected("birch", &birch).await;
+    cast.say("@timber @birch hello").await;
+    let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
+    let other = birch.wait_for(1, SOON).await[0].body["callback"].clone();
+    while passing(&cast.hub, None, 1).await == 1 {}
+
+    let status = json!({"type": "status", "status": "at work"});
+    for _ in 0..20 {
+        assert_eq!(cast.call_back(&callback, &status).await.status, 200);
+    }
+    cast.call_back(&callback, &status).await.own_failure(Code::RateLimited);
+    assert_eq!(cast.call_back(&other, &status).await.status, 200, "one's haste is not another's");
+
+    let inlet = &made["connection_string"];
+    let post = json!({"channel": {"id": "c", "name": "c", "service": "s"},
+                      "message": {"id": "m", "sender": "s", "content": "x"}, "callback": "https://s.example/cb"});
+    for _ in 0..20 {
+        let posted = cast.call_back(inlet, &post).await;
+        assert_eq!(posted.status, 200, "{}", posted.text);
+    }
+    cast.call_back(inlet, &post).await.own_failure(Code::RateLimited);
+    let mut wrong = vec![];
+    for n in 0..12 {
+        let url = json!(format!("{}/inbox/sk_{n:032x}", cast.hub.url));
+        wrong.push(cast.call_back(&url, &post).await.status);
+    }
+    assert_eq!((wrong[9], wrong[10]), (404, 429), "{wrong:?}");
+}
+
+/// An agent says 30 things a minute in a conversation, by whichever way; people are not counted.
+#[tokio::test]
+async fn what_an_agent_says_in_a_minute() {
+    let (clock, timber) = (ManualClock::new(1_774_000_800_000), FakeAgent::start().await);
+    let set = |config: &mut chorus_hub::Config| config.rate_limit = Some(6000);
+    let cast = Cast::on(&Setup::new().clock(&clock).config(set)).await;
+    let made = cast.connected("timber", &timber).await;
+    let (key, path) = (made["api_key"].as_str(), format!("/api/v1/channels/{}/messages", cast.channel));
+    cast.say("@timber hello").await;
+    let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
+    let several = async |count: usize| {
+        let lines = "{\"type\": \"message\", \"content\": \"x\"}\n".repeat(count);
+        let request = cast.hub.client.post(callback.as_str().unwrap());
+        Answer::of(request.header("content-type", "application/x-ndjson").body(lines)).await
+    };
+    let refused = several(31).await;
+    assert!(refused.own_failure(Code::Validation).contains("at most 30 messages"), "{}", refused.text);
+    assert_eq!(several(29).await.status, 200);
+    several(2).await.own_failure(Code::RateLimited);
+    let say = async |key| cast.hub.post(&path, key, &json!({"content": "x"})).await;
+    assert_eq!(say(key).await.status, 201);
+    let refused = say(key).await;
+    refused.own_failure(Code::RateLimited);
+    assert_eq!(refused.header("retry-after"), "2");
+    let dry = cast.hub.post(&format!("{path}?dry_run=true"), key, &json!({"content": "x"})).await;
+    assert_eq!(dry.status, 200, "{}", dry.text);
+    let status = json!({"type": "status", "status": "at work"});
+    assert_eq!(cast.call_back(&callback, &status).await.status, 200, "what wakes nobody is not counted");
+    let elsewhere = cast.another_channel("elsewhere").await;
+    cast.join(&elsewhere, "timber").await;
+    let there = format!("/api/v1/channels/{elsewhere}/messages");
+    assert_eq!(cast.hub.post(&there, key, &json!({"content": "x"})).await.status, 201);
+    for _ in 0..40 {
+        assert_eq!(say(Some(&cast.anna)).await.status, 201);
+    }
+    clock.advance(2000);
+    assert_eq!(say(key).await.status, 201);
 }
 
 /// Connections past the limit wait until there is room.

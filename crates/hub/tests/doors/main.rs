@@ -16,11 +16,15 @@ mod bad_http;
 #[cfg(test)]
 mod bad_receivers;
 #[cfg(test)]
+mod candour;
+#[cfg(test)]
 mod cast;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod channels;
+#[cfg(test)]
+mod deliveries;
 #[cfg(test)]
 mod document;
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! PostgreSQL: the same doors, and two hubs on one database that are one hub.
 
+use crate::cast::Cast;
 use crate::gate::Gate;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually, text_of};
 use chorus_protocol::relay::Code;
+use chorus_store::{StoreError, Tx, TxExt};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use chorus_testkit::sse::SseClient;
 use futures_util::future::join_all;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// What another node hears of by itself takes no longer.
 const PROMPTLY: Duration = Duration::from_secs(2);
@@ -168,4 +172,67 @@ async fn idempotency_crosses_nodes() {
     let again = send(&b).await;
     assert_eq!((again.data(), again.header("idempotent-replayed")), (first.data(), "true"));
     assert_eq!(gate.count(), 1);
+}
+
+/// Holds an agent's stream, so that whoever delivers to it waits, until the returned value is dropped.
+async fn hold_stream(hub: &TestHub, agent: Uuid) -> mpsc::Sender<()> {
+    let (held, holds) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let hold = move |tx: &mut dyn Tx| {
+        tx.lock(agent)?;
+        held.send(()).ok();
+        // It ends with the sender.
+        released.lock().unwrap().recv().ok();
+        Ok::<_, StoreError>(())
+    };
+    let store = hub.store().clone();
+    tokio::spawn(async move { store.write(hold).await });
+    tokio::task::spawn_blocking(move || holds.recv().unwrap()).await.unwrap();
+    release
+}
+
+/// How many transactions wait for another one.
+async fn waiting(hub: &TestHub) -> i64 {
+    let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let count = move |tx: &mut dyn Tx| tx.first(sql, &[])?.unwrap().int(0);
+    hub.store().read::<_, StoreError, _>(count).await.unwrap()
+}
+
+/// Deleted after it was found and before it got something: as if it were not there, and no mistake of the hub.
+#[tokio::test]
+async fn an_agent_that_is_deleted_while_it_is_delivered_to() {
+    let cast = Cast::on(&Setup::postgres()).await;
+    let hub = &cast.hub;
+    let id = |agent: &Value| agent["agent_id"].as_str().unwrap().parse().unwrap();
+    let unregister =
+        |name: &str| Answer::of(hub.request(Method::DELETE, &format!("/agents/{name}"), Some(OPERATOR)));
+
+    // Where it is a member, it leaves after what is being said there.
+    let bob = cast.agent(&json!({"name": "bob"})).await;
+    cast.join(&cast.channel, "bob").await;
+    let path = format!("/api/v1/channels/{}", cast.channel);
+    let mention = hub.request(Method::POST, &format!("{path}/messages"), Some(&cast.anna));
+    let release = hold_stream(hub, id(&bob)).await;
+    let saying = tokio::spawn(Answer::of(mention.json(&json!({"content": "@bob hello"}))));
+    eventually(async || waiting(hub).await, |waiting| *waiting == 1).await;
+    let deleting = tokio::spawn(unregister("bob"));
+    eventually(async || waiting(hub).await, |waiting| *waiting == 2).await;
+    drop(release);
+    let said = saying.await.unwrap();
+    assert_eq!((said.status, &said.body["attention"]["woken"]), (201, &json!(["bob"])), "{}", said.text);
+    assert_eq!(deleting.await.unwrap().data()["removed"], true);
+    let log = hub.log(&path, &cast.anna, "after=2").await;
+    assert_eq!(log.iter().map(|event| &event["kind"]).collect::<Vec<_>>(), ["message", "leave"]);
+
+    let carl = cast.agent(&json!({"name": "carl"})).await;
+    let foreign = json!({"channel": {"id": "c"}, "message": {"id": "m", "sender": "s", "content": "x"},
+        "callback": "https://elsewhere.example/callback"});
+    let post = hub.client.post(carl["connection_string"].as_str().unwrap()).json(&foreign);
+    let release = hold_stream(hub, id(&carl)).await;
+    let delivering = tokio::spawn(Answer::of(post));
+    eventually(async || waiting(hub).await, |waiting| *waiting == 1).await;
+    assert_eq!(unregister("carl").await.data()["removed"], true);
+    drop(release);
+    delivering.await.unwrap().own_failure(Code::NotFound);
 }

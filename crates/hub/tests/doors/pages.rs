@@ -1,7 +1,7 @@
 //! Pages for people: served whole by the hub, guarded, and without the internet.
 
 use crate::support::{HOST, TestHub};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Everything in a page that could be fetched from elsewhere.
 fn references(text: &str) -> Vec<&str> {
@@ -93,6 +93,10 @@ async fn the_api_is_described_for_programs_and_people() {
     assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
     assert_eq!(answer.body, serde_json::to_value(chorus_hub::openapi()).unwrap());
     assert!(answer.body["openapi"].as_str().unwrap().starts_with("3."));
+    let schemes = &answer.body["components"]["securitySchemes"];
+    assert_eq!((&schemes["key"]["type"], &schemes["key"]["scheme"]), (&json!("http"), &json!("bearer")));
+    let session = ["type", "in", "name"].map(|name| schemes["session"][name].as_str().unwrap());
+    assert_eq!(session, ["apiKey", "cookie", "chorus_session"]);
     let page = hub.get("/api", None).await.text;
     for (path, item) in answer.body["paths"].as_object().unwrap() {
         assert!(page.contains(&format!("<code>{path}</code>")), "{path}");

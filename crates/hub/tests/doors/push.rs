@@ -5,6 +5,7 @@ use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, envelope, eventually};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
+use chorus_hub::MasterKey;
 use chorus_hub::delivery::outbound::Policy;
 use chorus_protocol::relay::Code;
 use chorus_testkit::clock::ManualClock;
@@ -287,18 +288,24 @@ async fn what_is_refused_is_refused() {
     assert_eq!(timber.requests().len(), 3);
 }
 
-/// Its owner pasted nothing, so there is nothing of its owner's to break.
+/// What an endpoint does not take is not lost by it: it is tried until whoever serves it has mended it.
 #[tokio::test]
-async fn a_webhook_is_never_broken() {
-    let (cast, hook) = (Cast::start().await, FakeAgent::start().await);
+async fn a_webhook_that_refuses_is_tried_until_it_is_mended() {
+    let ((cast, clock), hook) = (Cast::with_clock().await, FakeAgent::start().await);
     cast.agent(&json!({"name": "hook", "endpoint": hook.url()})).await;
     cast.join(&cast.channel, "hook").await;
-    hook.set(Reply::Json(404, json!({})));
-    let failed = cast.delivery_is(&cast.say("@hook hello").await, "failed").await;
-    assert_eq!(failed["attempts"][0]["status"], 404);
+    for (n, status) in (1..).zip([401, 403, 404, 410]) {
+        hook.set(Reply::Json(status, json!({})));
+        let event = cast.say("@hook hello").await;
+        hook.wait_for(2 * n - 1, SOON).await;
+        cast.recorded(&clock).await;
+        let waits = cast.delivery(&event).await;
+        assert_eq!((&waits["state"], &waits["attempts"][0]["status"]), (&json!("waiting"), &json!(status)));
+        hook.set(Reply::Json(200, json!({})));
+        cast.tried(&clock, &hook, 1).await;
+        cast.delivery_is(&event, "delivered").await;
+    }
     assert_eq!(cast.get("/api/v1/agents/hook").await.body["connection"], json!({"state": "none"}));
-    hook.set(Reply::Json(200, json!({})));
-    cast.delivery_is(&cast.say("@hook again").await, "delivered").await;
 }
 
 #[tokio::test]
@@ -384,7 +391,8 @@ async fn an_agent_that_was_unregistered() {
     assert_eq!(cast.hub.delete("/agents/timber", Some(&cast.anna)).await.status, 200);
     clock.advance(MINUTE);
     let failed = cast.delivery_is(&event, "failed").await;
-    assert_eq!(failed["attempts"][1]["error"], "the agent is not registered any more");
+    assert_eq!(failed["rungs"][1]["reason"], "the agent is not registered any more");
+    assert_eq!(failed["attempts"].as_array().unwrap().len(), 1, "it was not tried again");
     assert_eq!(timber.requests().len(), 1);
 }
 
@@ -491,22 +499,26 @@ fn foreign(id: &str) -> Value {
     })
 }
 
-/// Whoever opens an inbox while pushes wait gets what comes from then on there, and the rest where it was sent.
+/// Whoever opens an inbox while something waits gets it there, and what comes from then on behind it.
 #[tokio::test]
-async fn an_inbox_that_opens_changes_nothing_for_what_waits() {
+async fn an_inbox_that_opens_gets_what_waits_first() {
     let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
     let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
     timber.set(Reply::Json(503, json!({})));
     let waits = cast.say("@timber by post").await;
     timber.wait_for(1, SOON).await;
+    cast.recorded(&clock).await;
     let mut inbox = cast.hub.inbox(&key, None).await;
-    cast.say("@timber by inbox").await;
-    assert_eq!(inbox.event("chat").await["event"]["content"], "@timber by inbox");
-    timber.set(Reply::Json(200, json!({})));
-    cast.tried(&clock, &timber, 1).await;
-    assert_eq!(contents(&timber.requests()), ["@timber by post", "@timber by post"]);
-    cast.delivery_is(&waits, "delivered").await;
+    let second = cast.say("@timber by inbox").await;
+    for content in ["@timber by post", "@timber by inbox"] {
+        assert_eq!(inbox.event("chat").await["event"]["content"], content);
+    }
+    for event in [waits, second] {
+        assert_eq!(cast.delivery_is(&event, "delivered_sse").await["transport"], "inbox");
+    }
+    clock.advance(HOUR);
     inbox.assert_quiet().await;
+    assert_eq!(timber.requests().len(), 1, "each goes one way");
 }
 
 /// The list of deliveries is everybody's own.
@@ -611,4 +623,68 @@ async fn nothing_is_due_before_its_time() {
     assert_eq!(timber.requests().len(), 1);
     clock.advance(2000);
     timber.wait_for(2, SOON).await;
+}
+
+/// One number for each outcome; who is pushed to, and where, is nobody's business.
+#[tokio::test]
+async fn pushes_are_counted_by_their_outcome() {
+    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    for (status, state) in [(200, "delivered"), (400, "failed")] {
+        timber.set(Reply::Json(status, json!({})));
+        cast.delivery_is(&cast.say("@timber now").await, state).await;
+    }
+    timber.set(Reply::Json(503, json!({})));
+    let event = cast.say("@timber later").await;
+    cast.recorded(&clock).await;
+    clock.advance(25 * HOUR);
+    cast.delivery_is(&event, "dead").await;
+    timber.set(Reply::Json(404, json!({})));
+    cast.say("@timber never").await;
+    let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
+    eventually(seen, |state| state == "broken").await;
+    cast.agent(&json!({"name": "hook", "endpoint": timber.url()})).await;
+    cast.join(&cast.channel, "hook").await;
+    timber.set(Reply::Json(200, json!({})));
+    cast.delivery_is(&cast.say("@hook now").await, "delivered").await;
+
+    let metrics = cast.hub.get("/metrics", None).await.text;
+    let mut pushes: Vec<_> = metrics.lines().filter(|line| line.starts_with("chorus_pushes_total")).collect();
+    pushes.sort_unstable();
+    let wanted = [
+        r#"chorus_pushes_total{transport="channel",outcome="broken"} 1"#,
+        r#"chorus_pushes_total{transport="channel",outcome="dead"} 1"#,
+        r#"chorus_pushes_total{transport="channel",outcome="delivered"} 1"#,
+        r#"chorus_pushes_total{transport="channel",outcome="refused"} 1"#,
+        r#"chorus_pushes_total{transport="channel",outcome="retry"} 1"#,
+        r#"chorus_pushes_total{transport="webhook",outcome="delivered"} 1"#,
+    ];
+    assert_eq!(pushes, wanted);
+}
+
+/// Whoever sends is told that it failed, and its owner why: not a mistake of the hub, but one that only the owner can mend.
+#[tokio::test]
+async fn a_connection_string_of_another_master_key() {
+    let (mut cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    let alice = cast.hub.register("alice").await;
+    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    cast.hub = cast.hub.restart(|config| config.master_key = MasterKey::new([8; 32])).await;
+    let mut body = json!({"receiver_id": "timber", "envelope": envelope("alice", "hello")});
+    for stream in [false, true] {
+        body["stream"] = stream.into();
+        let sent = cast.hub.post("/messages", Some(&alice), &body).await;
+        assert_eq!(sent.outcome(), (200, "failed"), "{}", sent.text);
+        assert_eq!(sent.data()["error_code"], Code::AgentUnreachable.as_str());
+        assert_eq!(sent.data()["detail"], "the receiver's owner must set its connection string again");
+    }
+    let history = cast.hub.history(&key).await;
+    assert!(history.len() == 2 && history.iter().all(|message| message["delivery"] == "failed"));
+    let connection = cast.get("/api/v1/agents/timber").await.body["connection"].clone();
+    assert_eq!(connection["state"], "broken");
+    assert!(connection["reason"].as_str().unwrap().contains("master key"), "{connection}");
+    assert_eq!(timber.requests().len(), 0);
+
+    assert_eq!(cast.put_connection("timber", &key, &inbox_of(&timber)).await.status, 200);
+    body["stream"] = false.into();
+    assert_eq!(cast.hub.post("/messages", Some(&alice), &body).await.outcome(), (200, "delivered"));
 }

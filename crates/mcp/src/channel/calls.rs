@@ -117,6 +117,7 @@ impl<H: Hub> Channel<H> {
     async fn send_message(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
         let key = input::read(Tool::SendMessage.input(), arguments, input::idempotency_key);
         let (key, (new, masked)) = also(key, self.hub.message(&Value::Object(arguments.clone())))?;
+        self.hub.may_say(self.pass.who, self.id).map_err(Failure::Tool)?;
         let key = self.key(Tool::SendMessage, key, arguments);
         let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(key, move |tx| {
@@ -141,12 +142,13 @@ impl<H: Hub> Channel<H> {
             fields.required("event_id");
             input::event(fields, "event_id")
         });
-        let (target, (body, masked)) = also(target, self.hub.reaction(&Value::Object(arguments.clone())))?;
+        let (target, (signal, body, masked)) =
+            also(target, self.hub.reaction(&Value::Object(arguments.clone())))?;
         let act = self.act();
         self.once(None, move |tx| {
             let target = target.ok_or(ChannelError::NoTarget)?;
-            let seq = channel::react(tx, &act, target, &body)?;
-            Ok(json!({"event_id": act.event.to_string(), "sequence": seq, "masked": masked}))
+            let (event, seq) = channel::react(tx, &act, target, signal, &body)?;
+            Ok(json!({"event_id": event.to_string(), "sequence": seq, "masked": masked}))
         })
         .await
     }
@@ -357,18 +359,18 @@ fn find(
 ) -> Result<(Vec<conversations::Event>, Option<EventId>), Failure> {
     let mut events = vec![];
     for _ in 0..SEARCH_ROUNDS {
-        let found = search::find(tx, who, query, before, SEARCH_AT_ONCE)?;
-        let last = (found.len() as i64) < SEARCH_AT_ONCE;
-        for found in found {
+        let page = search::page(tx, who, query, before, SEARCH_AT_ONCE)?;
+        for found in page.events {
             if events.len() as i64 == limit {
                 return Ok((events, before));
             }
             before = Some(found);
             events.extend(conversations::event_by_id(tx, found)?.filter(|event| event.conversation == id));
         }
-        if last {
+        if page.next.is_none() {
             return Ok((events, None));
         }
+        before = page.next;
     }
     Ok((events, before))
 }

@@ -130,7 +130,7 @@ impl<H: Hub> Reader<H> {
             .read(move |tx: &mut dyn Tx| {
                 let (conversation, _) = channel::look(tx, id, who)?;
                 let (slugs, added) = match &told {
-                    Told::Session(session) => match sessions::get(tx, who, id, session)? {
+                    Told::Session(session) => match sessions::get(tx, (who, id), session)? {
                         Some(session) => (session.subscribed, true),
                         None => return Err(Failure::Gone),
                     },

@@ -104,8 +104,8 @@ impl<H: Hub> Channel<H> {
         let uri = text(&ask.params, "uri")?;
         let slug = slug(self.id, uri).ok_or_else(|| not_found(uri, ask.revision))?.to_owned();
         let session = ask.session.clone().ok_or_else(|| RpcError::method(&ask.method))?;
-        let who = self.pass.who;
-        let done = self.write(move |tx| Ok(sessions::subscribe(tx, who, &session, &slug, wanted)?)).await?;
+        let place = self.place();
+        let done = self.write(move |tx| Ok(sessions::subscribe(tx, place, &session, &slug, wanted)?)).await?;
         if !done {
             let what =
                 format!("a session can be subscribed to {} documents at most", sessions::MAX_SUBSCRIPTIONS);

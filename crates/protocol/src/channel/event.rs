@@ -11,6 +11,9 @@ pub const NDJSON: &str = "application/x-ndjson";
 /// The most events in one body.
 pub const MAX_EVENTS: usize = 1000;
 
+/// The most messages among them. Each may wake many agents, so no more than an agent may say in a minute.
+pub const MAX_MESSAGES: usize = 30;
+
 /// Every `type` there is: the five of the document, and ours.
 pub const KINDS: [&str; 6] = ["message", "tool_call", "tool_result", "status", "error", "lifecycle"];
 
@@ -111,6 +114,10 @@ pub fn read_events(content_type_is_ndjson: bool, bytes: &[u8]) -> Result<Vec<Cal
             Ok(event) => events.push(event),
             Err(fault) => faults.add(&format!("line {}", n + 1), fault),
         }
+    }
+    let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
+    if messages > MAX_MESSAGES {
+        faults.add("body", format_args!("must hold at most {MAX_MESSAGES} messages, not {messages}"));
     }
     if events.is_empty() && faults.is_empty() {
         faults.add("body", "must hold at least one event");

@@ -93,8 +93,8 @@ pub struct Send {
     pub envelope: Envelope,
     /// The envelope, byte for byte as received; out of its A2A message, if it came in one.
     pub raw: Box<RawValue>,
-    /// A form of the envelope that is the same for the same content: members sorted, no white space.
-    pub normal: String,
+    /// Of a numbered turn: a form of the envelope that is the same for the same content, members sorted, no white space.
+    pub normal: Option<String>,
     /// Whether the sender wants the receiver's output as it comes.
     pub stream: bool,
 }
@@ -120,8 +120,9 @@ impl Send {
                 path = format!("{path}.parts[{place}].data");
                 (part, value) = (Some(place), inside);
             }
-            let envelope = check_envelope(value, &path, fields.faults());
-            Some((receiver?, envelope?, stream, value.to_string(), part))
+            let envelope = check_envelope(value, &path, fields.faults())?;
+            let normal = envelope.turn.is_some().then(|| value.to_string());
+            Some((receiver?, envelope, stream, normal, part))
         };
         let checked = read();
         let Some((receiver, envelope, stream, normal, part)) = checked.filter(|_| faults.is_empty()) else {
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn the_envelope_is_kept_as_received() {
         let body = r#"{"receiver_id":"bob", "envelope" : { "sender_culture":"en","chorus_version":"0.4",
-            "x_note": 1.50, "sender_id":"al", "original_text":"h\u0069" } }"#;
+            "x_note": 1.50, "conversation_id":"c", "turn_number":1, "sender_id":"al", "original_text":"h\u0069" } }"#;
         let request = Send::read(body.as_bytes()).unwrap();
         assert!(request.raw.get().contains("\"x_note\": 1.50"));
         assert!(request.raw.get().contains("h\\u0069"));

@@ -1,12 +1,13 @@
 //! Making, changing and archiving conversations, and who comes and goes.
 
 use super::{Act, ChannelError, append, enter, look, place};
-use crate::Tx;
 use crate::conversations::{self, Conversation, ConversationKind};
 use crate::members::{self, Member};
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use crate::{StoreError, Tx};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
 use serde_json::json;
+use uuid::Uuid;
 
 /// The most members that are called the same but for a number.
 const MAX_NAMESAKES: usize = 1000;
@@ -117,7 +118,7 @@ pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, 
     join(tx, act, new)
 }
 
-/// Takes a member out; the owner and the leads may take out anybody, everybody himself.
+/// Takes a member out; the owner and the leads may take out anybody but the owner, everybody himself.
 pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), ChannelError> {
     let (conversation, me) = enter(tx, act.conversation, act.author)?;
     let member = members::by_handle(tx, act.conversation, handle)?
@@ -128,15 +129,39 @@ pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), Cha
     if conversation.kind == ConversationKind::Dm || !(own || lead || conversation.owner == act.author) {
         return Err(ChannelError::Forbidden);
     }
+    if member.principal == conversation.owner {
+        return Err(ChannelError::OwnerStays);
+    }
     let seq = append(tx, act, "leave", None, None, &about(&member))?;
     members::end(tx, act.conversation, member.principal, seq, act.now)?;
     Ok(())
 }
 
-/// Changes a conversation; its owner may.
+/// Takes somebody who is going away out of every conversation; what it owned gets another owner. `fresh` makes ids.
+pub fn leave_all(
+    tx: &mut dyn Tx,
+    who: Principal,
+    now: i64,
+    fresh: &dyn Fn() -> Uuid,
+) -> Result<(), StoreError> {
+    // In the order of their ids, so that two that go away never wait for each other.
+    for conversation in members::conversations_of(tx, who)? {
+        tx.lock(conversation.0)?;
+        // Somebody may have taken it out before it got here.
+        let Some(member) = members::of(tx, conversation, who)? else { continue };
+        conversations::pass_on(tx, conversation, who)?;
+        let act = Act { conversation, author: who, event: EventId(fresh()), trace: TraceId(fresh()), now };
+        let seq = append(tx, &act, "leave", None, None, &about(&member))?;
+        members::end(tx, conversation, who, seq, now)?;
+    }
+    Ok(())
+}
+
+/// Changes a conversation, and makes the member of the handle `owner` its owner; its owner may.
 pub fn change(
     tx: &mut dyn Tx,
     act: &Act,
+    owner: Option<&str>,
     apply: &dyn Fn(&mut Conversation),
 ) -> Result<Conversation, ChannelError> {
     let (mut conversation, _) = enter(tx, act.conversation, act.author)?;
@@ -144,12 +169,17 @@ pub fn change(
         return Err(ChannelError::Forbidden);
     }
     apply(&mut conversation);
+    if let Some(handle) = owner {
+        let heir = members::by_handle(tx, act.conversation, handle)?;
+        conversation.owner = heir.ok_or_else(|| ChannelError::NoHandle(handle.to_owned()))?.principal;
+    }
     conversations::update(tx, &conversation)?;
     let body = json!({
         "name": conversation.name,
         "context": conversation.context,
         "history": conversation.history.as_str(),
         "archived": conversation.archived_at.is_some(),
+        "owner": {"id": conversation.owner.to_string(), "kind": conversation.owner.kind()},
     });
     append(tx, act, "change", None, None, &body.to_string())?;
     Ok(conversation)
@@ -158,7 +188,7 @@ pub fn change(
 /// Archives a conversation; its owner may, again and again.
 pub fn archive(tx: &mut dyn Tx, act: &Act) -> Result<(), ChannelError> {
     let (conversation, _) = look(tx, act.conversation, act.author)?;
-    let archived = change(tx, act, &|conversation| conversation.archived_at = Some(act.now));
+    let archived = change(tx, act, None, &|conversation| conversation.archived_at = Some(act.now));
     match archived {
         Err(ChannelError::Archived) if conversation.owner == act.author => Ok(()),
         Err(ChannelError::Archived) => Err(ChannelError::Forbidden),

@@ -9,7 +9,7 @@ use chorus_store::channel::{
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
 use chorus_store::log::{self, At, Filter, Page};
-use chorus_store::members::{self, Member};
+use chorus_store::members::{self, Member, Stay};
 use chorus_store::{Store, StoreError, Tx, artifacts, directory};
 use std::collections::BTreeSet;
 
@@ -24,6 +24,8 @@ on_both!(
     a_pair_is_made_once,
     nothing_in_an_archive,
     an_agent_that_is_deleted_has_left,
+    there_is_always_an_owner,
+    channels_of_a_deleted_agent_go_to_whoever_was_there_first,
 );
 
 /// A conversation, and somebody who acts in it.
@@ -55,7 +57,7 @@ pub(crate) fn conversation(room: Room, history: History) -> Conversation {
 }
 
 /// Everybody who is named and is an agent, but the author.
-fn named(scene: &Scene<'_>) -> Vec<Woken> {
+pub(crate) fn named(scene: &Scene<'_>) -> Vec<Woken> {
     let others = scene.named.iter().chain(scene.pair).filter(|member| member.principal != scene.author);
     let woken = |member: &Member| {
         let agent = member.principal.agent()?;
@@ -150,7 +152,7 @@ pub(crate) async fn delete(
 
 pub(crate) async fn react(store: &Store, room: Room, who: Principal, target: EventId) {
     let act = act(room, who);
-    run(store, move |tx| channel::react(tx, &act, target, r#"{"signal":"seen"}"#)).await.unwrap();
+    run(store, move |tx| channel::react(tx, &act, target, "seen", r#"{"signal":"seen"}"#)).await.unwrap();
 }
 
 /// A page as `who` reads it.
@@ -203,7 +205,7 @@ async fn a_conversation_and_its_members(fixture: Fixture) {
     for result in [
         run(store, move |tx| channel::post(tx, &act, &post_of("x", &[], None), named).map(drop)).await,
         run(store, move |tx| channel::note(tx, &act, "status", None, None, "{}").map(drop)).await,
-        run(store, move |tx| channel::change(tx, &act, &|_| {}).map(drop)).await,
+        run(store, move |tx| channel::change(tx, &act, None, &|_| {}).map(drop)).await,
         run(store, move |tx| channel::archive(tx, &act)).await,
         run(store, move |tx| channel::remove_member(tx, &act, "owner")).await,
     ] {
@@ -358,7 +360,7 @@ async fn the_one_who_was_first_deletes(fixture: Fixture) {
         }
         assert_eq!(deleted, 1);
     }
-    let find = move |tx: &mut dyn Tx| chorus_store::search::find(tx, bob, "findable", None, 10);
+    let find = move |tx: &mut dyn Tx| Ok(chorus_store::search::page(tx, bob, "findable", None, 10)?.events);
     assert_eq!(read(store, find).await, [], "no edit after a deletion brings it back");
 }
 
@@ -456,7 +458,12 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
     let room = room(store, History::All).await;
     let bob = agent(store, "bob").await;
     join(store, room, bob.id.into(), "bob").await;
-    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW))).await.unwrap();
+    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
+    let log = all(store, room, room.owner).await;
+    assert_eq!(kinds(&log), ["join", "join", "leave"]);
+    assert_eq!(log.events[2].author, bob.id.into());
+    let stays = read(store, move |tx| members::stays(tx, room.id, bob.id.into())).await;
+    assert_eq!(stays, [Stay { from: 1, to: Some(3) }], "it ends with what says so");
     let again: AgentId = agent(store, "bob").await.id;
     assert!(matches!(
         soon(store.read(move |tx: &mut dyn Tx| channel::look(tx, room.id, again.into()))).await,
@@ -472,6 +479,61 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
         Err::<(), ChannelError>(StoreError::Overloaded.into())
     };
     run(store, failed).await.unwrap_err();
-    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 4);
+    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 5);
     assert_eq!(entries(store, again).await, []);
+}
+
+/// Who owns a conversation now.
+async fn owner_of(store: &Store, room: Room) -> Principal {
+    read(store, move |tx| conversations::by_id(tx, room.id)).await.unwrap().owner
+}
+
+async fn there_is_always_an_owner(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob, carl) = (room(store, History::All).await, agent(store, "bob").await, person());
+    join(store, room, carl, "carl").await;
+    join(store, room, bob.id.into(), "bob").await;
+    let leave = act(room, room.owner);
+    let left = run(store, move |tx| channel::remove_member(tx, &leave, "owner")).await;
+    assert!(matches!(left, Err(ChannelError::OwnerStays)), "{left:?}");
+    assert_eq!(kinds(&all(store, room, room.owner).await), ["join", "join", "join"]);
+
+    let hand_on = async |who: Principal, to: &'static str| {
+        let act = act(room, who);
+        run(store, move |tx| channel::change(tx, &act, Some(to), &|_| {})).await
+    };
+    assert!(matches!(hand_on(carl, "carl").await, Err(ChannelError::Forbidden)));
+    assert!(matches!(hand_on(room.owner, "nobody").await, Err(ChannelError::NoHandle(_))));
+    assert_eq!(owner_of(store, room).await, room.owner);
+    assert_eq!(hand_on(room.owner, "BOB").await.unwrap().owner, bob.id.into());
+    assert!(matches!(hand_on(room.owner, "owner").await, Err(ChannelError::Forbidden)));
+    // Who owns nothing may go.
+    let leave = act(room, room.owner);
+    run(store, move |tx| channel::remove_member(tx, &leave, "owner")).await.unwrap();
+
+    // An agent can be deleted at any time: a lead comes first, then whoever was there first.
+    let (lead, act) = (person(), act(room, bob.id.into()));
+    let new = Newcomer { principal: lead, handle: Handle::Like("lead".into()), roles: vec![], lead: true };
+    run(store, move |tx| channel::add_member(tx, &act, &new)).await.unwrap();
+    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
+    assert_eq!(owner_of(store, room).await, lead);
+    hand_on(lead, "carl").await.unwrap();
+    assert_eq!(owner_of(store, room).await, carl);
+}
+
+async fn channels_of_a_deleted_agent_go_to_whoever_was_there_first(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = agent(store, "bob").await;
+    let room = Room { id: ConversationId(fresh()), owner: bob.id.into() };
+    let empty = Room { id: ConversationId(fresh()), owner: bob.id.into() };
+    for room in [room, empty] {
+        let (act, new) = (act(room, room.owner), conversation(room, History::All));
+        run(store, move |tx| channel::create(tx, &act, &new, Handle::Exactly("owner".into()))).await.unwrap();
+    }
+    let (first, second) = (person(), person());
+    join(store, room, first, "z").await;
+    join(store, room, second, "a").await;
+    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
+    assert_eq!(owner_of(store, room).await, first);
+    assert_eq!(owner_of(store, empty).await, empty.owner, "nobody is there");
 }

@@ -1,7 +1,8 @@
 //! The directory and who may register in it.
 
 use crate::support::{
-    Fixture, NODE, NOW, agent, entries, fresh, key, message, on_both, read, record, send, soon, write,
+    Fixture, NODE, NOW, agent, deliver, entries, fresh, key, message, on_both, read, record, send, soon,
+    write,
 };
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_store::directory::{self, Agent, Record};
@@ -97,7 +98,7 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     write(store, move |tx| {
         inboxes::open(tx, old, fresh(), NODE, NOW + 9)?;
         inboxes::hand_through(tx, old, 1)?;
-        directory::delete(tx, old, NOW)
+        directory::delete(tx, old, NOW, &fresh)
     })
     .await;
     assert_eq!(by_name(store, "anna").await, None);
@@ -115,7 +116,12 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     assert_eq!(entries(store, second.id).await, []);
     let id = second.id;
     let opened = write(store, move |tx| inboxes::open(tx, id, fresh(), NODE, NOW)).await.unwrap();
-    assert_eq!((opened.handed_through, opened.oldest, opened.head), (0, 1, 0));
+    // But the numbers of its inbox: a place in the former one must not pass over anything here.
+    assert_eq!((opened.handed_through, opened.oldest, opened.head), (1, 2, 1));
+    assert_eq!(deliver(store, message(&bob, &second)).await.0, 2);
+    write(store, move |tx| directory::delete(tx, id, NOW, &fresh)).await;
+    let third = agent(store, "ANNA").await;
+    assert_eq!(deliver(store, message(&bob, &third)).await.0, 3);
 }
 
 /// Names whose order depends on the collation: punctuation, digits, letters of both cases.

@@ -27,6 +27,7 @@ on_both![
     a_new_process_frees_only_what_nobody_can_finish,
     a_key_expires,
     expired_keys_are_removed,
+    expired_keys_are_removed_in_steps,
     many_at_once_are_stored_once,
     many_at_once_are_posted_once,
 ];
@@ -274,7 +275,7 @@ async fn expired_keys_are_removed(fixture: Fixture) {
     for (word, expires_at) in [("a", Some(NOW + 1)), ("b", Some(NOW + 2)), ("c", None)] {
         assert_eq!(claim(word, expires_at).await, Known::New);
     }
-    let remove = |now| write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, now));
+    let remove = |now| write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, now, 100));
     assert_eq!(remove(NOW).await, 0);
     assert_eq!(remove(NOW + 1).await, 1);
     assert_eq!(remove(NOW + 1).await, 0);
@@ -282,6 +283,17 @@ async fn expired_keys_are_removed(fixture: Fixture) {
     assert_eq!(claim("a", None).await, Known::New);
     assert_eq!(remove(i64::MAX).await, 1);
     assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 2);
+}
+
+async fn expired_keys_are_removed_in_steps(fixture: Fixture) {
+    let store = &fixture.store;
+    for n in 0..5_i64 {
+        let key = Key::new("test", &[&n.to_be_bytes()], b"r", Some(NOW + n));
+        write(store, move |tx: &mut dyn Tx| idempotency::claim(tx, &key, NOW - 1, LEASE_END)).await;
+    }
+    let remove = || write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, NOW + 3, 3));
+    assert_eq!((remove().await, remove().await, remove().await), (3, 1, 0));
+    assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 1);
 }
 
 /// 32 identical requests at the same time.

@@ -65,12 +65,18 @@ async fn only_the_holder_closes(fixture: Fixture) {
     let (former, holder) = (fresh(), fresh());
     open(store, bob, former, NODE, NOW + 9).await;
     open(store, bob, holder, NODE, NOW + 9).await;
-    write(store, move |tx| inboxes::close(tx, bob, former)).await;
+    write(store, move |tx| inboxes::close(tx, bob, former, NOW)).await;
     assert_eq!(on_node(store, NODE).await, [Open { agent: bob, session: holder, head: 0 }]);
-    write(store, move |tx| inboxes::close(tx, bob, holder)).await;
+    write(store, move |tx| inboxes::close(tx, bob, holder, NOW)).await;
     assert_eq!(on_node(store, NODE).await, []);
     assert_eq!(open_until(store, bob).await, 0);
-    write(store, move |tx| inboxes::close(tx, bob, holder)).await;
+    write(store, move |tx| inboxes::close(tx, bob, holder, NOW + 1)).await;
+    let seen_at = async || read(store, move |tx| directory::by_id(tx, bob)).await.unwrap().seen_at;
+    assert_eq!(seen_at().await, NOW, "it was seen when it closed, and that once");
+    for (now, expected) in [(NOW - 1, NOW), (NOW + 5, NOW + 5)] {
+        write(store, move |tx| inboxes::seen(tx, bob, now)).await;
+        assert_eq!(seen_at().await, expected);
+    }
 }
 
 async fn the_watermark_only_rises(fixture: Fixture) {
@@ -95,7 +101,7 @@ async fn renewing_concerns_one_node(fixture: Fixture) {
     open(store, mine, fresh(), NODE, NOW + 1).await;
     open(store, closed, session, NODE, NOW + 1).await;
     open(store, theirs, fresh(), elsewhere, NOW + 1).await;
-    write(store, move |tx| inboxes::close(tx, closed, session)).await;
+    write(store, move |tx| inboxes::close(tx, closed, session, NOW)).await;
     assert_eq!(write(store, |tx| inboxes::renew(tx, NODE, NOW + 50)).await, 1);
     assert_eq!(open_until(store, mine).await, NOW + 50);
     assert_eq!(open_until(store, closed).await, 0);

@@ -6,6 +6,8 @@ mod accounts;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
+mod deliveries;
+#[cfg(test)]
 mod directory;
 #[cfg(test)]
 mod idempotency;
@@ -27,6 +29,8 @@ mod push;
 mod reconcilers;
 #[cfg(test)]
 mod relay;
+#[cfg(test)]
+mod saying;
 #[cfg(test)]
 mod search;
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl World {
             Step::Close { agent, holder } => {
                 let id = self.id(agent);
                 let session = self.models[agent].session.filter(|_| holder).unwrap_or_else(fresh);
-                self.write(move |tx| inboxes::close(tx, id, session));
+                self.write(move |tx| inboxes::close(tx, id, session, now));
                 let model = &mut self.models[agent];
                 if model.session == Some(session) {
                     (model.session, model.open_until) = (None, 0);

@@ -6,7 +6,7 @@ use chorus_protocol::relay::Delivery;
 use chorus_store::channel::{self, Act};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::deliveries::{self, Lease};
-use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome};
+use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
 use chorus_store::{Store, Tx, directory};
 use std::collections::HashSet;
 use uuid::Uuid;
@@ -31,7 +31,7 @@ on_both!(
 
 const LEASE_MS: i64 = 45_000;
 
-fn conversation() -> ConversationId {
+pub(crate) fn conversation() -> ConversationId {
     ConversationId(fresh())
 }
 
@@ -53,55 +53,69 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
 }
 
 /// Something for an agent, said in a conversation.
-async fn say_at(store: &Store, to: AgentId, conversation: ConversationId, now: i64) -> DeliveryId {
+pub(crate) async fn say_at(store: &Store, to: AgentId, conversation: ConversationId, now: i64) -> DeliveryId {
     let (event, trace) = (EventId(fresh()), TraceId(fresh()));
     let act = Act { conversation, author: to.into(), event, trace, now };
     write(store, move |tx| store_one(tx, to, &act)).await
 }
 
-async fn say(store: &Store, to: AgentId, conversation: ConversationId) -> DeliveryId {
+pub(crate) async fn say(store: &Store, to: AgentId, conversation: ConversationId) -> DeliveryId {
     say_at(store, to, conversation, NOW).await
 }
 
 /// An agent with a connection string only.
-async fn connected(store: &Store, name: &str) -> AgentId {
+pub(crate) async fn connected(store: &Store, name: &str) -> AgentId {
     let id = agent(store, name).await.id;
     write(store, move |tx| directory::set_connection(tx, id, Some(b"sealed"), NOW)).await;
     id
 }
 
-async fn lease_by(store: &Store, owner: Uuid, now: i64, limit: i64) -> Vec<Due> {
+pub(crate) const ROOM: Room = Room { tries: 100, retries: 50, per_agent: 4 };
+
+/// Finds and leases as a node does.
+pub(crate) async fn lease_in(store: &Store, owner: Uuid, now: i64, room: Room) -> Vec<Due> {
     let lease = Lease { owner, until: now + LEASE_MS };
-    write(store, move |tx| push::lease_due(tx, now, lease, limit, 4)).await
+    let found = read(store, move |tx| push::find_due(tx, owner, now, &room)).await;
+    write(store, move |tx| push::lease(tx, &found, now, lease)).await
 }
 
-async fn lease(store: &Store, now: i64) -> Vec<Due> {
-    lease_by(store, Uuid::from_u128(1), now, 100).await
+async fn lease_by(store: &Store, owner: Uuid, now: i64) -> Vec<Due> {
+    lease_in(store, owner, now, ROOM).await
 }
 
-fn ids(leased: &[Due]) -> Vec<DeliveryId> {
+pub(crate) async fn lease(store: &Store, now: i64) -> Vec<Due> {
+    lease_by(store, Uuid::from_u128(1), now).await
+}
+
+pub(crate) fn ids(leased: &[Due]) -> Vec<DeliveryId> {
     leased.iter().map(|due| due.id).collect()
 }
 
-fn attempt(status: Option<i64>, error: Option<&str>) -> Attempt {
+pub(crate) fn attempt(status: Option<i64>, error: Option<&str>) -> Attempt {
     Attempt { at: NOW, status, latency_ms: 3, error: error.map(Into::into) }
 }
 
-async fn finish(store: &Store, due: &Due, tried: Option<Attempt>, outcome: Outcome, now: i64) -> bool {
+pub(crate) async fn finish(
+    store: &Store,
+    due: &Due,
+    tried: Option<Attempt>,
+    outcome: Outcome,
+    now: i64,
+) -> bool {
     let due = due.clone();
-    write(store, move |tx| push::finish(tx, &due, tried.as_ref(), outcome, now)).await
+    write(store, move |tx| push::finish(tx, &due, tried.as_ref(), None, outcome, now)).await.held
 }
 
 /// The receiver took it.
-async fn taken(store: &Store, due: &Due, now: i64) -> bool {
+pub(crate) async fn taken(store: &Store, due: &Due, now: i64) -> bool {
     finish(store, due, Some(attempt(Some(200), None)), Outcome::Delivered, now).await
 }
 
-async fn record(store: &Store, id: DeliveryId) -> push::Record {
+pub(crate) async fn record(store: &Store, id: DeliveryId) -> push::Record {
     read(store, move |tx| push::get(tx, id)).await.unwrap()
 }
 
-async fn next_due(store: &Store) -> Option<i64> {
+pub(crate) async fn next_due(store: &Store) -> Option<i64> {
     read(store, |tx| push::next_due(tx)).await
 }
 
@@ -142,8 +156,9 @@ async fn a_lease_is_one_nodes(fixture: Fixture) {
         let store = store.clone();
         nodes.spawn(async move {
             let mut leased = vec![];
-            for _ in 0..8 {
-                leased.extend(ids(&lease_by(&store, Uuid::from_u128(100 + node), NOW, 5).await));
+            for round in 1..=8 {
+                let room = Room { tries: 5 * round, ..ROOM };
+                leased.extend(ids(&lease_in(&store, Uuid::from_u128(100 + node), NOW, room).await));
             }
             leased
         });
@@ -162,8 +177,8 @@ async fn a_lease_that_ran_out_is_leased_again(fixture: Fixture) {
     let id = say(store, bob, one).await;
     let died = lease(store, NOW).await.remove(0);
     assert_eq!(died.attempt, 1);
-    assert_eq!(lease_by(store, Uuid::from_u128(2), NOW + LEASE_MS - 1, 10).await, []);
-    let again = lease_by(store, Uuid::from_u128(2), NOW + LEASE_MS, 10).await.remove(0);
+    assert_eq!(lease_by(store, Uuid::from_u128(2), NOW + LEASE_MS - 1).await, []);
+    let again = lease_by(store, Uuid::from_u128(2), NOW + LEASE_MS).await.remove(0);
     assert_eq!((again.id, again.event, again.attempt), (id, died.event, 2), "the same message once more");
     assert!(!taken(store, &died, NOW + LEASE_MS).await, "it is not the dead one's any more");
     assert_eq!(record(store, id).await.state, Delivery::Waiting);
@@ -218,12 +233,13 @@ async fn so_many_to_one_agent_and_no_more(fixture: Fixture) {
     let last = say_at(store, idle, conversation(), NOW + 1).await;
     let now = NOW + 1;
     let leased = lease(store, now).await;
-    assert_eq!(leased.iter().filter(|due| due.id.agent == busy).count(), 4);
+    let of_busy: Vec<_> = leased.iter().filter(|due| due.id.agent == busy).collect();
+    assert_eq!(of_busy.len(), 4);
     assert!(ids(&leased).contains(&last), "the others do not wait for it");
     assert_eq!(lease(store, now).await, [], "it has enough to do");
-    assert!(taken(store, &leased[0], now).await && taken(store, &leased[1], now).await);
+    assert!(taken(store, of_busy[0], now).await && taken(store, of_busy[1], now).await);
     assert_eq!(lease(store, now).await.len(), 2);
-    let elsewhere = lease_by(store, Uuid::from_u128(2), now, 100).await;
+    let elsewhere = lease_by(store, Uuid::from_u128(2), now).await;
     assert_eq!(elsewhere.len(), 4, "another node counts for itself");
 }
 
@@ -319,8 +335,9 @@ async fn replay_waits_for_its_turn(fixture: Fixture) {
     assert_eq!((replayed.state, replayed.due_at), (Delivery::Waiting, None), "another is on its way");
     assert!(taken(store, &due, now).await);
     let due = lease(store, now).await.remove(0);
-    assert_eq!((due.id, due.attempt, due.give_up_at), (first, 2, now + GIVE_UP_MS));
+    assert_eq!((due.id, due.attempt, due.give_up_at), (first, 1, now + GIVE_UP_MS), "as if it were new");
     assert!(taken(store, &due, now).await);
+    assert_eq!(read(store, move |tx| push::attempts(tx, first, 10)).await.len(), 2, "all its tries are kept");
     assert!(!write(store, move |tx| push::replay(tx, first, now)).await, "it has arrived");
     let nobody = DeliveryId { agent: bob, seq: 99 };
     assert!(!write(store, move |tx| push::replay(tx, nobody, now)).await);
@@ -339,8 +356,10 @@ async fn a_window_is_replayed_in_order(fixture: Fixture) {
         assert!(finish(store, &due, None, outcome, NOW + 10).await);
     }
     let now = NOW + 20;
-    let window =
-        |filter: Filter, limit: i64| write(store, move |tx| push::replay_all(tx, &filter, now, limit));
+    let window = |filter: Filter, limit: i64| async move {
+        let (found, more) = read(store, move |tx| push::find_replayable(tx, &filter, limit)).await;
+        (write(store, move |tx| push::replay_all(tx, &found, now)).await, more)
+    };
     let failed = Filter { state: Some(Delivery::Failed), ..Filter::default() };
     let elsewhere = Filter { conversation: Some(conversation()), ..Filter::default() };
     assert_eq!(window(elsewhere, 10).await, (0, false));

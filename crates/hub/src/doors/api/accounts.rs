@@ -3,6 +3,7 @@
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
+use super::conversation::{fields, line};
 use super::{Items, not_found, read, value, write};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
@@ -24,7 +25,6 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::accounts::{self, Account, Credential, CredentialKind, MAX_NAME, NewCredential};
 use serde::Serialize;
-use serde_json::Value;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -48,32 +48,13 @@ pub(crate) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(invite))
 }
 
-/// Reads a body's members, and reports everything that is wrong with them at once.
-fn fields<T>(body: &Value, take: impl FnOnce(&mut Fields<'_, '_>) -> Option<T>) -> Result<T, Faults> {
-    let mut faults = Faults::new();
-    let taken = Fields::of(body, "", &mut faults).and_then(|mut fields| take(&mut fields));
-    taken.filter(|_| faults.is_empty()).ok_or(faults)
-}
-
-/// An address that must be there.
+/// An address, if it is there.
 fn email(fields: &mut Fields<'_, '_>) -> Option<String> {
-    let text = fields.required_text("email")?;
-    checked_email(fields, text)
-}
-
-fn checked_email(fields: &mut Fields<'_, '_>, text: &str) -> Option<String> {
-    let checked = check_address(text);
-    checked.map_err(|what| fields.fault("email", what)).ok()?;
-    Some(text.to_owned())
-}
-
-/// A short text in one line.
-fn line(fields: &mut Fields<'_, '_>, name: &str, text: &str, max: usize) -> String {
-    fields.check_length(name, text, 1, max);
-    if text.chars().any(char::is_control) {
-        fields.fault(name, "must not hold line breaks or other control characters");
+    let text = fields.optional_text("email")?;
+    if let Err(what) = check_address(text) {
+        fields.fault("email", what);
     }
-    text.to_owned()
+    Some(text.to_owned())
 }
 
 /// Ask for a sign-in link
@@ -91,10 +72,8 @@ pub(crate) async fn sign_in(
 ) -> Result<Response, ApiError> {
     let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
     let (email, invitation) = fields(&body, |fields| {
-        let email = email(fields);
-        let invitation = fields.optional_text("invitation");
-        let invitation = invitation.map(|text| line(fields, "invitation", text, MAX_INVITATION));
-        Some((email?, invitation))
+        fields.required("email");
+        (email(fields).unwrap_or_default(), line(fields, "invitation", MAX_INVITATION))
     })?;
     signin::ask(&app, email, invitation)?;
     let message = "if this address may sign in here, a link is on its way to it";
@@ -107,7 +86,11 @@ pub(crate) async fn sign_in(
 pub(crate) struct SignInBody {
     email: EmailAddress,
     /// `ci_…`, where sign-up is by invitation.
-    #[schema(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schema(
+        min_length = 1,
+        max_length = 100,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     invitation: Option<String>,
 }
 
@@ -205,8 +188,8 @@ pub(crate) async fn make_token(
     let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
     let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
     let label = fields(&parsed, |fields| {
-        let label = fields.required_text("label")?;
-        Some(line(fields, "label", label, MAX_LABEL))
+        fields.required("label");
+        line(fields, "label", MAX_LABEL).unwrap_or_default()
     })?;
     let (new, token) = issue_token(&app, account, label.clone());
     let answer = value(&NewToken { id: new.id.to_string(), token, label, created_at: rfc3339(new.now) })?;
@@ -247,7 +230,12 @@ fn room(tx: &mut dyn Tx, account: AccountId, kind: CredentialKind, full: &str) -
 #[expect(dead_code, reason = "describes a body for the OpenAPI document")]
 pub(crate) struct TokenBody {
     /// What you call it.
-    #[schema(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "my laptop")]
+    #[schema(
+        min_length = 1,
+        max_length = 100,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+        example = "my laptop"
+    )]
     label: String,
 }
 
@@ -358,9 +346,8 @@ pub(crate) async fn make_account(
     let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
     let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
     let (email, name) = fields(&parsed, |fields| {
-        let email = email(fields);
-        let name = fields.optional_text("name").map(|text| line(fields, "name", text, MAX_NAME));
-        Some((email?, name))
+        fields.required("email");
+        (email(fields).unwrap_or_default(), line(fields, "name", MAX_NAME))
     })?;
     let name = name.unwrap_or_else(|| accounts::name_of(&email));
     let account = Account { id: AccountId(app.sources.uuid_v7()), email, name, created_at: app.now() };
@@ -393,7 +380,11 @@ pub(crate) async fn make_account(
 pub(crate) struct AccountBody {
     email: EmailAddress,
     /// What to call the person; else what stands before the `@`.
-    #[schema(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schema(
+        min_length = 1,
+        max_length = 100,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     name: Option<String>,
 }
 
@@ -433,10 +424,7 @@ pub(crate) async fn invite(
     };
     let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
     let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
-    let (email, days) = fields(&parsed, |fields| {
-        let email = fields.optional_text("email").and_then(|text| checked_email(fields, text));
-        Some((email, days(fields)))
-    })?;
+    let (email, days) = fields(&parsed, |fields| (email(fields), days(fields)))?;
     if app.config.signup == Signup::Closed {
         return Err(ApiError::new(
             Code::Conflict,

@@ -66,7 +66,7 @@ pub(crate) struct AgentView {
     owner: Option<String>,
     /// Whether its inbox is open now.
     online: bool,
-    /// Its last sign of life, as far as that is known.
+    /// Its last sign of life, as far as that is known: its inbox was open, or its key used, to the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_seen: Option<String>,
     /// How its own connection string is; for its owner, itself and the operator.
@@ -105,7 +105,8 @@ impl ConnectionView {
 fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
     let (now, presence) = (app.now(), app.config.presence.as_millis() as i64);
     // An open inbox is a lease that was last renewed so long before its end.
-    let seen = (agent.open_until > 0).then(|| (agent.open_until - presence).min(now));
+    let renewed = (agent.open_until > 0).then(|| (agent.open_until - presence).min(now));
+    let seen = renewed.max((agent.seen_at > 0).then_some(agent.seen_at));
     AgentView {
         agent_id: agent.id.to_string(),
         address: app.address(&agent.name),
@@ -263,7 +264,7 @@ fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, ApiError> {
 /// Make an agent
 ///
 /// It belongs to your account. Its key and the connection string for other services are shown this once.
-#[utoipa::path(post, path = "/api/v1/agents", tag = "agents", security(("key" = [])),
+#[utoipa::path(post, path = "/api/v1/agents", operation_id = "create_agent", tag = "agents", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
     request_body(content_type = "application/json", content = NewAgentBody),
@@ -309,7 +310,7 @@ pub(crate) async fn create(
 /// List the agents of this hub
 ///
 /// In the order of their names.
-#[utoipa::path(get, path = "/api/v1/agents", tag = "agents", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/agents", operation_id = "list_agents", tag = "agents", security(("key" = [])),
     params(("after" = Option<String>, Query, description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said"),
            ("q" = Option<String>, Query, max_length = 100, description = "A part of the name or the description"),
@@ -352,6 +353,7 @@ fn read_search(caller: &Caller, uri: &Uri) -> Result<Search, ApiError> {
             ("online", Some(online)) => search.online = Some(online),
             ("mine", Some(only)) => mine = only,
             ("online" | "mine", None) => faults.add(&name, "must be true or false"),
+            ("skill", _) => faults.add("skill", "agents have no skills here yet; leave it out"),
             _ => {}
         }
     }
@@ -365,7 +367,7 @@ fn read_search(caller: &Caller, uri: &Uri) -> Result<Search, ApiError> {
 }
 
 /// Find one agent by its address, its name or its id
-#[utoipa::path(get, path = "/api/v1/agents/{id}", tag = "agents", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/agents/{id}", operation_id = "agent", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     responses((status = 200, description = "The agent", body = AgentView),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]

@@ -1,7 +1,7 @@
 //! Documents of a conversation, in versions.
 
 use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
-use super::conversation::{Asked, conversation_id, fields, line, mask, query};
+use super::conversation::{MemberRequest, conversation_id, fields, line, mask, query};
 use super::{Items, Written, not_found, read, value};
 use crate::app::AppState;
 use crate::caller::Caller;
@@ -75,9 +75,9 @@ struct ArtifactBody {
     /// What it is made of; as before, unless said.
     #[schema(max_length = 100, pattern = "^[a-z0-9.+-]+/[a-z0-9.+-]+$")]
     content_type: Option<String>,
-    /// The version that was changed.
+    /// The version that was changed; the newest, unless said.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
-    base_version: i64,
+    base_version: Option<i64>,
 }
 
 /// `TOO_LARGE`: the body is larger than 2112 KiB
@@ -167,14 +167,14 @@ pub(crate) fn read_new(body: &Value) -> Result<(NewArtifact, Vec<&'static str>),
     })
 }
 
-/// A new version of a document.
+/// A new version of a document; without a `base_version` its base is 0.
 pub(crate) fn read_change(body: &Value, slug: String) -> Result<(NewArtifact, Vec<&'static str>), ApiError> {
     fields(body, |fields| {
-        let base = fields.required("base_version").map(|base| json::whole(base).filter(|base| *base >= 1));
+        let base = fields.get("base_version").map(|base| json::whole(base).filter(|base| *base >= 1));
         if base == Some(None) {
             fields.fault("base_version", "must be an integer of 1 or more");
         }
-        document(fields, slug, base.flatten().unwrap_or(1))
+        document(fields, slug, base.flatten().unwrap_or(0))
     })
 }
 
@@ -186,7 +186,7 @@ fn written(status: StatusCode, artifact: Artifact, masked: &[&'static str]) -> R
 /// List the documents
 ///
 /// Each in its newest version, without its content, in the order of their slugs.
-#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts", tag = "conversations", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts", operation_id = "list_artifacts", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("after" = Option<String>, Query, description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
@@ -209,7 +209,7 @@ async fn list(
 }
 
 /// Make a document
-#[utoipa::path(post, path = "/api/v1/channels/{id}/artifacts", tag = "conversations", security(("key" = [])),
+#[utoipa::path(post, path = "/api/v1/channels/{id}/artifacts", operation_id = "create_artifact", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
@@ -221,7 +221,7 @@ async fn create(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_DOCUMENT_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_DOCUMENT_BODY).await?;
     let (new, masked) = read_new(&asked.json()?)?;
     let act = asked.act(&app, conversation_id(&id)?);
     asked
@@ -240,7 +240,7 @@ async fn create(
 }
 
 /// Read a document
-#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts/{slug}", tag = "conversations", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts/{slug}", operation_id = "artifact", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("slug" = String, Path, description = "Of a document there"),
            ("version" = Option<i64>, Query, minimum = 1, maximum = 999_999_999, description = "The newest, unless said")),
@@ -270,7 +270,8 @@ async fn one(
 
 /// Change a document
 ///
-/// By naming the version that was changed: if there is a newer one, this is 409, with it in `details.version`.
+/// By naming the version that was changed: if there is a newer one, this is 409, with it in `details.version`. Without
+/// `base_version` it comes on top of whatever is there.
 #[utoipa::path(put, path = "/api/v1/channels/{id}/artifacts/{slug}", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("slug" = String, Path, description = "Of a document there"),
@@ -284,7 +285,7 @@ async fn update(
     Path((id, slug)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_DOCUMENT_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_DOCUMENT_BODY).await?;
     let (new, masked) = read_change(&asked.json()?, slug)?;
     let act = asked.act(&app, conversation_id(&id)?);
     asked
@@ -292,6 +293,11 @@ async fn update(
             channel::enter(tx, act.conversation, act.author)?;
             if !is_slug(&new.slug) {
                 return Err(not_found("document"));
+            }
+            let mut new = new.clone();
+            if new.base == 0 {
+                let newest = artifacts::get(tx, act.conversation, &new.slug, None)?;
+                new.base = newest.ok_or_else(|| not_found("document"))?.version;
             }
             let artifact = channel::put_artifact(tx, &act, &new).map_err(|error| match error {
                 ChannelError::Stale(0) => not_found("document"),

@@ -3,19 +3,22 @@
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
-use super::conversation::{Asked, MAX_BODY, Name, conversation_id, fields, handle, line, mask, text, word};
+use super::conversation::{
+    MAX_BODY, MemberRequest, Name, conversation_id, fields, handle, line, mask, not_of_two, only, text, word,
+};
 use super::members::{Whom, own_handle};
 use super::{Items, artifacts, events, members, read, search, stream, value};
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
+use crate::mail::MAX_ADDRESS;
 use crate::views::{ConversationView, MemberView};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use chorus_protocol::faults::Faults;
+use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_store::channel::{self, Handle};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
@@ -27,6 +30,8 @@ use utoipa_axum::routes;
 /// The longest name and the longest context of a channel, in characters.
 const MAX_NAME: usize = 80;
 const MAX_CONTEXT: usize = 4000;
+/// Who may change a channel.
+const OWNERS: &str = "the owner of the channel changes and archives it";
 
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -79,6 +84,8 @@ struct ChannelChangeBody {
     /// What a member may read: `all`, or what was said since it `joined`.
     #[schema(pattern = "^(all|joined)$")]
     history: Option<String>,
+    /// The handle of the member that owns it from now on.
+    owner: Option<Name>,
 }
 
 /// A conversation, and what the caller is in it.
@@ -90,38 +97,60 @@ struct DetailView {
     me: MemberView,
 }
 
-fn history(fields: &mut chorus_protocol::faults::Fields<'_, '_>) -> Option<History> {
+fn history(fields: &mut Fields<'_, '_>) -> Option<History> {
     word(fields, "history", &["all", "joined"]).and_then(History::parse)
 }
 
-/// What it is for, without credentials; nothing if the text is empty.
-fn context(text: String) -> Option<String> {
-    Some(mask(text).0).filter(|context| !context.is_empty())
+/// A conversation that was made or changed.
+#[derive(Debug, Serialize, ToSchema)]
+struct ChangedView {
+    #[serde(flatten)]
+    conversation: ConversationView,
+    /// The kinds of credentials that were masked in its name and its context.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    masked: Vec<&'static str>,
+}
+
+impl ChangedView {
+    fn new(conversation: &Conversation, masked: &[&'static str]) -> Self {
+        Self { conversation: conversation.into(), masked: masked.to_vec() }
+    }
+}
+
+/// Its name and what it is for, without credentials, and what they were. An empty context is none.
+type About = (Option<String>, Option<Option<String>>, Vec<&'static str>);
+
+fn about(fields: &mut Fields<'_, '_>) -> About {
+    let (name, mut masked) = line(fields, "name", MAX_NAME).map(mask).unzip();
+    let (context, more) = text(fields, "context", 0, MAX_CONTEXT).map(mask).unzip();
+    let masked = masked.get_or_insert_default();
+    masked.extend(more.unwrap_or_default());
+    masked.sort_unstable();
+    masked.dedup();
+    (name, context.map(|context| Some(context).filter(|context| !context.is_empty())), std::mem::take(masked))
 }
 
 /// Make a channel
 ///
 /// Its maker is its owner and first member.
-#[utoipa::path(post, path = "/api/v1/channels", tag = "conversations", security(("key" = [])),
+#[utoipa::path(post, path = "/api/v1/channels", operation_id = "create_channel", tag = "conversations", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
     request_body(content_type = "application/json", content = NewChannelBody),
-    responses((status = 201, description = "Made", body = ConversationView),
+    responses((status = 201, description = "Made", body = ChangedView),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn create(State(app): State<AppState>, request: Request) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
-    let (name, about, history, handle) = fields(&asked.json()?, |fields| {
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
+    let ((name, context, masked), history, handle) = fields(&asked.json()?, |fields| {
         fields.required("name");
-        let name = line(fields, "name", MAX_NAME).unwrap_or_default();
-        let about = text(fields, "context", 0, MAX_CONTEXT).and_then(context);
-        (name, about, history(fields).unwrap_or(History::All), handle(fields))
+        (about(fields), history(fields).unwrap_or(History::All), handle(fields, "handle"))
     })?;
     let act = asked.act(&app, ConversationId(app.sources.uuid_v7()));
     let new = Conversation {
         id: act.conversation,
         kind: ConversationKind::Channel,
-        name: mask(name).0,
-        context: about,
+        name: name.unwrap_or_default(),
+        context: context.flatten(),
         owner: asked.who,
         history,
         created_at: act.now,
@@ -131,7 +160,7 @@ async fn create(State(app): State<AppState>, request: Request) -> Result<Respons
     asked
         .write(&app, move |tx| {
             channel::create(tx, &act, &new, handle.clone())?;
-            Ok((StatusCode::CREATED, value(&ConversationView::from(&new))?))
+            Ok((StatusCode::CREATED, value(&ChangedView::new(&new, &masked))?))
         })
         .await
 }
@@ -139,7 +168,7 @@ async fn create(State(app): State<AppState>, request: Request) -> Result<Respons
 /// List your conversations
 ///
 /// Those you are a member of, without archived ones.
-#[utoipa::path(get, path = "/api/v1/channels", tag = "conversations", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/channels", operation_id = "list_channels", tag = "conversations", security(("key" = [])),
     params(("after" = Option<String>, Query, pattern = "^(ch_[0-9a-f]{32})?$", description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
     responses((status = 200, description = "A page", body = Items<ConversationView>),
@@ -160,7 +189,7 @@ async fn list(
 }
 
 /// Look at a conversation
-#[utoipa::path(get, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/channels/{id}", operation_id = "channel", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of", example = "ch_0190a3c4d5e67f8090a1b2c3d4e5f607")),
     responses((status = 200, description = "The conversation", body = DetailView),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
@@ -176,37 +205,37 @@ async fn one(
 
 /// Change a channel
 ///
-/// Its owner may.
+/// Its owner may, and hands it on by naming another `owner`.
 #[utoipa::path(patch, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
     request_body(content_type = "application/json", content = ChannelChangeBody),
-    responses((status = 200, description = "As it is now", body = ConversationView),
+    responses((status = 200, description = "As it is now", body = ChangedView),
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn change(
     State(app): State<AppState>,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
-    let (name, about, history) = fields(&asked.json()?, |fields| {
-        let name = line(fields, "name", MAX_NAME).map(|name| mask(name).0);
-        let about = text(fields, "context", 0, MAX_CONTEXT).map(context);
-        (name, about, history(fields))
-    })?;
-    if name.is_none() && about.is_none() && history.is_none() {
-        return Err(Faults::one("body", "must have a name, a context or a history").into());
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
+    let ((name, context, masked), history, owner) =
+        fields(&asked.json()?, |fields| (about(fields), history(fields), handle(fields, "owner")))?;
+    if name.is_none() && context.is_none() && history.is_none() && owner.is_none() {
+        return Err(Faults::one("body", "must have a name, a context, a history or an owner").into());
     }
     let act = asked.act(&app, conversation_id(&id)?);
     asked
         .write(&app, move |tx| {
-            let changed = channel::change(tx, &act, &|conversation| {
+            let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
+            not_of_two(&conversation)?;
+            let changed = channel::change(tx, &act, owner.as_deref(), &|conversation| {
                 conversation.name = name.clone().unwrap_or_else(|| conversation.name.clone());
-                conversation.context = about.clone().unwrap_or_else(|| conversation.context.clone());
+                conversation.context = context.clone().unwrap_or_else(|| conversation.context.clone());
                 conversation.history = history.unwrap_or(conversation.history);
-            })?;
-            Ok((StatusCode::OK, value(&ConversationView::from(&changed))?))
+            })
+            .map_err(only(OWNERS))?;
+            Ok((StatusCode::OK, value(&ChangedView::new(&changed, &masked))?))
         })
         .await
 }
@@ -223,11 +252,13 @@ async fn archive(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let act = asked.act(&app, conversation_id(&id)?);
     asked
         .write(&app, move |tx| {
-            channel::archive(tx, &act)?;
+            let (conversation, _) = channel::look(tx, act.conversation, act.author)?;
+            not_of_two(&conversation)?;
+            channel::archive(tx, &act).map_err(only(OWNERS))?;
             Ok((StatusCode::NO_CONTENT, ().into()))
         })
         .await
@@ -239,8 +270,8 @@ async fn archive(
 struct DmBody {
     /// An agent's address or id, or an account's email address or id.
     #[schema(
-        max_length = 128,
-        pattern = "^([A-Za-z0-9_-][A-Za-z0-9._-]*|[!-?A-~]+@[!-?A-~]+)$",
+        max_length = 254,
+        pattern = "^([A-Za-z0-9_-][A-Za-z0-9._-]{0,127}|[!-?A-~]+@[!-?A-~]+)$",
         example = "bob@chorus.example"
     )]
     with: String,
@@ -257,14 +288,14 @@ struct DmBody {
               (status = 200, description = "It was there", body = ConversationView),
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let with = fields(&asked.json()?, |fields| {
         let with = fields.required_text("with").unwrap_or_default();
         let whom = Whom::anybody(&app, with);
         if whom.is_none() && !with.is_empty() {
             fields.fault("with", "must be an agent's address or id, or an account's email address or id");
         }
-        fields.check_length("with", with, 1, 254);
+        fields.check_length("with", with, 1, MAX_ADDRESS);
         whom
     })?;
     let with = with.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;

@@ -12,9 +12,11 @@ use bytes::Bytes;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_protocol::relay::Code;
 use chorus_protocol::{json, redact};
 use chorus_store::Tx;
 use chorus_store::channel::{Act, ChannelError};
+use chorus_store::conversations::{Conversation, ConversationKind};
 use serde_json::Value;
 use std::borrow::Cow;
 use utoipa::ToSchema;
@@ -32,8 +34,8 @@ const MAX_ROLES: usize = 16;
 #[expect(dead_code, reason = "describes a text for the OpenAPI document")]
 pub(super) struct Name(String);
 
-/// A request by somebody who can be in conversations.
-pub(super) struct Asked {
+/// A request by somebody who can be a member of conversations.
+pub(super) struct MemberRequest {
     caller: Caller,
     pub(super) who: Principal,
     /// What was asked for: the method and the path.
@@ -42,7 +44,7 @@ pub(super) struct Asked {
     bytes: Bytes,
 }
 
-impl Asked {
+impl MemberRequest {
     /// Reads a request whose body may have so many bytes.
     pub(super) async fn read(app: &App, request: Request, limit: usize) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
@@ -93,6 +95,25 @@ pub(super) fn event_id(text: &str) -> Result<EventId, ApiError> {
     EventId::parse(text).ok_or_else(|| ChannelError::NoTarget.into())
 }
 
+/// Tells who is refused something for whom it is.
+pub(super) fn only(who: &'static str) -> impl Fn(ChannelError) -> ApiError {
+    move |error| match error {
+        ChannelError::Forbidden => ApiError::new(Code::Forbidden, who),
+        error => error.into(),
+    }
+}
+
+/// Refuses what can be done with channels only.
+pub(super) fn not_of_two(conversation: &Conversation) -> Result<(), ApiError> {
+    if conversation.kind == ConversationKind::Dm {
+        return Err(ApiError::new(
+            Code::Forbidden,
+            "a conversation of two stays as it is: nobody comes or goes, and it has no name of its own; make a channel",
+        ));
+    }
+    Ok(())
+}
+
 /// The parts of a query, in order.
 pub(super) fn query(uri: &Uri) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
     url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
@@ -118,7 +139,7 @@ pub(super) fn text(fields: &mut Fields<'_, '_>, name: &str, min: usize, max: usi
 /// The same, for what is shown in one line.
 pub(super) fn line(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<String> {
     let line = text(fields, name, 1, max)?;
-    if line.trim().is_empty() || line.contains(char::is_control) {
+    if !line.is_empty() && (line.trim().is_empty() || line.contains(char::is_control)) {
         fields.fault(name, "must be one line with something in it");
     }
     Some(line)
@@ -153,10 +174,10 @@ pub(super) fn is_handle(text: &str) -> bool {
 const HANDLE_RULE: &str = "must be 1 to 64 letters, digits, '.', '_' and '-'";
 
 /// A handle, if it is there.
-pub(super) fn handle(fields: &mut Fields<'_, '_>) -> Option<String> {
-    let handle = fields.optional_text("handle")?;
+pub(super) fn handle(fields: &mut Fields<'_, '_>, name: &str) -> Option<String> {
+    let handle = fields.optional_text(name)?;
     if !is_handle(handle) {
-        fields.fault("handle", HANDLE_RULE);
+        fields.fault(name, HANDLE_RULE);
     }
     Some(handle.to_owned())
 }

@@ -1,6 +1,6 @@
-//! Deliveries as owners see them: the ladder of an event, dead letters, replay.
-//!
-//! A rung is shown only when it was reached, and with its time only where that was noted.
+//! Deliveries as owners see them: what is on its way, dead letters, replay; and the ladder of an event.
+
+mod ladder;
 
 use super::Items;
 use super::agents::may_manage;
@@ -13,38 +13,34 @@ use crate::doors::body;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
-use crate::views::{self, EventView};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use chorus_protocol::faults::{Faults, Fields};
-use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
+use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::json;
 use chorus_protocol::relay::{Code, Delivery, MAX_BODY};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
-use chorus_store::deliveries::Transport;
-use chorus_store::members::Stay;
 use chorus_store::push::{self, Cursor, Filter, Record};
-use chorus_store::{Tx, channel, conversations, directory, log, members};
+use chorus_store::{Tx, directory};
 use serde::Serialize;
-use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The most deliveries one call replays.
 const MAX_REPLAYED: i64 = 1000;
-/// The most deliveries and tries that are shown of one event.
-const MAX_DELIVERIES: i64 = 200;
-const MAX_ATTEMPTS: i64 = 500;
+/// How many of them in one transaction.
+const REPLAYED_TOGETHER: usize = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(replay_all))
         .routes(routes!(replay))
-        .routes(routes!(event))
+        .merge(ladder::routes())
 }
 
 /// A delivery.
@@ -67,7 +63,7 @@ pub(crate) struct DeliveryView {
     state: &'static str,
     /// Why it goes to this agent.
     reason: Option<String>,
-    /// How often it was tried.
+    /// How often it was tried, since it was replayed if it was.
     attempts: i64,
     /// When it is tried next.
     next_try: Option<String>,
@@ -102,6 +98,9 @@ fn view(app: &App, record: &Record) -> DeliveryView {
         created_at: rfc3339(record.created_at),
     }
 }
+
+/// What can be asked of a list.
+const FILTERS: [&str; 5] = ["state", "agent", "channel", "since", "until"];
 
 /// What is asked of a list: in a query or in a body.
 #[derive(Debug, Clone, Default)]
@@ -143,23 +142,33 @@ impl Asked {
         if faults.is_empty() { Ok(asked) } else { Err(faults) }
     }
 
-    fn of_body(app: &App, body: &Value) -> Result<Self, Faults> {
+    /// What is replayed: said in the query or in a body, and if in both, the same.
+    fn of_replay(app: &App, uri: &Uri, body: &[u8]) -> Result<Self, ApiError> {
         let (mut asked, mut faults) = (Self::default(), Faults::new());
-        let mut texts = vec![];
-        if let Some(mut fields) = Fields::of(body, "", &mut faults) {
-            for name in ["state", "agent", "channel", "since", "until"] {
-                texts.extend(fields.optional_text(name).map(|text| (name, text)));
-            }
-            if let Some((name, _)) =
-                texts.iter().find(|(name, text)| *name == "state" && !matches!(*text, "dead" | "failed"))
-            {
-                fields.fault(name, "must be dead or failed");
+        let mut said: BTreeMap<&str, String> = BTreeMap::new();
+        let mut note = |name: &'static str, text: &str| match said.insert(name, text.into()) {
+            Some(before) if before != text => Err("is said twice, and not the same"),
+            _ if name == "state" && !matches!(text, "dead" | "failed") => Err("must be dead or failed"),
+            _ => Ok(()),
+        };
+        for (name, text) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+            if let Some(name) = FILTERS.into_iter().find(|filter| *filter == name) {
+                note(name, &text).unwrap_or_else(|fault| faults.add(name, fault));
             }
         }
-        for (name, text) in texts {
-            asked.take(app, name, text, &mut faults);
+        if !body.trim_ascii().is_empty() {
+            let body = json::parse(body).map_err(ApiError::validation)?;
+            if let Some(mut fields) = Fields::of(&body, "", &mut faults) {
+                for name in FILTERS {
+                    let noted = fields.optional_text(name).map_or(Ok(()), |text| note(name, text));
+                    noted.unwrap_or_else(|fault| fields.fault(name, fault));
+                }
+            }
         }
-        if faults.is_empty() { Ok(asked) } else { Err(faults) }
+        for (name, text) in said {
+            asked.take(app, name, &text, &mut faults);
+        }
+        if faults.is_empty() { Ok(asked) } else { Err(faults.into()) }
     }
 
     /// What this caller may see of it; nothing if it asks for an agent that is not there.
@@ -202,7 +211,7 @@ fn parse_cursor(text: &str) -> Result<Cursor, Faults> {
 ///
 /// In the order of time: those to the agents of your account; for an agent, its own; for the operator, all. Envelopes
 /// are not among them: their senders were told their outcome.
-#[utoipa::path(get, path = "/api/v1/deliveries", tag = "deliveries", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/deliveries", operation_id = "list_deliveries", tag = "deliveries", security(("key" = [])),
     params(("state" = Option<String>, Query, pattern = "^(queued|delivered_sse|waiting|delivered|failed|dead)$",
             description = "Only those in this state"),
            ("agent" = Option<AgentAddress>, Query, description = "Only those to this agent"),
@@ -306,14 +315,20 @@ pub(crate) struct ReplayedView {
 
 /// Try all deliveries anew that were given up or refused in a time
 ///
-/// The oldest first, at most 1000 of them.
+/// The oldest first, at most 1000 of them. Which, is said in the query; or in a body, for those who cannot.
 #[utoipa::path(post, path = "/api/v1/deliveries/replay", tag = "deliveries", security(("key" = [])),
-    request_body(content_type = "application/json", content = ReplayBody),
+    params(("state" = Option<String>, Query, pattern = "^(dead|failed)$", description = "`dead` or `failed`; both unless said"),
+           ("agent" = Option<AgentAddress>, Query, description = "Only those to this agent"),
+           ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Only those of this conversation"),
+           ("since" = Option<String>, Query, format = "date-time", description = "Only those stored since"),
+           ("until" = Option<String>, Query, format = "date-time", description = "Only those stored before")),
+    request_body(content_type = "application/json", content = Option<ReplayBody>),
     responses((status = 202, description = "They are tried", body = ReplayedView),
               Invalid, Unknown, Forbidden, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn replay_all(
     State(app): State<AppState>,
     caller: Caller,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<ReplayedView>), ApiError> {
@@ -321,166 +336,21 @@ pub(crate) async fn replay_all(
         return Err(unknown());
     }
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
-    let asked = Asked::of_body(&app, &json::parse(&body).map_err(ApiError::validation)?)?;
-    let (hub, now) = (Arc::clone(&app), app.now());
-    let replay = move |tx: &mut dyn Tx| {
-        let Some(filter) = asked.filter(tx, &caller)? else { return Ok((0, false)) };
-        hub.push_after(tx);
-        Ok(push::replay_all(tx, &filter, now, MAX_REPLAYED)?)
+    let asked = Asked::of_replay(&app, &uri, &body)?;
+    // Found before it is written, and written in parts: everybody who writes waits for whoever writes.
+    let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
+        Some(filter) => Ok(push::find_replayable(tx, &filter, MAX_REPLAYED)?),
+        None => Ok((vec![], false)),
     };
-    let (replayed, more) = app.store.write::<_, ApiError, _>(replay).await?;
+    let (found, more) = super::read(&app, find).await?;
+    let mut replayed = 0;
+    for some in found.chunks(REPLAYED_TOGETHER) {
+        let (hub, now, some) = (Arc::clone(&app), app.now(), some.to_vec());
+        let replay = move |tx: &mut dyn Tx| {
+            hub.push_after(tx);
+            Ok(push::replay_all(tx, &some, now)?)
+        };
+        replayed += app.store.write::<_, ApiError, _>(replay).await?;
+    }
     Ok((StatusCode::ACCEPTED, Json(ReplayedView { replayed, more })))
-}
-
-/// An event and what became of it.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct LadderView {
-    /// The event.
-    event: EventView,
-    /// To whom it went.
-    deliveries: Vec<LadderDelivery>,
-    /// Who took it on.
-    #[schema(value_type = Vec<Object>)]
-    claims: [(); 0],
-}
-
-/// How far an event came on its way to one agent.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct LadderDelivery {
-    /// Its id.
-    id: String,
-    /// To whom.
-    recipient: Recipient,
-    /// `inbox`, `webhook` or `channel`.
-    transport: &'static str,
-    /// Why it goes to this agent.
-    reason: Option<String>,
-    /// How it stands.
-    state: &'static str,
-    /// The rungs it has reached, in order.
-    rungs: Vec<StepView>,
-    /// The tries, the first first.
-    attempts: Vec<AttemptView>,
-    /// What the agent made of it: `responded`, `failed` or `ignored`.
-    disposition: Option<String>,
-}
-
-/// To whom, as its conversation knows it.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct Recipient {
-    /// The agent's id.
-    id: String,
-    /// What it is called there.
-    handle: String,
-}
-
-/// A rung of the ladder.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct StepView {
-    /// `stored`, `handed`, `acked`, `dispositioned`, `failed` or `dead`.
-    rung: &'static str,
-    /// When, if that was noted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<String>,
-    /// Why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-/// A try.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct AttemptView {
-    /// When it began.
-    at: String,
-    /// What the receiver answered.
-    status: Option<i64>,
-    /// How long it took.
-    latency_ms: i64,
-    /// Why it did not succeed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-fn rungs(record: &Record) -> Vec<StepView> {
-    let rung = |rung, at: Option<i64>, reason: Option<&str>| StepView {
-        rung,
-        at: at.map(rfc3339),
-        reason: reason.map(str::to_owned),
-    };
-    let mut rungs = vec![rung("stored", Some(record.created_at), None)];
-    if record.handed {
-        rungs.push(rung("handed", record.handed_at, None));
-    }
-    match record.state {
-        Delivery::Delivered if record.transport != Transport::Inbox => {
-            rungs.push(rung("acked", record.handed_at, None));
-        }
-        Delivery::Failed | Delivery::Dead => {
-            rungs.push(rung(record.state.as_str(), Some(record.updated_at), record.detail.as_deref()));
-        }
-        _ => {}
-    }
-    if let Some((disposition, at)) = &record.disposition {
-        rungs.push(rung("dispositioned", Some(*at), Some(disposition)));
-    }
-    rungs
-}
-
-/// See what became of an event
-///
-/// For members of its conversation who may read it: to whom it went, why, how, and how far it came.
-#[utoipa::path(get, path = "/api/v1/events/{event_id}", tag = "deliveries", security(("key" = [])),
-    params(("event_id" = String, Path, pattern = "^evt_[0-9a-f]{32}$", description = "The event")),
-    responses((status = 200, description = "The event", body = LadderView),
-              Unknown, Forbidden, Missing, TooFast, Overloaded))]
-pub(crate) async fn event(
-    State(app): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Json<LadderView>, ApiError> {
-    let who = caller.principal()?;
-    let missing = || super::not_found("event");
-    let id = EventId::parse(&id).ok_or_else(missing)?;
-    let read = move |tx: &mut dyn Tx| {
-        let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
-        let (conversation, _) = channel::look(tx, event.conversation, who).map_err(|_| missing())?;
-        let stays = log::readable(tx, &conversation, who)?;
-        // What has no place in the conversation is nobody's to read here.
-        if event.seq == conversations::UNPLACED || !Stay::any_holds(&stays, event.seq) {
-            return Err(missing());
-        }
-        let events = [event];
-        let standing = log::stand(tx, &conversation, who, &stays, &events)?;
-        let event = views::events(&events, &standing.changes, &standing.replies).remove(0);
-        let mut deliveries = vec![];
-        for record in push::of_event(tx, id, MAX_DELIVERIES)? {
-            deliveries.push(ladder(tx, record)?);
-        }
-        Ok(LadderView { event, deliveries, claims: [] })
-    };
-    super::read(&app, read).await.map(Json)
-}
-
-fn ladder(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, ApiError> {
-    let member = members::of(tx, record.conversation, record.id.agent.into())?;
-    let attempts = push::attempts(tx, record.id, MAX_ATTEMPTS)?;
-    let attempts = attempts.into_iter().map(|attempt| AttemptView {
-        at: rfc3339(attempt.at),
-        status: attempt.status,
-        latency_ms: attempt.latency_ms,
-        error: attempt.error,
-    });
-    Ok(LadderDelivery {
-        id: record.id.to_string(),
-        recipient: Recipient {
-            id: record.id.agent.to_string(),
-            handle: member.map_or_else(|| record.agent.clone(), |member| member.handle),
-        },
-        transport: record.transport.as_str(),
-        state: record.state.as_str(),
-        rungs: rungs(&record),
-        attempts: attempts.collect(),
-        disposition: record.disposition.map(|(disposition, _)| disposition),
-        reason: record.reason,
-    })
 }

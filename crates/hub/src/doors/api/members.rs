@@ -3,13 +3,16 @@
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
-use super::conversation::{Asked, MAX_BODY, Name, conversation_id, fields, handle, is_handle, roles};
+use super::conversation::{
+    MAX_BODY, MemberRequest, Name, conversation_id, fields, handle, is_handle, not_of_two, only, roles,
+};
 use super::{Items, not_found, read, value};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
+use crate::mail::check_address;
 use crate::views::MemberView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -22,9 +25,6 @@ use chorus_store::{StoreError, Tx, accounts, members};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-/// The longest email address.
-const MAX_EMAIL: usize = 254;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(remove))
@@ -48,8 +48,7 @@ impl AccountRef {
         if let Some(id) = AccountId::parse(text) {
             return Some(Self::Id(id));
         }
-        let email = text.contains('@') && text.len() <= MAX_EMAIL && !text.contains(char::is_control);
-        email.then(|| Self::Email(text.to_owned()))
+        check_address(text).ok().map(|()| Self::Email(text.to_owned()))
     }
 }
 
@@ -178,7 +177,7 @@ async fn add(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let (whom, handle, roles, lead) = fields(&asked.json()?, |fields| {
         let whom = match (fields.optional_text("agent"), fields.optional_text("account")) {
             (Some(agent), None) => {
@@ -190,18 +189,20 @@ async fn add(
             _ => Err(("body", "must have either an agent or an account")),
         };
         let whom = whom.map_err(|(name, fault)| fields.fault(name, fault)).ok();
-        (whom, handle(fields), roles(fields), fields.flag("lead"))
+        (whom, handle(fields, "handle"), roles(fields), fields.flag("lead"))
     })?;
     let whom = whom.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
     let act = asked.act(&app, conversation_id(&id)?);
     asked
         .write(&app, move |tx| {
             // Strangers are not told who there is.
-            channel::enter(tx, act.conversation, act.author)?;
+            let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
+            not_of_two(&conversation)?;
             let (principal, own) = whom.find(tx)?.ok_or_else(|| not_found("agent or account"))?;
             let handle = handle.clone().map_or(Handle::Like(own), Handle::Exactly);
             let new = Newcomer { principal, handle, roles: roles.clone(), lead };
-            let member = channel::add_member(tx, &act, &new)?;
+            let member = channel::add_member(tx, &act, &new)
+                .map_err(only("the owner of the channel and its leads add members"))?;
             Ok((StatusCode::CREATED, value(&MemberView::from(member))?))
         })
         .await
@@ -210,7 +211,7 @@ async fn add(
 /// List the members
 ///
 /// In the order of their handles.
-#[utoipa::path(get, path = "/api/v1/channels/{id}/members", tag = "conversations", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/channels/{id}/members", operation_id = "list_members", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("after" = Option<String>, Query, description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
@@ -234,7 +235,8 @@ async fn list(
 
 /// Remove a member
 ///
-/// Everybody may leave; the owner may remove anybody, the leads anybody but the owner.
+/// Everybody may leave but the owner, who makes somebody else the owner first, or archives the channel. The owner may remove
+/// anybody, and so may the leads.
 #[utoipa::path(delete, path = "/api/v1/channels/{id}/members/{handle}", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("handle" = String, Path, description = "What the member is called here")),
@@ -245,15 +247,18 @@ async fn remove(
     Path((id, handle)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let act = asked.act(&app, conversation_id(&id)?);
     asked
         .write(&app, move |tx| {
-            channel::enter(tx, act.conversation, act.author)?;
+            let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
+            not_of_two(&conversation)?;
             if !is_handle(&handle) {
                 return Err(ChannelError::NoHandle(handle.clone()).into());
             }
-            channel::remove_member(tx, &act, &handle)?;
+            channel::remove_member(tx, &act, &handle).map_err(only(
+                "the owner of the channel and its leads remove others; and the owner is removed by nobody",
+            ))?;
             Ok((StatusCode::NO_CONTENT, ().into()))
         })
         .await

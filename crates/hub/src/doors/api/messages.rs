@@ -4,18 +4,21 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use super::conversation::{
-    Asked, MAX_BODY, Name, conversation_id, event_id, fields, handles, mask, message_id, query, text, word,
+    MAX_BODY, MemberRequest, Name, conversation_id, event_id, fields, handles, mask, message_id, only, query,
+    text, word,
 };
 use super::stream::frame;
 use super::{Written, value};
 use crate::app::{App, AppState};
-use crate::attention;
+use crate::attention::{self, Attention, WOKEN};
 use crate::error::ApiError;
+use crate::frame::may_say;
 use crate::views::EventView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use chorus_protocol::channel::MAX_CONTENT;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::json;
@@ -30,8 +33,6 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest message, in characters.
-const MAX_CONTENT: usize = 100_000;
 /// The shortest and the longest time to answer, in milliseconds.
 const MIN_DEADLINE_MS: i64 = 1_000;
 const MAX_DEADLINE_MS: i64 = 24 * 60 * 60 * 1000;
@@ -113,7 +114,7 @@ struct AttentionView {
     woken: Vec<String>,
     /// Agents that are told there is something.
     knocked: Vec<String>,
-    /// Agents it is kept for until they ask.
+    /// Agents it is kept for until they ask: who is named beyond the 50 that one message wakes.
     stored_for: Vec<String>,
 }
 
@@ -141,7 +142,7 @@ struct DecisionView {
 
 impl From<Woken> for DecisionView {
     fn from(woken: Woken) -> Self {
-        let (directedness, policy, mode) = ("to_me", "must_respond", "immediate");
+        let Attention { directedness, policy, mode } = WOKEN;
         Self { handle: woken.handle, directedness, policy, mode, reason: woken.reason }
     }
 }
@@ -161,11 +162,11 @@ struct NotedView {
 impl NotedView {
     fn written(
         status: StatusCode,
-        act: &Act,
+        event: EventId,
         seq: i64,
         masked: &[&'static str],
     ) -> Result<Written, ApiError> {
-        let noted = Self { event_id: act.event.to_string(), sequence: seq, masked: masked.to_vec() };
+        let noted = Self { event_id: event.to_string(), sequence: seq, masked: masked.to_vec() };
         Ok((status, value(&noted)?))
     }
 }
@@ -248,7 +249,7 @@ async fn post(
     uri: Uri,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let dry = is_dry(&uri)?;
     let (new, masked) = read_post(&asked.json()?)?;
     let act = asked.act(&app, conversation_id(&id)?);
@@ -259,6 +260,7 @@ async fn post(
         let attention = woken.into_iter().map(Into::into).collect();
         return Ok(Json(RehearsalView { attention }).into_response());
     }
+    may_say(&app, act.author, act.conversation, 1)?;
     let hub = Arc::clone(&app);
     asked
         .write(&app, move |tx| {
@@ -269,7 +271,7 @@ async fn post(
                 event_id: act.event.to_string(),
                 sequence: posted.seq,
                 thread: posted.thread.map(|thread| thread.to_string()),
-                attention: AttentionView { woken, knocked: vec![], stored_for: vec![] },
+                attention: AttentionView { woken, knocked: vec![], stored_for: posted.left_out },
                 masked: masked.clone(),
             };
             Ok((StatusCode::CREATED, value(&view)?))
@@ -320,7 +322,11 @@ struct EditBody {
 }
 
 /// The message that a path names, and what its caller does with it.
-fn about(app: &App, asked: &Asked, (id, event): &(String, String)) -> Result<(Act, EventId), ApiError> {
+fn about(
+    app: &App,
+    asked: &MemberRequest,
+    (id, event): &(String, String),
+) -> Result<(Act, EventId), ApiError> {
     let act = asked.act(app, conversation_id(id)?);
     Ok((act, event_id(event)?))
 }
@@ -341,14 +347,15 @@ async fn edit(
     Path(path): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let (content, masked) = fields(&asked.json()?, content)?;
     let body = Value::Object(kept(&content, &masked)).to_string();
     let (act, target) = about(&app, &asked, &path)?;
     asked
         .write(&app, move |tx| {
-            let seq = channel::edit(tx, &act, target, &body, &content)?;
-            NotedView::written(StatusCode::OK, &act, seq, &masked)
+            let seq = channel::edit(tx, &act, target, &body, &content)
+                .map_err(only("the author of a message, and nobody else, changes it"))?;
+            NotedView::written(StatusCode::OK, act.event, seq, &masked)
         })
         .await
 }
@@ -366,11 +373,12 @@ async fn delete(
     Path(path): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let (act, target) = about(&app, &asked, &path)?;
     asked
         .write(&app, move |tx| {
-            channel::delete(tx, &act, target)?;
+            channel::delete(tx, &act, target)
+                .map_err(only("the author of a message and the owner of the channel take it back"))?;
             Ok((StatusCode::NO_CONTENT, ().into()))
         })
         .await
@@ -394,10 +402,10 @@ struct ReactionBody {
 }
 
 /// What is thought, and what was masked in it.
-pub(crate) fn read_reaction(body: &Value) -> Result<(String, Vec<&'static str>), ApiError> {
+pub(crate) fn read_reaction(body: &Value) -> Result<(&'static str, String, Vec<&'static str>), ApiError> {
     fields(body, |fields| {
         fields.required("signal");
-        let signal = word(fields, "signal", &SIGNALS);
+        let signal = word(fields, "signal", &SIGNALS).unwrap_or_default();
         let (eta, masked) = text(fields, "eta", 1, MAX_ETA).map(mask).unzip();
         let mut body = json!({"signal": signal});
         if let Some(eta) = eta {
@@ -406,11 +414,13 @@ pub(crate) fn read_reaction(body: &Value) -> Result<(String, Vec<&'static str>),
         if fields.flag("removed") {
             body["removed"] = true.into();
         }
-        (body.to_string(), masked.unwrap_or_default())
+        (signal, body.to_string(), masked.unwrap_or_default())
     })
 }
 
 /// React to a message
+///
+/// The same reaction again, while it stands, changes nothing: the answer names the one there is.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/messages/{event_id}/reactions", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("event_id" = String, Path, description = "Of a message there"),
@@ -424,13 +434,13 @@ async fn react(
     Path(path): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(&app, request, MAX_BODY).await?;
-    let (body, masked) = read_reaction(&asked.json()?)?;
+    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
+    let (signal, body, masked) = read_reaction(&asked.json()?)?;
     let (act, target) = about(&app, &asked, &path)?;
     asked
         .write(&app, move |tx| {
-            let seq = channel::react(tx, &act, target, &body)?;
-            NotedView::written(StatusCode::CREATED, &act, seq, &masked)
+            let (event, seq) = channel::react(tx, &act, target, signal, &body)?;
+            NotedView::written(StatusCode::CREATED, event, seq, &masked)
         })
         .await
 }

@@ -60,10 +60,11 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
     for (name, value) in query(uri) {
         match &*name {
             "q" => asked.text = value.into_owned(),
-            "before" if value.is_empty() => {}
-            "before" => match EventId::parse(&value) {
+            "after" | "before" if value.is_empty() => {}
+            // The next page lies before this one in time; `before` is its former name.
+            "after" | "before" => match EventId::parse(&value) {
                 Some(before) => asked.before = Some(before),
-                None => faults.add("before", "must be `next` of a page"),
+                None => faults.add(&name, "must be `next` of a page"),
             },
             "limit" => match value.parse() {
                 Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => asked.limit = limit,
@@ -81,9 +82,10 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
 /// Find messages
 ///
 /// Those that hold all words of `q`, whatever their letter case, in all conversations you are a member of: the newest first.
+/// A page may hold fewer than asked for, or none, although there are more: `next` alone says whether the list goes on.
 #[utoipa::path(get, path = "/api/v1/search", tag = "conversations", security(("key" = [])),
     params(("q" = String, Query, min_length = 1, max_length = 200, description = "Words"),
-           ("before" = Option<String>, Query, pattern = "^(evt_[0-9a-f]{32})?$", description = "`next` of the page before"),
+           ("after" = Option<String>, Query, pattern = "^(evt_[0-9a-f]{32})?$", description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 50, description = "20 unless said")),
     responses((status = 200, description = "A page", body = Items<FoundView>),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
@@ -99,10 +101,10 @@ async fn find(
 /// A page of messages as they stand; a shorter one where they are large.
 fn found(tx: &mut dyn Tx, who: Principal, asked: &Question) -> Result<Items<FoundView>, StoreError> {
     let mut places: HashMap<ConversationId, Conversation> = HashMap::new();
-    let (mut items, mut bytes, mut next) = (vec![], 0, None);
-    let ids = search::find(tx, who, &asked.text, asked.before, asked.limit + 1)?;
-    for id in ids {
-        if items.len() as i64 == asked.limit || bytes >= PAGE_BYTES {
+    let found = search::page(tx, who, &asked.text, asked.before, asked.limit)?;
+    let (mut items, mut bytes, mut next) = (vec![], 0, found.next.map(|next| next.to_string()));
+    for id in found.events {
+        if bytes >= PAGE_BYTES {
             next = items.last().map(|last: &FoundView| last.event.event_id.clone());
             break;
         }

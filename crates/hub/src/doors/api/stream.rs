@@ -66,7 +66,7 @@ fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
 /// `id` as `Last-Event-ID` to go on after it, or a sequence number as `after` to begin with; without either it begins with
 /// what comes next. The first event is `connected`, with the place it begins `after`. Besides, `typing` says who is typing, and has no `id`. A comment shows every 15 s that it lives. It
 /// ends when you are no member any more.
-#[utoipa::path(get, path = "/api/v1/channels/{id}/stream", tag = "conversations", security(("key" = [])),
+#[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("after" = Option<String>, Query, pattern = "^[0-9]{0,18}$", description = "Begin after this sequence number"),
            ("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Go on after this event")),

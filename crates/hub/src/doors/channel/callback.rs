@@ -12,6 +12,7 @@ use crate::doors::api::{self, Written};
 use crate::doors::body;
 use crate::doors::relay::send;
 use crate::error::{ApiError, OwnFailure};
+use crate::frame::may_say;
 use crate::secrets::CallbackToken;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -86,6 +87,8 @@ pub(crate) async fn callback(
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_ndjson = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(NDJSON));
     let events = read_events(is_ndjson, &body)?;
+    let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
+    may_say(&app, token.delivery.agent.into(), conversation, messages as u32)?;
     let turn = Turn {
         // Made here: the transaction may run again.
         events: events.into_iter().map(|event| (EventId(app.sources.uuid_v7()), event)).collect(),
@@ -169,22 +172,25 @@ impl Turn {
         agent: &Agent,
         sent: &Event,
     ) -> Result<(Vec<EventId>, Vec<&'static str>), ApiError> {
-        let (conversation, _) = channel::look(tx, self.conversation, agent.id.into()).map_err(left)?;
+        let (conversation, member) = channel::look(tx, self.conversation, agent.id.into()).map_err(left)?;
+        if sent.seq <= member.joined_seq {
+            return Err(gone("the agent has left this conversation since, and come back"));
+        }
         let thread = match conversation.kind {
             ConversationKind::Channel => Some(sent.thread.unwrap_or(sent.id)),
             ConversationKind::Dm => sent.thread,
         };
-        let (mut events, mut masked) = (vec![], vec![]);
-        for (id, event) in &self.events {
-            let act = Act {
-                conversation: self.conversation,
-                author: agent.id.into(),
-                event: *id,
-                trace: sent.trace,
-                now: self.now,
-            };
-            let body = body_of(event, &mut masked)?;
-            if let CallbackEvent::Message { .. } = event {
+        let mut masked = vec![];
+        let said: Vec<Said> = self
+            .events
+            .iter()
+            .map(|(id, event)| {
+                let (author, trace) = (agent.id.into(), sent.trace);
+                let act = Act { conversation: self.conversation, author, event: *id, trace, now: self.now };
+                let body = body_of(event, &mut masked)?;
+                if !matches!(event, CallbackEvent::Message { .. }) {
+                    return Ok(Said::Note(act, event.kind(), body.to_string()));
+                }
                 let text = body["content"].as_str().unwrap_or_default().to_owned();
                 let post = Post {
                     body: body.to_string(),
@@ -194,15 +200,26 @@ impl Turn {
                     reply_to: Some(sent.id),
                     to: vec![],
                 };
-                channel::post(tx, &act, &post, attention::decide_recipients).map_err(left)?;
-            } else {
-                channel::note(tx, &act, event.kind(), thread, Some(sent.id), &body.to_string())
-                    .map_err(left)?;
+                Ok(Said::Message(act, post))
+            })
+            .collect::<Result<_, ApiError>>()?;
+        let messages: Vec<_> = said.iter().filter_map(Said::message).collect();
+        if messages.len() > 1 {
+            channel::hold_inboxes(tx, messages, attention::decide_recipients).map_err(left)?;
+        }
+        for said in &said {
+            match said {
+                Said::Message(act, post) => {
+                    channel::post(tx, act, post, attention::decide_recipients).map(drop)
+                }
+                Said::Note(act, kind, body) => {
+                    channel::note(tx, act, kind, thread, Some(sent.id), body).map(drop)
+                }
             }
-            events.push(*id);
+            .map_err(left)?;
         }
         self.app.push_after(tx);
-        Ok((events, masked))
+        Ok((self.events.iter().map(|(id, _)| *id).collect(), masked))
     }
 
     /// Back to the sender of an envelope, as envelopes: what else the agent shows of itself has no place there.
@@ -253,6 +270,21 @@ impl Turn {
             events.push(*id);
         }
         Ok(events)
+    }
+}
+
+/// An event as it goes into a conversation.
+enum Said {
+    Message(Act, Post),
+    Note(Act, &'static str, String),
+}
+
+impl Said {
+    fn message(&self) -> Option<(&Act, &Post)> {
+        match self {
+            Self::Message(act, post) => Some((act, post)),
+            Self::Note(..) => None,
+        }
     }
 }
 

@@ -9,10 +9,11 @@ use crate::caller::key_hash;
 use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
-use axum::Json;
+use crate::frame::{Client, guess, pay, payer};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use axum::{Extension, Json};
 use chorus_protocol::channel::{MAX_BODY, Post};
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Code;
@@ -46,13 +47,17 @@ pub(crate) struct Received {
 pub(crate) async fn receive(
     State(app): State<AppState>,
     Path(secret): Path<String>,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Received>, ApiError> {
     let secret = key_hash(&secret);
     let known = move |tx: &mut dyn Tx| directory::by_inlet(tx, &secret);
     // Before anything is read: a stranger costs one look.
-    app.store.read::<_, StoreError, _>(known).await?.ok_or_else(unknown)?;
+    let Some(agent) = app.store.read::<_, StoreError, _>(known).await? else {
+        return guess(&app, client).and(Err(unknown()));
+    };
+    pay(&app, payer("connection string", agent.id))?;
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let post = Post::read(&body)?;
     let body = String::from_utf8(body.into()).map_err(ApiError::validation)?;

@@ -44,8 +44,9 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
 /// Register yourself, or update your record with your key
 ///
 /// A new address answers 201 with its key, which is shown this once. Your own address with your key as bearer
-/// answers 200: the record is replaced and so is the key; the old one stops working at once. Where sign-up is by
-/// invitation, a new address needs one.
+/// answers 200: the record is replaced and so is the key; the old one stops working at once. What came with messages, a
+/// `callback` or an `mcp` token, lasts for its day all the same; rotating the connection string ends that too. Where
+/// sign-up is by invitation, a new address needs one.
 #[utoipa::path(post, path = "/register", tag = "relay",
     params(("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
     request_body(content_type = "application/json", content = RegisterBody),
@@ -236,7 +237,7 @@ fn refusal(error: RegisterError) -> ApiError {
 ///
 /// In the order of their names. `endpoint` is shown to callers with a key. With filters a page may hold fewer agents
 /// than asked for, or none, although there are more: `metadata.next` alone says whether the list goes on.
-#[utoipa::path(get, path = "/agents", tag = "relay", security((), ("key" = [])),
+#[utoipa::path(get, path = "/agents", operation_id = "list_relay_agents", tag = "relay", security((), ("key" = [])),
     params(("after" = Option<String>, Query, description = "`metadata.next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said"),
            ("q" = Option<String>, Query, description = "A part of the name"),
@@ -285,7 +286,7 @@ pub(crate) async fn list(
 }
 
 /// Find one agent by its address, its name or its id
-#[utoipa::path(get, path = "/agents/{id}", tag = "relay", security((), ("key" = [])),
+#[utoipa::path(get, path = "/agents/{id}", operation_id = "relay_agent", tag = "relay", security((), ("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     responses((status = 200, description = "The agent", body = Success<Registration>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
@@ -338,7 +339,7 @@ pub(crate) async fn unregister(
                 "an agent can unregister only itself, and a person only its own agents",
             ));
         }
-        agents::delete(tx, found.id, now)?;
+        agents::delete(tx, found.id, now, &|| hub.sources.uuid_v7())?;
         let (hub, id) = (Arc::clone(&hub), found.id);
         tx.after_commit(Box::new(move || hub.revoke(id)));
         Ok(Some(found))

@@ -43,7 +43,7 @@ const PAGE_BYTES: usize = 1024 * 1024;
 /// `id`; send the last one as `Last-Event-ID` to go on after it. Without it the stream begins after what any
 /// connection of yours was handed before. One connection at a time: a second one takes over from the first, which
 /// gets the event `takeover`. Other events: `gap` (history you ask for is gone), and a comment every 15 s.
-#[utoipa::path(get, path = "/agent/inbox", tag = "relay", security(("key" = [])),
+#[utoipa::path(get, path = "/agent/inbox", operation_id = "open_inbox", tag = "relay", security(("key" = [])),
     params(("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Go on after this message")),
     responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
@@ -131,7 +131,7 @@ impl Reader {
 
         // What the former connection was handed may not be written yet.
         let handed = opened.handed_through.max(former.map_or(0, |former| former.handed()));
-        // A place beyond the end is from another life of this name, or of the database: it says nothing here.
+        // A place beyond the end is from another life of the database: it says nothing here.
         self.cursor = place.filter(|place| *place <= opened.head).unwrap_or(handed);
         let connected = Connected { agent_id: self.app.address(&self.identity.name), after: self.cursor };
         self.first.push_back(event("connected", None, &connected)?);
@@ -215,7 +215,8 @@ impl Drop for Reader {
         self.app.tasks.spawn(async move {
             let handed = reconcile::record_handed(&app, vec![Arc::clone(&inbox)]).await;
             let (agent, session) = (inbox.agent, inbox.session);
-            let close = move |tx: &mut dyn Tx| inboxes::close(tx, agent, session);
+            let now = app.now();
+            let close = move |tx: &mut dyn Tx| inboxes::close(tx, agent, session, now);
             let closed = handed.and(app.store.write::<_, StoreError, _>(close).await);
             if let Err(error) = closed {
                 tracing::warn!(

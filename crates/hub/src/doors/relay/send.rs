@@ -9,6 +9,7 @@ use crate::delivery::outbound::Signed;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
+use crate::to_the_end::ToTheEnd;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -24,7 +25,7 @@ use chorus_store::deliveries::{Lease, Transport};
 use chorus_store::directory as agents;
 use chorus_store::idempotency::{Answer, Key};
 use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, push};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -76,9 +77,8 @@ pub(crate) async fn send(
     let keys = key.map(|key| {
         Key::new("idempotency-key", &[sender.id.as_bytes(), key.as_bytes()], &body, Some(now + KEY_LIFE_MS))
     });
-    let (envelope, normal) = (request.raw, request.normal);
-    let turn =
-        request.envelope.turn.map(|(conversation, number)| Turn { conversation, number, content: normal });
+    let (envelope, turn) = (request.raw, request.envelope.turn.zip(request.normal));
+    let turn = turn.map(|((conversation, number), content)| Turn { conversation, number, content });
     let command = relay::Send {
         sender: sender.id,
         receiver,
@@ -92,8 +92,7 @@ pub(crate) async fn send(
         now,
     };
     // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
-    let work = app.tasks.spawn(deliver(Arc::clone(&app), sender, command, envelope.into()));
-    work.await.map_err(|error| ApiError::internal(error.to_string()))?
+    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, command, envelope.into())).await
 }
 
 async fn deliver(
@@ -138,31 +137,57 @@ async fn deliver(
     if pending.transport == Transport::Inbox {
         return Ok(stream::answer(&app, pending, Source::Reply(lines)));
     }
-    let (endpoint, message) = posting(&app, &sender_address, &pending, &envelope, wants_stream)?;
-    if wants_stream {
-        return Ok(stream::answer(&app, pending, Source::Endpoint(endpoint, message)));
-    }
-    Ok(answer(&app, post(&app, pending, &endpoint, message).await))
+    let posting = posting(&app, &sender_address, &pending, &envelope, wants_stream)?;
+    Ok(match posting {
+        Some((endpoint, message)) if wants_stream => {
+            stream::answer(&app, pending, Source::Endpoint(endpoint, message))
+        }
+        // Boxed, because most messages go to an inbox and need no room for this.
+        Some((endpoint, message)) => answer(&app, Box::pin(post(&app, pending, &endpoint, message)).await),
+        None => answer(&app, Box::pin(fail_unreadable(&app, pending)).await),
+    })
 }
 
-/// Where a message is POSTed, and what.
+/// Where a message is POSTed, and what; nothing, if the receiver's connection string cannot be read.
 fn posting(
     app: &App,
     sender: &str,
     pending: &Pending,
     envelope: &RawValue,
     stream: bool,
-) -> Result<(String, Signed), ApiError> {
-    let (endpoint, body) = match pending.transport {
+) -> Result<Option<(String, Signed)>, ApiError> {
+    let posting = match pending.transport {
         Transport::Channel => bridge::envelope_post(app, sender, pending, envelope)?,
-        Transport::Webhook | Transport::Inbox => (
+        Transport::Webhook | Transport::Inbox => Some((
             pending.receiver.endpoint.clone().unwrap_or_default(),
             format!("{{\"envelope\":{}}}", envelope.get()),
-        ),
+        )),
     };
+    let Some((endpoint, body)) = posting else { return Ok(None) };
     let secret = app.config.master_key.webhook_secret(pending.receiver.id.as_bytes());
     let message = Signed::new(&secret, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
-    Ok((endpoint, message))
+    Ok(Some((endpoint, message)))
+}
+
+/// Nobody can be reached by a connection string that was sealed with another master key: the sender learns that it failed,
+/// the receiver's owner that it is broken and why.
+async fn fail_unreadable(app: &App, pending: Pending) -> Outcome {
+    let (agent, epoch, now) = (pending.receiver.id, pending.receiver.epoch, app.now());
+    let outcome = Outcome {
+        delivery: Delivery::Failed,
+        receiver_response: None,
+        error_code: Some(Code::AgentUnreachable.as_str().into()),
+        detail: Some("the receiver's owner must set its connection string again".into()),
+        trace_id: Some(pending.trace),
+    };
+    let broken = app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| {
+        push::break_connection(tx, agent, epoch, bridge::UNREADABLE_CONNECTION, now)
+    });
+    if let Err(error) = broken.await {
+        tracing::error!(error = &error as &dyn std::error::Error, "a broken connection was not recorded");
+    }
+    record(app, pending, &outcome).await;
+    outcome
 }
 
 /// POSTs an envelope whose sender does not wait for the outcome, and records it.
@@ -171,8 +196,11 @@ pub(crate) async fn pursue(app: AppState, sender: String, pending: Pending, enve
         .map_err(ApiError::internal)
         .and_then(|envelope| posting(&app, &sender, &pending, &envelope, false));
     match posting {
-        Ok((endpoint, message)) => {
-            let outcome = post(&app, pending, &endpoint, message).await;
+        Ok(posting) => {
+            let outcome = match posting {
+                Some((endpoint, message)) => post(&app, pending, &endpoint, message).await,
+                None => fail_unreadable(&app, pending).await,
+            };
             app.metrics.delivery(outcome.delivery.as_str());
         }
         // The lease runs out and the record says "failed".

@@ -1,6 +1,9 @@
 //! The tools: what each does, and what it says when it cannot.
 
 use super::{Client, Stage};
+use crate::cast::Cast;
+use crate::support::Setup;
+use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 
 /// What the events of a result say.
@@ -79,7 +82,9 @@ async fn reactions_and_statuses_wake_nobody() {
     let reacted = cora
         .tool("chat_react", json!({"event_id": said["event_id"], "signal": "working", "eta": "soon"}))
         .await;
-    cora.tool("chat_react", json!({"event_id": said["event_id"], "signal": "working"})).await;
+    let working = json!({"event_id": said["event_id"], "signal": "working"});
+    let first = cora.tool("chat_react", working.clone()).await;
+    assert_eq!(cora.tool("chat_react", working).await, first, "the same again changes nothing");
     assert!(reacted["sequence"].as_i64() > said["sequence"].as_i64());
     let message = ben.tool("chat_list_events", json!({"kind": "message"})).await;
     assert_eq!(message["events"][0]["reactions"], json!([{"signal": "working", "by": ["cora"]}]));
@@ -250,4 +255,22 @@ async fn an_archived_channel_can_be_read() {
     let archived = ben.fault("chat_send_message", json!({"content": "after"})).await;
     assert!(archived.contains("archived"), "{archived}");
     ben.fault("artifact_create", json!({"slug": "plan", "content": "x"})).await;
+}
+
+#[tokio::test]
+async fn who_says_too_much_is_told_to_wait() {
+    let clock = ManualClock::new(1_774_000_800_000);
+    let setup = Setup::new().clock(&clock).config(|config| config.rate_limit = Some(6000));
+    let stage = Stage::with(Cast::on(&setup).await).await;
+    let (ben, said) = (stage.ben(), json!({"content": "again"}));
+    for _ in 0..30 {
+        ben.tool("chat_send_message", said.clone()).await;
+    }
+    let refused = ben.rpc("tools/call", json!({"name": "chat_send_message", "arguments": said})).await;
+    let result = &refused.body["result"];
+    assert_eq!(result["isError"], true, "{}", refused.text);
+    let told = result["content"][0]["text"].as_str().unwrap();
+    assert!(told.starts_with("nothing was said") && told.contains("wait 2 s"), "{told}");
+    clock.advance(2000);
+    ben.tool("chat_send_message", said).await;
 }

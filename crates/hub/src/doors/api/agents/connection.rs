@@ -77,7 +77,7 @@ pub(crate) async fn connect(
 
 /// Take an agent's own connection string away
 ///
-/// What waits to be posted to it waits for another one, until it is given up.
+/// What waits to be posted to it takes another way the agent has, or waits for one until it is given up.
 #[utoipa::path(delete, path = "/api/v1/agents/{id}/connection", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     responses((status = 200, description = "There is none (any more)", body = AgentView),

@@ -1,0 +1,98 @@
+//! What there is to do about a delivery whose turn it is.
+
+use crate::app::{App, AppState};
+use crate::delivery::bridge::{Said, UNREADABLE_CONNECTION};
+use bytes::Bytes;
+use chorus_protocol::time::rfc3339;
+use chorus_store::deliveries::Transport;
+use chorus_store::push::{Due, Outcome};
+use chorus_store::{StoreError, Tx, conversations, directory, members};
+
+pub(super) enum Plan {
+    /// It is POSTed there, over the connection of this epoch.
+    Post { url: String, body: Bytes, epoch: i64 },
+    /// This is the outcome, without a try and perhaps for a reason.
+    Without(Outcome, Option<String>),
+}
+
+impl Plan {
+    /// Until its end, unless something changes.
+    fn wait(due: &Due, over: bool, why: String) -> Self {
+        if over {
+            Self::Without(Outcome::Dead, Some(why))
+        } else {
+            Self::Without(Outcome::Again(due.give_up_at), None)
+        }
+    }
+
+    fn refuse(why: &str) -> Self {
+        Self::Without(Outcome::Refused, Some(why.into()))
+    }
+}
+
+pub(super) async fn plan(app: &AppState, due: &Due) -> Result<Plan, StoreError> {
+    let (hub, due) = (AppState::clone(app), due.clone());
+    app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| plan_in(tx, &hub, &due)).await
+}
+
+fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
+    let now = app.now();
+    let over = now >= due.give_up_at;
+    if app.stopping.is_cancelled() {
+        return Ok(Plan::Without(Outcome::Again(now), None));
+    }
+    let Some(agent) = directory::by_id(tx, due.id.agent)? else {
+        return Ok(Plan::refuse("the agent is not registered any more"));
+    };
+    let body = match body(tx, app, due)? {
+        Ok(body) => body,
+        Err(why) => return Ok(Plan::refuse(why)),
+    };
+    let url = match (due.transport, &agent.broken) {
+        (Transport::Channel, Some((why, since))) => {
+            // Until it is mended.
+            let why = format!("the connection was broken since {}: {why}", rfc3339(*since));
+            return Ok(Plan::wait(due, over, why));
+        }
+        // Whatever waited long for its turn gets one try.
+        _ if over && due.attempt > 1 => return Ok(Plan::Without(Outcome::Dead, None)),
+        (Transport::Channel, None) => match agent.connection.as_deref() {
+            Some(sealed) => {
+                let Some(url) = app.config.master_key.open(agent.id.as_bytes(), sealed) else {
+                    let outcome = Outcome::Broken(agent.epoch);
+                    return Ok(Plan::Without(outcome, Some(UNREADABLE_CONNECTION.into())));
+                };
+                Some(url)
+            }
+            None => None,
+        },
+        (Transport::Webhook, _) => agent.endpoint,
+        (Transport::Inbox, _) => None,
+    };
+    // Until it has a way again.
+    let Some(url) = url else {
+        return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
+    };
+    Ok(Plan::Post { url, body, epoch: agent.epoch })
+}
+
+/// What is POSTed, each time with a fresh callback; or why nothing is.
+fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
+    const GONE: &str = "what was said is gone";
+    if due.kind == "channel" {
+        let event = conversations::event_by_id(tx, due.event)?;
+        return Ok(event.map(|event| event.body.into()).ok_or(GONE));
+    }
+    let Some(said) = Said::read(tx, due.id)? else { return Ok(Err(GONE)) };
+    if members::of(tx, due.conversation, due.id.agent.into())?.is_none() {
+        return Ok(Err("the agent is not a member of the conversation any more"));
+    }
+    if said.was_deleted() {
+        return Ok(Err("the message was deleted"));
+    }
+    let body = match due.transport {
+        Transport::Channel => serde_json::to_vec(&said.channel_post(app)),
+        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app)),
+    };
+    body.map(|body| Ok(body.into())).map_err(|error| StoreError::Unexpected(error.into()))
+}

@@ -1,0 +1,314 @@
+//! Who tries what next: finding what is due, and leasing it.
+//!
+//! Finding is a read of its own, so that nobody who writes waits for it. First tries come first, and what failed before gets
+//! only a part of a node's tries: receivers that hang do not hold up those that answer.
+
+use super::next_in_line;
+use crate::deliveries::{Lease, Transport};
+use crate::{StoreError, Tx, TxExt, directory, log, members};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// How many that are due are looked at together.
+const PAGE: i64 = 500;
+/// How many of one conversation go into an inbox together.
+const MOVED_TOGETHER: i64 = 100;
+
+/// A delivery whose turn it is, leased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Which.
+    pub id: DeliveryId,
+    /// Of which event.
+    pub event: EventId,
+    /// In which conversation.
+    pub conversation: ConversationId,
+    /// What kind of inbox entry it would be.
+    pub kind: String,
+    /// How it travels.
+    pub transport: Transport,
+    /// Which try this is, from 1.
+    pub attempt: i64,
+    /// When it is given up.
+    pub give_up_at: i64,
+    /// The right to try.
+    pub lease: Lease,
+}
+
+/// How much a node may have on its way at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Tries altogether.
+    pub tries: usize,
+    /// Of these, tries of what failed before.
+    pub retries: usize,
+    /// Tries to one agent.
+    pub per_agent: usize,
+}
+
+macro_rules! select_due {
+    ($time:literal, $which:literal) => {
+        concat!(
+            "SELECT ",
+            $time,
+            ", agent_id, seq FROM deliveries WHERE ",
+            $which,
+            " AND ",
+            $time,
+            " <= $1 AND ",
+            $time,
+            " >= $2
+               AND (",
+            $time,
+            " > $2 OR agent_id > $3 OR (agent_id = $3 AND seq > $4))
+             ORDER BY ",
+            $time,
+            ", agent_id, seq LIMIT $5"
+        )
+    };
+}
+
+const FIRST_TRIES: &str = select_due!("due_at", "due_at IS NOT NULL AND lease_until IS NULL AND attempt = 0");
+const RETRIES: &str = select_due!("due_at", "due_at IS NOT NULL AND lease_until IS NULL AND attempt > 0");
+/// What a node that died was trying.
+const ABANDONED: &str = select_due!("lease_until", "lease_until IS NOT NULL AND due_at IS NOT NULL");
+
+/// The first of each.
+const NEXT: [&str; 3] = [
+    "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL AND lease_until IS NULL AND attempt = 0 ORDER BY due_at LIMIT 1",
+    "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL AND lease_until IS NULL AND attempt > 0 ORDER BY due_at LIMIT 1",
+    "SELECT lease_until FROM deliveries WHERE lease_until IS NOT NULL AND due_at IS NOT NULL ORDER BY lease_until LIMIT 1",
+];
+
+/// When something can be leased next: it is due, and nobody holds it any more.
+pub fn next_due(tx: &mut dyn Tx) -> Result<Option<i64>, StoreError> {
+    let mut next = None;
+    for sql in NEXT {
+        let time = tx.first(sql, &[])?.map(|mut row| row.int(0)).transpose()?;
+        next = next.into_iter().chain(time).min();
+    }
+    Ok(next)
+}
+
+/// What this node could lease now, as far as it has room; the first tries first.
+pub fn find_due(tx: &mut dyn Tx, node: Uuid, now: i64, room: &Room) -> Result<Vec<DeliveryId>, StoreError> {
+    let own = tx.query(
+        "SELECT agent_id, attempt FROM deliveries WHERE lease_until > $1 AND lease_owner = $2 AND due_at IS NOT NULL",
+        &[now.into(), (&node).into()],
+    )?;
+    let (mut sending, mut retrying, tries) = (HashMap::new(), 0, own.len());
+    for mut row in own {
+        *sending.entry(AgentId(row.uuid(0)?)).or_insert(0) += 1;
+        retrying += usize::from(row.int(1)? > 1);
+    }
+    let mut found = vec![];
+    let most = room.tries.saturating_sub(tries);
+    pick(tx, FIRST_TRIES, now, most, room.per_agent, &mut sending, &mut found)?;
+    let most = most.min(found.len() + room.retries.saturating_sub(retrying));
+    for sql in [ABANDONED, RETRIES] {
+        pick(tx, sql, now, most, room.per_agent, &mut sending, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Adds to what was found until it is `most`, passing over agents that have enough to do.
+fn pick(
+    tx: &mut dyn Tx,
+    sql: &'static str,
+    now: i64,
+    most: usize,
+    per_agent: usize,
+    sending: &mut HashMap<AgentId, usize>,
+    found: &mut Vec<DeliveryId>,
+) -> Result<(), StoreError> {
+    let mut after = (i64::MIN, DeliveryId { agent: AgentId(Uuid::nil()), seq: 0 });
+    while found.len() < most {
+        let (time, id) = after;
+        let params = [now.into(), time.into(), (&id.agent).into(), id.seq.into(), PAGE.into()];
+        let page = tx.query(sql, &params)?;
+        let is_last = (page.len() as i64) < PAGE;
+        for mut row in page {
+            after = (row.int(0)?, DeliveryId { agent: AgentId(row.uuid(1)?), seq: row.int(2)? });
+            let sending = sending.entry(after.1.agent).or_insert(0);
+            if found.len() < most && *sending < per_agent {
+                *sending += 1;
+                found.push(after.1);
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Leases what was found, as far as nobody was faster, each by the best way its agent has now. What can go into an open inbox
+/// goes there instead.
+pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> Result<Vec<Due>, StoreError> {
+    // In one order everywhere, so that two nodes that lease at the same time never wait for each other.
+    let mut found = found.to_vec();
+    found.sort_unstable();
+    let mut leased = vec![];
+    for of_agent in found.chunk_by(|one, other| one.agent == other.agent) {
+        let id = of_agent[0].agent;
+        tx.lock(id.0)?;
+        let agent = directory::by_id(tx, id)?;
+        let open = agent.as_ref().is_some_and(|agent| agent.open_until > now);
+        let has_endpoint = agent.as_ref().is_some_and(|agent| agent.endpoint.is_some());
+        // Who has neither waits for a connection string; whoever tries finds out.
+        let way = if has_endpoint { Transport::Webhook } else { Transport::Channel };
+        for id in of_agent {
+            if !(open && into_inbox(tx, *id, now)?) {
+                leased.extend(lease_one(tx, *id, way, now, lease)?);
+            }
+        }
+    }
+    Ok(leased)
+}
+
+fn lease_one(
+    tx: &mut dyn Tx,
+    id: DeliveryId,
+    transport: Transport,
+    now: i64,
+    lease: Lease,
+) -> Result<Option<Due>, StoreError> {
+    let row = tx.first(
+        "UPDATE deliveries SET lease_owner = $3, lease_until = $4, attempt = attempt + 1, transport = $6
+         WHERE agent_id = $1 AND seq = $2 AND state = 'waiting' AND due_at <= $5 AND (lease_until IS NULL OR lease_until <= $5)
+         RETURNING event_id, conversation_id, kind, attempt, give_up_at",
+        &[
+            (&id.agent).into(),
+            id.seq.into(),
+            (&lease.owner).into(),
+            lease.until.into(),
+            now.into(),
+            transport.as_str().into(),
+        ],
+    )?;
+    let Some(mut row) = row else { return Ok(None) };
+    Ok(Some(Due {
+        id,
+        event: EventId(row.uuid(0)?),
+        conversation: ConversationId(row.uuid(1)?),
+        kind: row.text(2)?,
+        transport,
+        attempt: row.int(3)?,
+        give_up_at: row.opt_int(4)?.unwrap_or(now),
+        lease,
+    }))
+}
+
+/// What waits in the conversation of this delivery goes into the inbox, in order, and is done. Each gets a new number there: a
+/// reader may have passed its old one. Says whether this one went; what must not be told any more does not, nor what is behind it.
+fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, now: i64) -> Result<bool, StoreError> {
+    let agent = first.agent;
+    let row = tx.first(
+        "SELECT conversation_id, kind FROM deliveries
+         WHERE agent_id = $1 AND seq = $2 AND state = 'waiting' AND due_at <= $3 AND (lease_until IS NULL OR lease_until <= $3)",
+        &[(&agent).into(), first.seq.into(), now.into()],
+    )?;
+    let Some(mut row) = row else { return Ok(false) };
+    let (conversation, is_chat) = (ConversationId(row.uuid(0)?), row.text(1)? == "chat");
+    if is_chat && members::of(tx, conversation, agent.into())?.is_none() {
+        return Ok(false);
+    }
+    let waiting = tx.query(
+        "SELECT seq, event_id FROM deliveries WHERE agent_id = $1 AND conversation_id = $2 AND state = 'waiting'
+         ORDER BY seq LIMIT $3",
+        &[(&agent).into(), (&conversation).into(), MOVED_TOGETHER.into()],
+    )?;
+    let mut went = false;
+    for mut row in waiting {
+        let (from, event) = (row.int(0)?, EventId(row.uuid(1)?));
+        if log::changes(tx, &[], &[event])?.iter().any(|change| change.kind == "delete") {
+            break;
+        }
+        let to = tx.next_seq(agent.0)?;
+        tx.execute(
+            "UPDATE deliveries SET seq = $3, transport = 'inbox', state = 'delivered_sse', retry = 'none', due_at = NULL,
+                    lease_owner = NULL, lease_until = NULL, updated_at = $4 WHERE agent_id = $1 AND seq = $2",
+            &[(&agent).into(), from.into(), to.into(), now.into()],
+        )?;
+        tx.execute(
+            "UPDATE attempts SET seq = $3 WHERE agent_id = $1 AND seq = $2",
+            &[(&agent).into(), from.into(), to.into()],
+        )?;
+        went |= from == first.seq;
+    }
+    if went {
+        next_in_line(tx, agent, conversation, now)?;
+    }
+    Ok(went)
+}
+
+macro_rules! select_rerouted {
+    ($which:literal) => {
+        concat!(
+            "SELECT d.agent_id, d.seq FROM deliveries d JOIN agents a ON a.id = d.agent_id
+             LEFT JOIN inboxes i ON i.agent_id = d.agent_id
+             WHERE d.due_at IS NOT NULL AND d.lease_until IS NULL AND ",
+            $which,
+            " AND d.due_at > $1 AND (i.open_until > $1 OR d.transport <> CASE WHEN a.endpoint IS NULL THEN 'channel' ELSE 'webhook' END)
+             ORDER BY d.due_at LIMIT $2"
+        )
+    };
+}
+
+const REROUTED: [&str; 2] = [select_rerouted!("d.attempt = 0"), select_rerouted!("d.attempt > 0")];
+
+/// What waits for its next try although its agent has another way by now, at most `limit`.
+pub fn find_rerouted(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<DeliveryId>, StoreError> {
+    let mut found = vec![];
+    for sql in REROUTED {
+        for mut row in tx.query(sql, &[now.into(), (limit - found.len() as i64).into()])? {
+            found.push(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? });
+        }
+    }
+    Ok(found)
+}
+
+/// Those that wait for a time are tried now.
+pub fn hurry(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<(), StoreError> {
+    let mut found = found.to_vec();
+    found.sort_unstable();
+    for id in found {
+        tx.execute(
+            "UPDATE deliveries SET due_at = $3 WHERE agent_id = $1 AND seq = $2 AND due_at > $3 AND lease_until IS NULL",
+            &[(&id.agent).into(), id.seq.into(), now.into()],
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// However much waits, is being tried or is over: only what is due is looked at.
+    #[tokio::test]
+    async fn each_question_has_its_index() {
+        for (sql, index) in [
+            (FIRST_TRIES, "USING COVERING INDEX deliveries_first_tries (due_at>? AND due_at<?)"),
+            (RETRIES, "USING COVERING INDEX deliveries_retries (due_at>? AND due_at<?)"),
+            (ABANDONED, "USING INDEX deliveries_by_lease (lease_until>? AND lease_until<?)"),
+        ] {
+            let plan = plan_of(sql, 5).await;
+            assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+        for (sql, index) in REROUTED.into_iter().zip(["first_tries", "retries"]) {
+            let plan = plan_of(sql, 2).await;
+            assert!(plan.starts_with("SEARCH d USING INDEX deliveries_") && plan.contains(index), "{plan}");
+            assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+        for (sql, index) in NEXT.into_iter().zip(["first_tries", "retries", "by_lease"]) {
+            let plan = plan_of(sql, 0).await;
+            assert!(
+                plan.contains(&format!("INDEX deliveries_{index}")) && !plan.contains("TEMP B-TREE"),
+                "{plan}"
+            );
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Deliveries as their owners see them: one, those of an event, lists, and the tries.
+
+use super::Attempt;
+use crate::deliveries::Transport;
+use crate::{Param, Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AccountId, AgentId, ConversationId, DeliveryId, EventId, TraceId};
+use chorus_protocol::relay::Delivery;
+
+/// A delivery as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Which.
+    pub id: DeliveryId,
+    /// To whom, by name.
+    pub agent: String,
+    /// Of which event.
+    pub event: EventId,
+    /// In which conversation.
+    pub conversation: ConversationId,
+    /// What kind of inbox entry it is.
+    pub kind: String,
+    /// How it travels.
+    pub transport: Transport,
+    /// How it stands.
+    pub state: Delivery,
+    /// Why it goes to this agent.
+    pub reason: Option<String>,
+    /// How often it was tried, since it was replayed if it was.
+    pub attempt: i64,
+    /// When it is tried next.
+    pub due_at: Option<i64>,
+    /// What went wrong last.
+    pub detail: Option<String>,
+    /// When it was stored.
+    pub created_at: i64,
+    /// When it last changed.
+    pub updated_at: i64,
+    /// Whether it was given to its transport.
+    pub handed: bool,
+    /// When, if that is known.
+    pub handed_at: Option<i64>,
+    /// What the agent made of it, and when.
+    pub disposition: Option<(String, i64)>,
+    /// What it belongs to.
+    pub trace: TraceId,
+}
+
+macro_rules! select_record {
+    ($($rest:literal),+) => {
+        concat!(
+            "SELECT d.agent_id, d.seq, a.name, d.event_id, d.conversation_id, d.kind, d.transport, d.state, d.reason, d.attempt,
+                    d.due_at, d.detail, d.created_at, d.handed_at, d.disposition, d.disposition_at, d.trace_id, i.handed_through,
+                    d.updated_at
+             FROM deliveries d JOIN agents a ON a.id = d.agent_id LEFT JOIN inboxes i ON i.agent_id = d.agent_id
+             WHERE d.conversation_id IS NOT NULL AND ",
+            $($rest),+
+        )
+    };
+}
+
+fn record(mut row: Row) -> Result<Record, StoreError> {
+    let (seq, state) = (row.int(1)?, row.text(7)?);
+    let transport = Transport::parse(&row.text(6)?)?;
+    let through = transport == Transport::Inbox && seq <= row.opt_int(17)?.unwrap_or(0);
+    let handed_at = row.opt_int(13)?;
+    let stored = Delivery::parse(&state).ok_or_else(|| StoreError::unexpected(format!("state {state:?}")))?;
+    Ok(Record {
+        id: DeliveryId { agent: AgentId(row.uuid(0)?), seq },
+        agent: row.text(2)?,
+        event: EventId(row.uuid(3)?),
+        conversation: ConversationId(row.uuid(4)?),
+        kind: row.text(5)?,
+        transport,
+        // What waited in an inbox and was handed since has been delivered.
+        state: match stored {
+            Delivery::Queued if through => Delivery::DeliveredSse,
+            state => state,
+        },
+        reason: row.opt_text(8)?,
+        attempt: row.int(9)?,
+        due_at: row.opt_int(10)?,
+        detail: row.opt_text(11)?,
+        created_at: row.int(12)?,
+        updated_at: row.int(18)?,
+        handed: through || handed_at.is_some(),
+        handed_at,
+        disposition: row.opt_text(14)?.zip(row.opt_int(15)?),
+        trace: TraceId(row.uuid(16)?),
+    })
+}
+
+/// One delivery.
+pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError> {
+    tx.first(select_record!("d.agent_id = $1 AND d.seq = $2"), &[(&id.agent).into(), id.seq.into()])?
+        .map(record)
+        .transpose()
+}
+
+/// All deliveries of an event.
+pub fn of_event(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Record>, StoreError> {
+    tx.query(
+        select_record!("d.event_id = $1 ORDER BY d.agent_id LIMIT $2"),
+        &[(&event).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(record)
+    .collect()
+}
+
+/// Which deliveries a list holds.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only those to agents of this account.
+    pub owner: Option<AccountId>,
+    /// Only those to this agent.
+    pub agent: Option<AgentId>,
+    /// Only those of this conversation.
+    pub conversation: Option<ConversationId>,
+    /// Only those in this state.
+    pub state: Option<Delivery>,
+    /// Only those stored since.
+    pub since: i64,
+    /// Only those stored before.
+    pub until: Option<i64>,
+}
+
+/// A place in the list of deliveries: when, to whom, which.
+pub type Cursor = (i64, DeliveryId);
+
+/// A page of deliveries in the order of time, after `after`.
+pub fn list(
+    tx: &mut dyn Tx,
+    filter: &Filter,
+    after: Option<Cursor>,
+    limit: i64,
+) -> Result<Vec<Record>, StoreError> {
+    let Some(owner) = filter.owner else { return page(tx, filter, after, limit) };
+    // The pages of its agents, merged: whoever owns few deliveries does not look at everybody's.
+    let mut found = vec![];
+    for mut row in tx.query("SELECT id FROM agents WHERE owner_id = $1", &[(&owner).into()])? {
+        let agent = AgentId(row.uuid(0)?);
+        if filter.agent.is_some_and(|only| only != agent) {
+            continue;
+        }
+        found.extend(page(tx, &Filter { agent: Some(agent), ..filter.clone() }, after, limit)?);
+        found.sort_by_key(|record| (record.created_at, record.id));
+        found.truncate(limit.max(0) as usize);
+    }
+    Ok(found)
+}
+
+macro_rules! select_page {
+    ($($which:literal),+) => {
+        select_record!(
+            $($which),+,
+            " AND d.created_at >= $1 AND (d.created_at > $2 OR d.agent_id > $3 OR (d.agent_id = $3 AND d.seq > $4))
+              AND d.created_at < $5 AND (CAST($7 AS BIGINT) = 0 OR d.conversation_id = $8)
+              ORDER BY d.created_at, d.agent_id, d.seq LIMIT $9"
+        )
+    };
+}
+
+// One statement for each index, because a planner that knows no numbers would take the wrong one for a statement that
+// serves them all.
+const UNDELIVERED: &str = select_page!("d.state IN ('dead', 'failed') AND d.state = $6");
+const UNDELIVERED_OF_AGENT: &str =
+    select_page!("d.state IN ('dead', 'failed') AND d.state = $6 AND d.agent_id = $10");
+const ANY: &str = select_page!(
+    "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
+                           THEN 'delivered_sse' ELSE d.state END)"
+);
+const ANY_OF_AGENT: &str = select_page!(
+    "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
+                           THEN 'delivered_sse' ELSE d.state END) AND d.agent_id = $10 AND d.seq > 0"
+);
+
+/// The same of one agent, or of all: whose they are is not asked here.
+fn page(
+    tx: &mut dyn Tx,
+    filter: &Filter,
+    after: Option<Cursor>,
+    limit: i64,
+) -> Result<Vec<Record>, StoreError> {
+    let nobody = uuid::Uuid::nil();
+    let conversation = filter.conversation.map_or(nobody, |id| id.0);
+    let state = filter.state.map_or("", Delivery::as_str);
+    let (time, id) = after.map_or((i64::MIN, (nobody, 0)), |(time, id)| (time, (id.agent.0, id.seq)));
+    let mut params = vec![
+        filter.since.max(time).into(),
+        time.into(),
+        (&id.0).into(),
+        id.1.into(),
+        filter.until.unwrap_or(i64::MAX).into(),
+        state.into(),
+        i64::from(filter.conversation.is_some()).into(),
+        (&conversation).into(),
+        limit.into(),
+    ];
+    params.extend(filter.agent.as_ref().map(Param::from));
+    let undelivered = matches!(filter.state, Some(Delivery::Dead | Delivery::Failed));
+    let sql = match (undelivered, filter.agent) {
+        (true, None) => UNDELIVERED,
+        (true, Some(_)) => UNDELIVERED_OF_AGENT,
+        (false, None) => ANY,
+        (false, Some(_)) => ANY_OF_AGENT,
+    };
+    tx.query(sql, &params)?.into_iter().map(record).collect()
+}
+
+/// The tries of a delivery, the first first.
+pub fn attempts(tx: &mut dyn Tx, id: DeliveryId, limit: i64) -> Result<Vec<Attempt>, StoreError> {
+    tx.query(
+        "SELECT at, status, latency_ms, error FROM attempts WHERE agent_id = $1 AND seq = $2 ORDER BY number LIMIT $3",
+        &[(&id.agent).into(), id.seq.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        Ok(Attempt {
+            at: row.int(0)?,
+            status: row.opt_int(1)?,
+            latency_ms: row.int(2)?,
+            error: row.opt_text(3)?,
+        })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// Nobody looks through everybody's deliveries for his own, nor through what arrived for what did not.
+    #[tokio::test]
+    async fn each_list_has_its_index() {
+        for (sql, params, index) in [
+            (ANY, 9, "deliveries_by_time (created_at>? AND created_at<?)"),
+            (ANY_OF_AGENT, 10, "deliveries_by_agent (agent_id=? AND created_at>? AND created_at<?)"),
+            (UNDELIVERED, 9, "deliveries_undelivered (state=? AND created_at>? AND created_at<?)"),
+            (
+                UNDELIVERED_OF_AGENT,
+                10,
+                "deliveries_undelivered_by_agent (agent_id=? AND state=? AND created_at>? AND created_at<?)",
+            ),
+        ] {
+            let plan = plan_of(sql, params).await;
+            assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Which deliveries a node tries next, and by which way: the ways of an agent change while something waits for it.
+
+use crate::push::{
+    ROOM, attempt, connected, conversation, finish, ids, lease, lease_in, next_due, record, say, say_at,
+    taken,
+};
+use crate::support::{Fixture, NOW, agent, entries, on_both, read, webhook, write};
+use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::relay::Delivery;
+use chorus_store::deliveries::Transport;
+use chorus_store::directory::{self, Record};
+use chorus_store::push::{self, Outcome, Room};
+use chorus_store::{Store, inboxes};
+use uuid::Uuid;
+
+on_both!(
+    those_that_hang_hold_up_nobody,
+    a_busy_agent_with_much_to_come_holds_up_nobody,
+    what_waits_takes_the_way_there_is,
+    what_waits_goes_into_an_inbox_that_opens,
+    what_waits_goes_before_what_is_new,
+    another_way_is_found_although_nothing_is_due,
+    what_came_to_nothing_without_a_try_has_a_reason,
+);
+
+async fn failed(store: &Store, to: AgentId) -> DeliveryId {
+    let id = say(store, to, conversation()).await;
+    let due = lease(store, NOW).await.remove(0);
+    assert_eq!(due.id, id);
+    assert!(finish(store, &due, Some(attempt(None, Some("timeout"))), Outcome::Again(NOW + 1), NOW).await);
+    id
+}
+
+/// Replaces an agent's endpoint.
+async fn set_endpoint(store: &Store, id: AgentId, endpoint: Option<&'static str>) {
+    write(store, move |tx| {
+        let agent = directory::by_id(tx, id)?.unwrap();
+        let record = Record { name: agent.name.clone(), endpoint: endpoint.map(Into::into), card: None };
+        directory::update(tx, agent, &record, None, NOW).map(drop)
+    })
+    .await;
+}
+
+async fn set_connection(store: &Store, id: AgentId, connection: Option<&'static [u8]>) {
+    write(store, move |tx| directory::set_connection(tx, id, connection, NOW)).await;
+}
+
+async fn open_inbox(store: &Store, id: AgentId, until: i64) {
+    let open = move |tx: &mut dyn chorus_store::Tx| {
+        inboxes::open(tx, id, Uuid::from_u128(1), Uuid::from_u128(2), until)
+    };
+    write(store, open).await.unwrap();
+}
+
+/// What an inbox hands out, oldest first: number, event of which delivery before, state.
+async fn streamed(store: &Store, id: AgentId) -> Vec<(i64, chorus_protocol::ids::EventId, Delivery)> {
+    let entries = entries(store, id).await.into_iter().filter(|entry| entry.streamed);
+    entries.map(|entry| (entry.seq, entry.event, entry.state)).collect()
+}
+
+async fn those_that_hang_hold_up_nobody(fixture: Fixture) {
+    let (store, node) = (&fixture.store, Uuid::from_u128(1));
+    for n in 0..3 {
+        let hangs = webhook(store, &format!("hangs-{n}")).await.id;
+        for _ in 0..4 {
+            failed(store, hangs).await;
+        }
+    }
+    let room = Room { tries: 8, retries: 4, per_agent: 4 };
+    let (one, other) = (webhook(store, "one").await.id, webhook(store, "other").await.id);
+    let first = say_at(store, one, conversation(), NOW + 5).await;
+    let leased = ids(&lease_in(store, node, NOW + 10, room).await);
+    assert!(leased.contains(&first), "although the others have waited longer");
+    assert_eq!(leased.len(), 5, "what failed before has a part of the room");
+    assert_eq!(lease_in(store, node, NOW + 10, room).await, []);
+    let second = say_at(store, other, conversation(), NOW + 11).await;
+    assert_eq!(ids(&lease_in(store, node, NOW + 11, room).await), [second], "there is room for what is new");
+}
+
+async fn a_busy_agent_with_much_to_come_holds_up_nobody(fixture: Fixture) {
+    let store = &fixture.store;
+    let (busy, idle) = (webhook(store, "busy").await.id, webhook(store, "idle").await.id);
+    for _ in 0..600 {
+        say(store, busy, conversation()).await;
+    }
+    let last = say_at(store, idle, conversation(), NOW + 1).await;
+    let leased = ids(&lease(store, NOW + 1).await);
+    assert_eq!(leased.len(), 5);
+    assert!(leased.contains(&last));
+}
+
+async fn what_waits_takes_the_way_there_is(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, one) = (connected(store, "bob").await, conversation());
+    let (first, second) = (say(store, bob, one).await, say(store, bob, one).await);
+    set_connection(store, bob, None).await;
+    set_endpoint(store, bob, Some("https://agent.example/")).await;
+    let due = lease(store, NOW).await.remove(0);
+    assert_eq!((due.id, due.transport), (first, Transport::Webhook));
+    assert_eq!(record(store, first).await.transport, Transport::Webhook);
+    assert!(finish(store, &due, Some(attempt(Some(400), None)), Outcome::Refused, NOW).await);
+    set_connection(store, bob, Some(b"sealed")).await;
+    set_endpoint(store, bob, None).await;
+    let due = lease(store, NOW).await.remove(0);
+    assert_eq!((due.id, due.transport), (second, Transport::Channel));
+    assert!(taken(store, &due, NOW).await);
+    assert!(write(store, move |tx| push::replay(tx, first, NOW)).await);
+    let due = lease(store, NOW).await.remove(0);
+    assert_eq!((due.id, due.transport), (first, Transport::Channel), "also what is replayed");
+}
+
+async fn what_waits_goes_into_an_inbox_that_opens(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, one) = (webhook(store, "bob").await.id, conversation());
+    let first = failed(store, bob).await;
+    let (second, third) = (say(store, bob, one).await, say(store, bob, one).await);
+    let mut events = vec![];
+    for id in [first, second, third] {
+        events.push(record(store, id).await.event);
+    }
+    // Somebody has read beyond them: under their own numbers they would never be seen.
+    write(store, move |tx| inboxes::hand_through(tx, bob, third.seq)).await;
+    set_endpoint(store, bob, None).await;
+    open_inbox(store, bob, NOW + 2).await;
+    assert_eq!(lease(store, NOW + 1).await, [], "there is nothing to post");
+    let got = streamed(store, bob).await;
+    let expected: Vec<_> =
+        (third.seq + 1..).zip(events).map(|(seq, event)| (seq, event, Delivery::DeliveredSse)).collect();
+    assert_eq!(got, expected, "in order, and new for the reader");
+    let moved = DeliveryId { agent: bob, seq: got[0].0 };
+    assert_eq!(read(store, move |tx| push::attempts(tx, moved, 10)).await.len(), 1, "its tries are kept");
+    assert_eq!((record(store, moved).await.transport, next_due(store).await), (Transport::Inbox, None));
+}
+
+async fn what_waits_goes_before_what_is_new(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, one) = (webhook(store, "bob").await.id, conversation());
+    let waits = say(store, bob, one).await;
+    let due = lease(store, NOW).await.remove(0);
+    open_inbox(store, bob, NOW + 1000).await;
+    let behind = say_at(store, bob, one, NOW + 1).await;
+    let elsewhere = say_at(store, bob, conversation(), NOW + 1).await;
+    let event = record(store, elsewhere).await.event;
+    assert_eq!(streamed(store, bob).await, [(elsewhere.seq, event, Delivery::DeliveredSse)]);
+    assert_eq!(lease(store, NOW + 1).await, [], "the first is being tried");
+    let again = Outcome::Again(NOW + 500);
+    assert!(finish(store, &due, Some(attempt(Some(503), None)), again, NOW + 2).await);
+    assert_eq!(lease(store, NOW + 2).await, []);
+
+    // Whatever is said next does not wait for the next try.
+    let last = say_at(store, bob, one, NOW + 3).await;
+    let mut events = vec![event];
+    for id in [waits, behind, last] {
+        events.push(record(store, id).await.event);
+    }
+    assert_eq!(lease(store, NOW + 3).await, [], "nothing is posted");
+    let got = streamed(store, bob).await;
+    assert_eq!(got.iter().map(|(_, event, _)| *event).collect::<Vec<_>>(), events, "in order");
+    assert!(got.iter().all(|(_, _, state)| *state == Delivery::DeliveredSse));
+    assert_eq!(next_due(store).await, None);
+}
+
+async fn another_way_is_found_although_nothing_is_due(fixture: Fixture) {
+    let store = &fixture.store;
+    let rerouted = |now: i64| read(store, move |tx| push::find_rerouted(tx, now, 100));
+    let bob = connected(store, "bob").await;
+    let first = say(store, bob, conversation()).await;
+    let due = lease(store, NOW).await.remove(0);
+    let epoch = read(store, move |tx| directory::by_id(tx, bob)).await.unwrap().epoch;
+    assert!(finish(store, &due, Some(attempt(Some(404), None)), Outcome::Broken(epoch), NOW).await);
+    let second = say_at(store, bob, conversation(), NOW + 1).await;
+    assert_eq!(rerouted(NOW + 2).await, [], "both wait for the owner");
+
+    open_inbox(store, bob, NOW + 100).await;
+    assert_eq!(rerouted(NOW + 2).await, [second, first]);
+    assert_eq!(rerouted(NOW + 100).await, [], "it is closed again");
+    set_endpoint(store, bob, Some("https://agent.example/")).await;
+    let found = rerouted(NOW + 200).await;
+    assert_eq!(found, [second, first]);
+    write(store, move |tx| push::hurry(tx, &found, NOW + 200)).await;
+    let leased = lease(store, NOW + 200).await;
+    assert_eq!(ids(&leased), [first, second]);
+    assert!(leased.iter().all(|due| due.transport == Transport::Webhook));
+    assert_eq!(rerouted(NOW + 201).await, [], "they are on their way");
+}
+
+async fn what_came_to_nothing_without_a_try_has_a_reason(fixture: Fixture) {
+    let store = &fixture.store;
+    let id = say(store, webhook(store, "bob").await.id, conversation()).await;
+    let due = lease_in(store, Uuid::from_u128(1), NOW, ROOM).await.remove(0);
+    let end = move |tx: &mut dyn chorus_store::Tx| {
+        push::finish(tx, &due, None, Some("gone"), Outcome::Refused, NOW)
+    };
+    assert!(write(store, end).await.held);
+    let kept = record(store, id).await;
+    assert_eq!((kept.state, kept.attempt, kept.detail.as_deref()), (Delivery::Failed, 0, Some("gone")));
+    let carol = agent(store, "carol").await.id;
+    assert_eq!(streamed(store, carol).await, []);
+}

@@ -1,0 +1,119 @@
+//! Saying things: whom one message wakes, several messages in one transaction, the same reaction twice.
+
+use crate::channel::{Room, act, join, named, post_of, room, run, say};
+use crate::support::{Fixture, agent, entries, on_both, read, soon};
+use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_store::channel::{self, Act, ChannelError, Post};
+use chorus_store::conversations::History;
+use chorus_store::{Kind, Store, Tx};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+
+on_both!(whom_it_is_for_comes_first, inboxes_are_taken_in_one_order, the_same_reaction_twice);
+
+/// Agents in a room, in the order of their ids.
+async fn agents<const N: usize>(store: &Store, room: Room) -> [(AgentId, String); N] {
+    let mut agents = vec![];
+    for n in 0..N {
+        let name = format!("agent{n}");
+        let id = agent(store, &name).await.id;
+        join(store, room, id.into(), &name).await;
+        agents.push((id, name));
+    }
+    agents.sort();
+    agents.try_into().unwrap()
+}
+
+/// One message wakes so many agents: those it is for before those it mentions, and it tells who was left out.
+async fn whom_it_is_for_comes_first(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let agents = agents::<60>(store, room).await.map(|(_, name)| name);
+    // Those with the greatest ids: in the order of ids they would be left out.
+    let (mentioned, to) = agents.split_at(45);
+    let mut new = post_of("x", &mentioned.iter().map(String::as_str).collect::<Vec<_>>(), None);
+    new.to = to.to_vec();
+    new.mentions.extend(to.first().cloned());
+    let act = act(room, room.owner);
+    let posted = run(store, move |tx| channel::post(tx, &act, &new, named)).await.unwrap();
+    let woken: Vec<_> = posted.woken.iter().map(|(woken, ..)| woken.handle.clone()).collect();
+    assert_eq!(woken.len(), 50);
+    assert!(to.iter().all(|to| woken.contains(to)), "{woken:?}");
+    assert_eq!(posted.left_out, mentioned[35..]);
+}
+
+/// Two messages in one transaction, the first to the later inbox. Somebody who has the earlier one and then wants the
+/// later one waits for nobody, and nobody is run again.
+async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
+    let store = &fixture.store;
+    if store.kind() == Kind::Sqlite {
+        // One transaction at a time.
+        return;
+    }
+    let room = room(store, History::All).await;
+    let [(early, first), (late, second)] = agents::<2>(store, room).await;
+    let to = |name: &str| -> (Act, Post) { (act(room, room.owner), post_of("x", &[name], None)) };
+    let messages = Arc::new([to(&second), to(&first)]);
+    let runs = Arc::new(AtomicU32::new(0));
+    let (holds, held) = mpsc::channel();
+    let (begins, begun) = mpsc::channel();
+    let begun = std::sync::Mutex::new(begun);
+    let other = {
+        let runs = Arc::clone(&runs);
+        let work = move |tx: &mut dyn Tx| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            tx.lock(early.0)?;
+            holds.send(()).ok();
+            begun.lock().unwrap().recv().ok();
+            // As long as it takes the first of the two to come to an inbox.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            Ok::<_, ChannelError>(tx.lock(late.0)?)
+        };
+        let store = store.clone();
+        tokio::spawn(async move { store.write(work).await })
+    };
+    tokio::task::spawn_blocking(move || held.recv()).await.unwrap().unwrap();
+    let both = {
+        let (runs, messages) = (Arc::clone(&runs), Arc::clone(&messages));
+        move |tx: &mut dyn Tx| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            begins.send(()).ok();
+            channel::hold_inboxes(tx, messages.iter().map(|(act, new)| (act, new)), named)?;
+            for (act, new) in &*messages {
+                channel::post(tx, act, new, named)?;
+            }
+            Ok(())
+        }
+    };
+    run(store, both).await.unwrap();
+    soon(other).await.unwrap().unwrap();
+    assert_eq!(runs.load(Ordering::Relaxed), 2, "a transaction was run again");
+    for id in [early, late] {
+        assert_eq!(entries(store, id).await.len(), 1);
+    }
+}
+
+async fn the_same_reaction_twice(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let bob = agent(store, "bob").await.id;
+    join(store, room, bob.into(), "bob").await;
+    let said = say(store, room, room.owner, "x").await;
+    let react = async |who: Principal, signal: &'static str, more: &'static str| -> (EventId, i64) {
+        let (act, body) = (act(room, who), format!("{{\"signal\":\"{signal}\"{more}}}"));
+        run(store, move |tx| channel::react(tx, &act, said, signal, &body)).await.unwrap()
+    };
+    let first = react(bob.into(), "seen", "").await;
+    assert_eq!(react(bob.into(), "seen", "").await, first);
+    assert_eq!(react(bob.into(), "working", "").await.1, first.1 + 1);
+    assert_eq!(react(bob.into(), "seen", "").await, first, "another signal takes nothing back");
+    assert_eq!(react(room.owner, "seen", "").await.1, first.1 + 2);
+    let removed = react(bob.into(), "seen", ",\"removed\":true").await;
+    assert_eq!(removed.1, first.1 + 3);
+    assert_eq!(react(bob.into(), "seen", ",\"removed\":true").await, removed);
+    let again = react(bob.into(), "seen", "").await;
+    assert_eq!(again.1, first.1 + 4);
+    assert_eq!(react(bob.into(), "seen", ",\"eta\":\"soon\"").await.1, first.1 + 5);
+    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, first.1 + 5);
+}
