@@ -19,6 +19,7 @@ use commands::{
     reply, send, serve, skill,
 };
 use global::Global;
+use std::num::NonZero;
 use std::process::ExitCode;
 
 /// A relay send is some forty small allocations, half of them freed by another thread; with this one a hub carries a tenth
@@ -73,8 +74,13 @@ fn main() -> ExitCode {
 }
 
 fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if matches!(command, Command::Serve(_)) {
+        // One core is for the store's writer: everybody waits for it, and must not keep it waiting.
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        runtime.worker_threads(cores.saturating_sub(1).max(1));
+    }
+    runtime.enable_all().build()?.block_on(async {
         match command {
             Command::Serve(args) => serve::run(&global, args).await,
             Command::Register(args) => register::run(&global, args).await,

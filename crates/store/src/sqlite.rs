@@ -3,6 +3,7 @@
 //! The writer drains its queue into one transaction per batch, commits, and only then answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
+mod checkpoint;
 mod session;
 
 pub(crate) use session::classify;
@@ -11,14 +12,13 @@ use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::{StoreError, WakerSlot, migrate, wake};
-use rusqlite::Connection;
 use session::{Session, SqliteTx};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use uuid::Uuid;
@@ -27,12 +27,6 @@ use uuid::Uuid;
 const MAX_BATCH: usize = 256;
 /// The most stream heads kept in memory; past it the cache starts anew.
 const MAX_HEADS: usize = 100_000;
-/// How often the write-ahead log is carried into the database.
-const CHECKPOINT_EVERY: Duration = Duration::from_millis(200);
-/// Above this size of the log the writer helps to empty it.
-const MAX_WAL: u64 = 64 * 1024 * 1024;
-/// SQLite's own default.
-const PAGE_BYTES: u64 = 4096;
 
 /// When success may be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +104,7 @@ impl Sqlite {
         let mut threads = vec![];
         let mut reads = writes.clone();
         let mut checkpointer = None;
-        if options.path.is_some() {
+        if let Some(path) = options.path.as_deref() {
             reads = Queue::new(options.queue);
             for n in 0..options.readers.max(1) {
                 let (session, queue) = (Session::open(&options, true)?, reads.clone());
@@ -118,13 +112,10 @@ impl Sqlite {
             }
             let session = Session::open(&options, false)?;
             let crowded = Arc::clone(&writer.crowded);
+            let database = File::open(path).map_err(StoreError::unexpected)?;
             let (stop, stopped) = channel();
             let thread = spawn("store-checkpoint", move || {
-                while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    if checkpoint(&session.connection) > MAX_WAL {
-                        crowded.store(true, Ordering::Release);
-                    }
-                }
+                checkpoint::run(&session, &database, &crowded, &stopped);
             })?;
             checkpointer = Some((stop, thread));
         }
@@ -178,18 +169,6 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)
-}
-
-/// Carries the log into the database as far as readers and the writer let it, and says how many bytes of it are in use.
-fn checkpoint(connection: &Connection) -> u64 {
-    let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
-    match frames {
-        Ok(frames) => frames.max(0) as u64 * PAGE_BYTES,
-        Err(error) => {
-            tracing::warn!(%error, "checkpoint failed; it is tried again");
-            0
-        }
-    }
 }
 
 fn read_loop(mut session: Session, queue: &Queue<Box<dyn Job>>) {
@@ -252,10 +231,8 @@ impl Writer {
             for job in jobs {
                 job.finish(outcome.as_ref().copied().map_err(StoreError::for_the_batch));
             }
-            // While it writes, no checkpoint reaches the end of the log, which would grow for ever. Between two
-            // batches the writer carries over the little that the checkpointer left, and the log starts again from its beginning.
             if self.crowded.swap(false, Ordering::AcqRel) {
-                checkpoint(&self.connection.connection);
+                checkpoint::finish(&self.connection.connection);
             }
         }
     }
