@@ -12,7 +12,8 @@ use uuid::Uuid;
 /// A connection with its statements rewritten once.
 pub(super) struct Session {
     pub(super) connection: Connection,
-    rewritten: HashMap<&'static str, String>,
+    /// By where and how long they are in the program: that is sooner looked up than their text.
+    rewritten: HashMap<(usize, usize), String>,
 }
 
 impl Session {
@@ -71,7 +72,8 @@ impl Session {
 
     fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
         // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
-        let rewritten = self.rewritten.entry(sql).or_insert_with(|| sql.replace('$', "?"));
+        let place = (sql.as_ptr().addr(), sql.len());
+        let rewritten = self.rewritten.entry(place).or_insert_with(|| sql.replace('$', "?"));
         self.connection.prepare_cached(rewritten).map_err(classify)
     }
 
