@@ -204,6 +204,7 @@ async fn replay_is_filtered_by_the_query() {
         }
     };
     assert_eq!(replay("state=dead", None).await.body["replayed"], 0);
+    assert_eq!(replay("state=dead", Some(&Value::Null)).await.body["replayed"], 0);
     assert_eq!(replay("state=dead", Some(&json!({"agent": "timber"}))).await.body["replayed"], 0);
     replay("state=dead", Some(&json!({"state": "failed"}))).await.own_failure(Code::Validation);
     replay("state=dead&state=failed", None).await.own_failure(Code::Validation);

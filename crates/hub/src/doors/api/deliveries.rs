@@ -25,6 +25,7 @@ use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_store::push::{self, Cursor, Filter, Record};
 use chorus_store::{Tx, directory};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
@@ -156,13 +157,16 @@ impl Asked {
                 note(name, &text).unwrap_or_else(|fault| faults.add(name, fault));
             }
         }
-        if !body.trim_ascii().is_empty() {
-            let body = json::parse(body).map_err(ApiError::validation)?;
-            if let Some(mut fields) = Fields::of(&body, "", &mut faults) {
-                for name in FILTERS {
-                    let noted = fields.optional_text(name).map_or(Ok(()), |text| note(name, text));
-                    noted.unwrap_or_else(|fault| fields.fault(name, fault));
-                }
+        let body = match body.trim_ascii() {
+            b"" => Value::Null,
+            body => json::parse(body).map_err(ApiError::validation)?,
+        };
+        if !body.is_null()
+            && let Some(mut fields) = Fields::of(&body, "", &mut faults)
+        {
+            for name in FILTERS {
+                let noted = fields.optional_text(name).map_or(Ok(()), |text| note(name, text));
+                noted.unwrap_or_else(|fault| fields.fault(name, fault));
             }
         }
         for (name, text) in said {
