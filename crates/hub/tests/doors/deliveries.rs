@@ -187,7 +187,7 @@ async fn an_owner_is_told_that_the_connection_broke() {
     assert_eq!(letters().len(), 2, "not again so soon");
 }
 
-/// Which deliveries are replayed is said in the query; a body may say it too, but not something else.
+/// Which deliveries are replayed is said in the query; a body that says something would replay too much.
 #[tokio::test]
 async fn replay_is_filtered_by_the_query() {
     let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
@@ -204,15 +204,13 @@ async fn replay_is_filtered_by_the_query() {
         }
     };
     assert_eq!(replay("state=dead", None).await.body["replayed"], 0);
-    assert_eq!(replay("state=dead", Some(&Value::Null)).await.body["replayed"], 0);
-    assert_eq!(replay("state=dead", Some(&json!({"agent": "timber"}))).await.body["replayed"], 0);
-    replay("state=dead", Some(&json!({"state": "failed"}))).await.own_failure(Code::Validation);
-    replay("state=dead&state=failed", None).await.own_failure(Code::Validation);
+    assert_eq!(replay("state=dead", Some(&json!({}))).await.body["replayed"], 0);
+    replay("", Some(&json!({"state": "dead"}))).await.own_failure(Code::Validation);
     replay("state=waiting", None).await.own_failure(Code::Validation);
     replay("since=yesterday", None).await.own_failure(Code::Validation);
     assert_eq!(cast.delivery(&event).await["state"], "failed");
-    let both = replay("agent=timber&state=failed", Some(&json!({"state": "failed"}))).await;
-    assert_eq!((both.status, &both.body), (202, &json!({"replayed": 1, "more": false})));
+    let done = replay("agent=timber&state=failed", None).await;
+    assert_eq!((done.status, &done.body), (202, &json!({"replayed": 1, "more": false})));
     cast.delivery_is(&event, "delivered").await;
     assert_eq!(replay("", None).await.body["replayed"], 0, "nothing is left");
 }

@@ -257,14 +257,15 @@ async fn after_a_day_it_is_a_dead_letter_and_the_next_proceeds() {
     let window = "/api/v1/deliveries/replay";
     let nobody = cast.hub.post(window, Some(&mallory), &json!({})).await;
     assert_eq!((nobody.status, &nobody.body["replayed"]), (202, &json!(0)));
-    let late = json!({"state": "dead", "since": chorus_protocol::time::rfc3339(BEGIN + 1)});
-    assert_eq!(cast.hub.post(window, Some(&cast.anna), &late).await.body["replayed"], 0);
-    let all_of_it = json!({"agent": "timber", "channel": cast.channel, "until": chorus_protocol::time::rfc3339(clock.now())});
-    let replayed = cast.hub.post(window, Some(&cast.anna), &all_of_it).await;
+    let replay =
+        async |query: &str| cast.hub.post(&format!("{window}?{query}"), Some(&cast.anna), &json!({})).await;
+    let (begin, now) =
+        (chorus_protocol::time::rfc3339(BEGIN + 1), chorus_protocol::time::rfc3339(clock.now()));
+    assert_eq!(replay(&format!("state=dead&since={begin}")).await.body["replayed"], 0);
+    let replayed = replay(&format!("agent=timber&channel={}&until={now}", cast.channel)).await;
     assert_eq!(replayed.body, json!({"replayed": 1, "more": false}));
     cast.delivery_is(&second, "delivered").await;
-    let wrong = json!({"state": "waiting", "channel": "ops", "since": 5});
-    let faults = cast.hub.post(window, Some(&cast.anna), &wrong).await;
+    let faults = replay("state=waiting&channel=ops&since=5").await;
     let faults = faults.own_failure(Code::Validation);
     for name in ["state: ", "channel: ", "since: "] {
         assert!(faults.contains(name), "{faults}");

@@ -17,16 +17,13 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use chorus_protocol::faults::{Faults, Fields};
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
-use chorus_protocol::json;
 use chorus_protocol::relay::{Code, Delivery, MAX_BODY};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_store::push::{self, Cursor, Filter, Record};
 use chorus_store::{Tx, directory};
 use serde::Serialize;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -100,10 +97,7 @@ fn view(app: &App, record: &Record) -> DeliveryView {
     }
 }
 
-/// What can be asked of a list.
-const FILTERS: [&str; 5] = ["state", "agent", "channel", "since", "until"];
-
-/// What is asked of a list: in a query or in a body.
+/// What is asked of a list, in a query.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     filter: Filter,
@@ -111,7 +105,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Notes one member of a query or a body, or what is wrong with it.
+    /// Notes one member of a query, or what is wrong with it.
     fn take(&mut self, app: &App, name: &str, value: &str, faults: &mut Faults) {
         match name {
             "state" => match Delivery::parse(value) {
@@ -135,44 +129,17 @@ impl Asked {
         }
     }
 
-    fn of_query(app: &App, uri: &Uri) -> Result<Self, Faults> {
+    /// Everything that a query says; the state, if there is one, must be in `of`, unless that is empty.
+    fn of_query(app: &App, uri: &Uri, of: &[Delivery]) -> Result<Self, Faults> {
         let (mut asked, mut faults) = (Self::default(), Faults::new());
         for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
             asked.take(app, &name, &value, &mut faults);
         }
+        if asked.filter.state.is_some_and(|state| !of.is_empty() && !of.contains(&state)) {
+            let states: Vec<_> = of.iter().map(|state| state.as_str()).collect();
+            faults.add("state", format_args!("must be {}", states.join(" or ")));
+        }
         if faults.is_empty() { Ok(asked) } else { Err(faults) }
-    }
-
-    /// What is replayed: said in the query or in a body, and if in both, the same.
-    fn of_replay(app: &App, uri: &Uri, body: &[u8]) -> Result<Self, ApiError> {
-        let (mut asked, mut faults) = (Self::default(), Faults::new());
-        let mut said: BTreeMap<&str, String> = BTreeMap::new();
-        let mut note = |name: &'static str, text: &str| match said.insert(name, text.into()) {
-            Some(before) if before != text => Err("is said twice, and not the same"),
-            _ if name == "state" && !matches!(text, "dead" | "failed") => Err("must be dead or failed"),
-            _ => Ok(()),
-        };
-        for (name, text) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
-            if let Some(name) = FILTERS.into_iter().find(|filter| *filter == name) {
-                note(name, &text).unwrap_or_else(|fault| faults.add(name, fault));
-            }
-        }
-        let body = match body.trim_ascii() {
-            b"" => Value::Null,
-            body => json::parse(body).map_err(ApiError::validation)?,
-        };
-        if !body.is_null()
-            && let Some(mut fields) = Fields::of(&body, "", &mut faults)
-        {
-            for name in FILTERS {
-                let noted = fields.optional_text(name).map_or(Ok(()), |text| note(name, text));
-                noted.unwrap_or_else(|fault| fields.fault(name, fault));
-            }
-        }
-        for (name, text) in said {
-            asked.take(app, name, &text, &mut faults);
-        }
-        if faults.is_empty() { Ok(asked) } else { Err(faults.into()) }
     }
 
     /// What this caller may see of it; nothing if it asks for an agent that is not there.
@@ -232,7 +199,7 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Items<DeliveryView>>, ApiError> {
-    let (page, asked) = (PageQuery::parse(&uri)?, Asked::of_query(&app, &uri)?);
+    let (page, asked) = (PageQuery::parse(&uri)?, Asked::of_query(&app, &uri, &[])?);
     let after = page.after.as_deref().map(parse_cursor).transpose()?;
     let limit = page.limit;
     let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
@@ -288,26 +255,6 @@ pub(crate) async fn replay(
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 
-/// Which deliveries are replayed.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
-pub(crate) struct ReplayBody {
-    /// `dead` or `failed`; both unless said.
-    #[schema(pattern = "^(dead|failed)$")]
-    state: Option<String>,
-    /// Only those to this agent.
-    agent: Option<AgentAddress>,
-    /// Only those of this conversation.
-    #[schema(pattern = "^ch_[0-9a-f]{32}$")]
-    channel: Option<String>,
-    /// Only those stored since.
-    #[schema(format = "date-time")]
-    since: Option<String>,
-    /// Only those stored before.
-    #[schema(format = "date-time")]
-    until: Option<String>,
-}
-
 /// How many deliveries are tried anew.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct ReplayedView {
@@ -319,14 +266,13 @@ pub(crate) struct ReplayedView {
 
 /// Try all deliveries anew that were given up or refused in a time
 ///
-/// The oldest first, at most 1000 of them. Which, is said in the query; or in a body, for those who cannot.
+/// The oldest first, at most 1000 of them. Which, is said in the query: a body that says something is refused.
 #[utoipa::path(post, path = "/api/v1/deliveries/replay", tag = "deliveries", security(("key" = [])),
     params(("state" = Option<String>, Query, pattern = "^(dead|failed)$", description = "`dead` or `failed`; both unless said"),
            ("agent" = Option<AgentAddress>, Query, description = "Only those to this agent"),
            ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Only those of this conversation"),
            ("since" = Option<String>, Query, format = "date-time", description = "Only those stored since"),
            ("until" = Option<String>, Query, format = "date-time", description = "Only those stored before")),
-    request_body(content_type = "application/json", content = Option<ReplayBody>),
     responses((status = 202, description = "They are tried", body = ReplayedView),
               Invalid, Unknown, Forbidden, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn replay_all(
@@ -340,7 +286,10 @@ pub(crate) async fn replay_all(
         return Err(unknown());
     }
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
-    let asked = Asked::of_replay(&app, &uri, &body)?;
+    if !matches!(body.trim_ascii(), b"" | b"{}") {
+        return Err(Faults::one("body", "must be empty; which are replayed is said in the query").into());
+    }
+    let asked = Asked::of_query(&app, &uri, &[Delivery::Dead, Delivery::Failed])?;
     // Found before it is written, and written in parts: everybody who writes waits for whoever writes.
     let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
         Some(filter) => Ok(push::find_replayable(tx, &filter, MAX_REPLAYED)?),
