@@ -108,7 +108,7 @@ fn accepted(data: &[u8], body: &Value, send: &Send) {
     let raw = send.raw.get();
     assert!(data.windows(raw.len()).any(|part| part == raw.as_bytes()), "the envelope is not as received");
     let inside = strict::parse(raw.as_bytes()).expect("the envelope is JSON");
-    assert_eq!(inside.to_string(), send.normal);
+    assert_eq!(send.normal, send.envelope.turn.is_some().then(|| inside.to_string()));
 
     let plain =
         format!("{{\"receiver_id\":\"{}\",\"envelope\":{raw},\"stream\":{}}}", send.receiver, send.stream);
