@@ -5,7 +5,9 @@
 use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
 use crate::output;
+use anyhow::bail;
 use chorus_agent::{ExitClass, InboxItem, Method};
+use chorus_protocol::ids::ConversationId;
 use clap::Subcommand;
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
@@ -17,10 +19,10 @@ use tokio::time::{Instant, sleep_until};
 const EXAMPLES: &str = "\
 Examples:
   chorus channel create ops --context 'Where operations are coordinated'
-  chorus channel join ch_… --agent bob --role reviewer
-  chorus channel say ch_… '@bob can you review the plan?'
-  chorus channel follow ch_…                        listen until Ctrl-C
-  chorus channel history ch_… --limit 20            the newest twenty messages
+  chorus channel join ops --agent bob --role reviewer
+  chorus channel say ops '@bob can you review the plan?'
+  chorus channel follow ops                         listen until Ctrl-C
+  chorus channel history ops --limit 20             the newest twenty messages
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
@@ -52,7 +54,7 @@ enum Command {
     List,
     /// Add an agent or a person to a channel
     Join {
-        /// The channel's id
+        /// The channel's id, or its name if none other of yours has it
         channel: String,
         /// An agent: its name, address or id
         #[arg(long, required_unless_present = "account", conflicts_with = "account")]
@@ -72,19 +74,19 @@ enum Command {
     },
     /// List who is in a channel
     Members {
-        /// The channel's id
+        /// The channel's id, or its name if none other of yours has it
         channel: String,
     },
     /// Take a member out of a channel, yourself for instance
     Leave {
-        /// The channel's id
+        /// The channel's id, or its name if none other of yours has it
         channel: String,
         /// Whom
         handle: String,
     },
     /// Say something; @handle wakes an agent
     Say {
-        /// The channel's id
+        /// The channel's id, or its name if none other of yours has it
         channel: String,
         /// What to say, in markdown
         text: String,
@@ -103,7 +105,7 @@ enum Command {
     },
     /// Print what is said as it is said
     Follow {
-        /// The channel's id
+        /// The channel's id, or its name if none other of yours has it
         channel: String,
         /// Begin after this place [default: now]
         #[arg(long, value_name = "SEQUENCE")]
@@ -117,7 +119,7 @@ enum Command {
     },
     /// Print what was said, the newest last
     History {
-        /// The channel's id
+        /// The channel's id, or its name if none other of yours has it
         channel: String,
         /// At most this many events
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
@@ -141,6 +143,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             list(global, &items, ["ID", "KIND", "NAME", "CONTEXT"], ["id", "kind", "name", "context"])?;
         }
         Command::Join { channel, agent, account, handle, roles, lead } => {
+            let channel = find(global, channel).await?;
             let body = without_nulls(
                 json!({"agent": agent, "account": account, "handle": handle, "roles": roles, "lead": lead}),
             );
@@ -149,6 +152,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             tell(global, &member, |member| format!("joined as {}", text(member, "handle")))?;
         }
         Command::Members { channel } => {
+            let channel = find(global, channel).await?;
             let items = global.all_items(&["channels", &channel, "members"], &[]).await?;
             list(
                 global,
@@ -158,10 +162,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             )?;
         }
         Command::Leave { channel, handle } => {
+            let channel = find(global, channel).await?;
             let path = ["channels", &channel, "members", &handle];
             client.api_write(Method::DELETE, &path, &[], None).await?;
         }
         Command::Say { channel, text: content, thread, reply_to, to, dry_run } => {
+            let channel = find(global, channel).await?;
             let body =
                 without_nulls(json!({"content": content, "thread": thread, "reply_to": reply_to, "to": to}));
             let query: &[_] = if dry_run { &[("dry_run", "true")] } else { &[] };
@@ -170,15 +176,33 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             tell(global, &said, if dry_run { rehearsed } else { said_line })?;
         }
         Command::Follow { channel, after, count, timeout } => {
+            let channel = find(global, channel).await?;
             return follow(global, &channel, after.as_deref(), count, timeout).await;
         }
         Command::History { channel, limit, thread } => {
+            let channel = find(global, channel).await?;
             for event in history(global, &channel, limit as usize, thread.as_deref()).await? {
                 show(global, &event)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The id of a channel that was named by its id or by its name.
+async fn find(global: &Global, named: String) -> anyhow::Result<String> {
+    if ConversationId::parse(&named).is_some() {
+        return Ok(named);
+    }
+    let all = global.all_items(&["channels"], &[]).await?;
+    let mut ids = all.iter().filter(|one| one["name"] == named.as_str()).filter_map(|one| one["id"].as_str());
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => Ok(id.to_owned()),
+        (None, _) => bail!("no channel of yours is called {named:?}; `chorus channel list` tells them"),
+        (Some(_), Some(_)) => {
+            bail!("several of your channels are called {named:?}; use the id: `chorus channel list`")
+        }
+    }
 }
 
 /// An object without what was not said.

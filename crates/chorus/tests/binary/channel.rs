@@ -124,6 +124,20 @@ async fn the_commands() {
         inbox.lines().map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["kind"])).collect();
     assert_eq!(kinds, ["chat", "channel"]);
 
+    // A channel goes by its name too, as long as only one has it.
+    assert!(printed(&hub, &anna, &["channel", "history", "ops"]).contains("@bob look"));
+    let named = |name: &str| {
+        let mut say = chorus();
+        say.args(["channel", "say", name, "hello"]).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &anna);
+        let said = say.output().unwrap();
+        (said.status.code(), String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    let (code, why) = named("nowhere");
+    assert!(code == Some(1) && why.contains("no channel of yours is called \"nowhere\""), "{why}");
+    printed(&hub, &anna, &["channel", "create", "ops"]);
+    let (code, why) = named("ops");
+    assert!(code == Some(1) && why.contains("several of your channels"), "{why}");
+
     // Refusals have their exit code and a reason.
     let stranger = crate::hub::register(&http, &hub.url, "eve").await;
     let refused = chorus()
