@@ -190,7 +190,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 }
 
 /// The id of a channel that was named by its id or by its name.
-async fn find(global: &Global, named: String) -> anyhow::Result<String> {
+pub(crate) async fn find(global: &Global, named: String) -> anyhow::Result<String> {
     if ConversationId::parse(&named).is_some() {
         return Ok(named);
     }

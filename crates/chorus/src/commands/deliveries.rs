@@ -1,6 +1,6 @@
 //! `chorus deliveries`: what is on its way to agents, what went wrong, and doing it again.
 
-use super::channel::{list, tell, text};
+use super::channel::{find, list, tell, text};
 use crate::global::Global;
 use chorus_agent::Method;
 use clap::Subcommand;
@@ -39,13 +39,13 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Filter {
-    /// Only those in this state: waiting, delivered, delivered_sse, queued, failed or dead
+    /// Only those in this state: failed or dead; in a list also waiting, queued, delivered or delivered_sse
     #[arg(long)]
     state: Option<String>,
     /// Only those to this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Only those of this channel
+    /// Only those of this channel: its id, or its name if none other of yours has it
     #[arg(long)]
     channel: Option<String>,
     /// Only those since this time, such as 2026-11-15T08:00:00Z
@@ -54,6 +54,14 @@ struct Filter {
 }
 
 impl Filter {
+    /// The same, with the channel's id for its name.
+    async fn resolved(mut self, global: &Global) -> anyhow::Result<Self> {
+        if let Some(channel) = self.channel {
+            self.channel = Some(find(global, channel).await?);
+        }
+        Ok(self)
+    }
+
     fn given(&self) -> Vec<(&'static str, &str)> {
         let all = [
             ("state", &self.state),
@@ -68,6 +76,7 @@ impl Filter {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::List(filter) => {
+            let filter = filter.resolved(global).await?;
             let items = global.all_items(&["deliveries"], &filter.given()).await?;
             let head = ["ID", "STATE", "WAY", "TRIES", "NEXT TRY", "ERROR"];
             let columns = ["id", "state", "transport", "attempts", "next_try", "error"];
@@ -80,6 +89,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
         Command::Replay { id: None, filter } => {
             let (client, path) = (global.keyed_client()?, ["deliveries", "replay"]);
+            let filter = filter.resolved(global).await?;
             let answer = client.api_write(Method::POST, &path, &filter.given(), None).await?;
             let more = |answer: &Value| if answer["more"] == true { "; there are more" } else { "" };
             tell(global, &answer, |answer| format!("{} replayed{}", text(answer, "replayed"), more(answer)))?;

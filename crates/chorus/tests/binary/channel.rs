@@ -138,6 +138,12 @@ async fn the_commands() {
     let (code, why) = named("ops");
     assert!(code == Some(1) && why.contains("several of your channels"), "{why}");
 
+    // The two that look at deliveries take a channel by its name as well.
+    let dead = ["deliveries", "replay", "--channel", &id, "--state", "dead"];
+    assert_eq!(printed(&hub, &bob, &dead), "0 replayed\n");
+    let listed = printed(&hub, &bob, &["deliveries", "list", "--channel", "ops", "--json"]);
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&listed).unwrap().len(), 1, "{listed}");
+
     // Refusals have their exit code and a reason.
     let stranger = crate::hub::register(&http, &hub.url, "eve").await;
     let refused = chorus()
