@@ -15,6 +15,7 @@ mod bad_bodies;
 mod bad_http;
 #[cfg(test)]
 mod bad_receivers;
+mod bridges;
 #[cfg(test)]
 mod candour;
 #[cfg(test)]
