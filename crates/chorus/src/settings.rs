@@ -4,6 +4,7 @@
 //! `chorus serve --help` and the README show.
 
 use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::quotas::{OFF, Quota, Quotas};
 use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
 use chorus_store::Durability;
@@ -51,6 +52,12 @@ settings! {
     CHORUS_LOG_FORMAT, "text", "`text` or `json`";
 }
 
+/// Every setting as it is shown, the quotas last: its variable, its default, its meaning.
+fn shown() -> impl Iterator<Item = (&'static str, String, &'static str)> {
+    let settings = SETTINGS.iter().map(|row| (row.variable, row.default.to_owned(), row.meaning));
+    settings.chain(Quotas::TABLE.iter().map(|row| (row.variable, row.default.to_string(), row.meaning)))
+}
+
 /// How the log looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
@@ -71,6 +78,7 @@ pub(crate) struct Settings {
     pub(crate) outbound: Policy,
     pub(crate) rate_limit: Option<u32>,
     pub(crate) rate_limit_anonymous: Option<u32>,
+    pub(crate) quotas: Quotas,
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) webhook_timeout: Duration,
     pub(crate) presence: Duration,
@@ -98,7 +106,7 @@ pub(crate) fn file(text: &str) -> Result<Layer, Faults> {
     let (mut layer, mut faults) = (Layer::new(), Faults::new());
     for (name, value) in table {
         let variable = format!("CHORUS_{}", name.to_uppercase());
-        if !SETTINGS.iter().any(|setting| setting.variable == variable) {
+        if !shown().any(|(known, ..)| known == variable) {
             faults.add(&name, "there is no such setting; `chorus serve --help` lists them");
         } else if let Some(value) = plain(&value) {
             layer.insert(variable, value);
@@ -153,6 +161,20 @@ impl Reader<'_> {
         })
     }
 
+    /// One of some words; the first is the default.
+    fn choice<T: Copy>(&mut self, variable: &str, form: &str, words: &[(&str, T)]) -> T {
+        self.value(variable, words[0].1, form, |text| {
+            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
+        })
+    }
+
+    fn quota(&mut self, row: &Quota) -> u64 {
+        self.value(row.variable, row.default, "a number from 1, or off", |text| match text {
+            "off" => Some(OFF),
+            number => number.parse().ok().filter(|number| *number > 0),
+        })
+    }
+
     fn millis(&mut self, variable: &str, default: u64) -> Duration {
         self.value(variable, Duration::from_millis(default), "a number of milliseconds from 1", |text| {
             text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
@@ -199,6 +221,7 @@ impl Settings {
             rate_limit_anonymous: read
                 .limit("CHORUS_RATE_LIMIT_ANONYMOUS", 1200)
                 .filter(|_| rate_limit.is_some()),
+            quotas: Quotas::read(|row| read.quota(row)),
             trusted_proxies: read.value(
                 "CHORUS_TRUSTED_PROXIES",
                 TrustedProxies::default(),
@@ -211,22 +234,16 @@ impl Settings {
                 let days = text.parse::<u32>().ok().filter(|days| *days > 0)?;
                 Some(Some(Duration::from_hours(u64::from(days) * 24)))
             }),
-            durability: read.value(
+            durability: read.choice(
                 "CHORUS_DURABILITY",
-                Durability::Full,
                 "full or relaxed",
-                |text| match text {
-                    "full" => Some(Durability::Full),
-                    "relaxed" => Some(Durability::Relaxed),
-                    _ => None,
-                },
+                &[("full", Durability::Full), ("relaxed", Durability::Relaxed)],
             ),
-            signup: read.value("CHORUS_SIGNUP", Signup::Open, "open, invite or closed", |text| match text {
-                "open" => Some(Signup::Open),
-                "invite" => Some(Signup::Invite),
-                "closed" => Some(Signup::Closed),
-                _ => None,
-            }),
+            signup: read.choice(
+                "CHORUS_SIGNUP",
+                "open, invite or closed",
+                &[("open", Signup::Open), ("invite", Signup::Invite), ("closed", Signup::Closed)],
+            ),
             mail: read.value("CHORUS_MAIL", Mail::Log, Mail::FORM, Mail::parse),
             max_connections: read.value(
                 "CHORUS_MAX_CONNECTIONS",
@@ -234,20 +251,21 @@ impl Settings {
                 "a number from 1 to 1000000",
                 |text| text.parse().ok().filter(|number| (1..=1_000_000).contains(number)),
             ),
-            log: read.value("CHORUS_LOG", tracing::Level::INFO, "error, warn, info or debug", |text| {
-                match text {
-                    "error" => Some(tracing::Level::ERROR),
-                    "warn" => Some(tracing::Level::WARN),
-                    "info" => Some(tracing::Level::INFO),
-                    "debug" => Some(tracing::Level::DEBUG),
-                    _ => None,
-                }
-            }),
-            log_format: read.value("CHORUS_LOG_FORMAT", LogFormat::Text, "text or json", |text| match text {
-                "text" => Some(LogFormat::Text),
-                "json" => Some(LogFormat::Json),
-                _ => None,
-            }),
+            log: read.choice(
+                "CHORUS_LOG",
+                "error, warn, info or debug",
+                &[
+                    ("info", tracing::Level::INFO),
+                    ("error", tracing::Level::ERROR),
+                    ("warn", tracing::Level::WARN),
+                    ("debug", tracing::Level::DEBUG),
+                ],
+            ),
+            log_format: read.choice(
+                "CHORUS_LOG_FORMAT",
+                "text or json",
+                &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+            ),
         };
         if reader.faults.is_empty() { Ok(settings) } else { Err(reader.faults) }
     }
@@ -267,7 +285,7 @@ pub(crate) fn master_key(text: &str) -> Option<[u8; 32]> {
 
 /// The settings as `chorus serve --help` shows them.
 pub(crate) fn help() -> String {
-    let rows = SETTINGS.iter().map(|Setting { variable, default, meaning }| {
+    let rows = shown().map(|(variable, default, meaning)| {
         format!("  {variable}\n      {meaning}\n      [default: {default}]\n")
     });
     format!(
@@ -316,6 +334,17 @@ mod tests {
     }
 
     #[test]
+    fn quotas_are_numbers_or_off() {
+        let with = |text| Settings::load(&[layer(&[("CHORUS_QUOTA_MEMBERS", text)])]);
+        assert_eq!(with("5").unwrap().quotas, Quotas { members: 5, ..Quotas::default() });
+        assert_eq!(with("off").unwrap().quotas.members, OFF);
+        assert_eq!(
+            with("0").unwrap_err().to_string(),
+            "CHORUS_QUOTA_MEMBERS: must be a number from 1, or off"
+        );
+    }
+
+    #[test]
     fn which_proxies_are_trusted() {
         let with = |text| Settings::load(&[layer(&[("CHORUS_TRUSTED_PROXIES", text)])]);
         assert!(with("127.0.0.1, 10.0.0.0/8, ::1").is_ok());
@@ -356,12 +385,9 @@ mod tests {
     #[test]
     fn the_readme_lists_every_setting() {
         let readme = include_str!("../../../README.md");
-        for Setting { variable, default, meaning } in SETTINGS {
-            let default = if default.contains(' ') || default.contains('`') {
-                (*default).to_owned()
-            } else {
-                format!("`{default}`")
-            };
+        for (variable, default, meaning) in shown() {
+            let default =
+                if default.contains(' ') || default.contains('`') { default } else { format!("`{default}`") };
             let row = format!("| `{variable}` | {default} | {meaning} |");
             assert!(readme.contains(&row), "README.md lacks the row\n{row}");
         }

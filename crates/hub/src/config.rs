@@ -3,6 +3,7 @@
 use crate::delivery::outbound::Policy;
 use crate::mail::Mail;
 use crate::proxies::TrustedProxies;
+use crate::quotas::Quotas;
 use crate::secrets::MasterKey;
 use chorus_store::Durability;
 use chorus_store::directory::KeyHash;
@@ -39,6 +40,8 @@ pub struct Config {
     pub rate_limit: Option<u32>,
     /// Requests a minute of one address without a key; none for no limit.
     pub rate_limit_anonymous: Option<u32>,
+    /// How much anybody may have or do.
+    pub quotas: Quotas,
     /// Proxies whose word on where a request came from is believed.
     pub trusted_proxies: TrustedProxies,
     /// How long a webhook may take.
@@ -107,6 +110,7 @@ impl Config {
             outbound: Policy::default(),
             rate_limit: Some(6000),
             rate_limit_anonymous: Some(1200),
+            quotas: Quotas::default(),
             trusted_proxies: TrustedProxies::default(),
             webhook_timeout: Duration::from_secs(30),
             presence: Duration::from_secs(90),

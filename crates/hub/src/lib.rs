@@ -17,6 +17,7 @@ mod health;
 mod mail;
 mod metrics;
 mod proxies;
+pub mod quotas;
 mod rate;
 mod router;
 mod secrets;

@@ -231,6 +231,7 @@ fn config(
         outbound: settings.outbound.clone(),
         rate_limit: settings.rate_limit,
         rate_limit_anonymous: settings.rate_limit_anonymous,
+        quotas: settings.quotas.clone(),
         trusted_proxies: settings.trusted_proxies.clone(),
         webhook_timeout: settings.webhook_timeout,
         presence: settings.presence,
