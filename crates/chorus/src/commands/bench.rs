@@ -20,6 +20,7 @@ mod progress;
 mod relay;
 mod report;
 mod request;
+mod siege;
 mod size;
 mod spread;
 mod start;
@@ -38,7 +39,11 @@ use progress::Progress;
 use report::{Document, Section};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a hub is besieged among the others.
+const SIEGE: Duration = Duration::from_mins(1);
 
 /// What a server prints when it is ready, before its address.
 const READY: &str = "chorus listening on ";
@@ -107,6 +112,12 @@ enum What {
         peer: Peer,
         #[command(flatten)]
         pace: Pace,
+    },
+    /// An honest agent's sends and sign-ins while a stranger floods the hub, against a quiet one
+    Siege {
+        /// How long the hub is besieged
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
     },
     /// The size of this program and the memory of an idle hub
     Size,
@@ -243,6 +254,9 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         What::Mcp { peer: Peer { peer, callers }, pace } => {
             vec![mcp::measure(folder, &peer, callers as usize, &pace, progress).await?]
         }
+        What::Siege { seconds } => {
+            vec![siege::measure(folder, Duration::from_secs(seconds), progress).await?]
+        }
         What::Size => vec![size::measure(folder, progress).await?],
         What::All { stored: Stored { messages, load }, opened, crowd, peer } => {
             let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
@@ -257,6 +271,7 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
                 sections
                     .push(mcp::measure(folder, &peer, mcp::CALLERS as usize, &load.pace, progress).await?);
             }
+            sections.push(siege::measure(folder, SIEGE, progress).await?);
             sections.push(size::measure(folder, progress).await?);
             sections
         }

@@ -34,6 +34,18 @@ impl Child {
         Self::start(command).await.context("the hub did not start")
     }
 
+    /// The same with the limits that a hub has by default, and a folder for its mails.
+    pub(crate) async fn limited_hub(folder: &Path, mails: &Path) -> anyhow::Result<Self> {
+        let mut command = this_program()?;
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(folder)
+            .env("CHORUS_ALLOW_PRIVATE_ENDPOINTS", "127.0.0.0/8")
+            .env("CHORUS_MAIL", format!("dir:{}", mails.display()))
+            .env("CHORUS_LOG", "error");
+        Self::start(command).await.context("the hub did not start")
+    }
+
     /// The reference: a bare server that parses a body and sends it back.
     pub(crate) async fn echo() -> anyhow::Result<Self> {
         let mut command = this_program()?;
@@ -70,9 +82,18 @@ impl Child {
 
     /// The memory it occupies, in bytes.
     pub(crate) fn memory(&self) -> anyhow::Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most it ever occupied.
+    pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.id());
         let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         Ok(kib.context("the kernel does not tell how much memory a process has")? * 1024)
     }

@@ -4,9 +4,9 @@
 //! are looked at, whose end is told by `content-length` or by chunks.
 
 use anyhow::{Context, bail, ensure};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// What is read at a time, and the most an answer or an unfinished event may hold.
 const PIECE: usize = 16 * 1024;
@@ -145,6 +145,17 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let told = || format!("cannot connect to {address}");
         let stream = TcpStream::connect(address).await.with_context(told)?;
+        stream.set_nodelay(true).with_context(told)?;
+        Ok(Self { stream, buffer: vec![0; PIECE], filled: 0, joined: Vec::new() })
+    }
+
+    /// The same from this address of ours.
+    pub(crate) async fn open_from(local: IpAddr, address: SocketAddr) -> anyhow::Result<Self> {
+        let told = || format!("cannot connect to {address} from {local}");
+        let socket =
+            if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.with_context(told)?;
+        socket.bind(SocketAddr::new(local, 0)).with_context(told)?;
+        let stream = socket.connect(address).await.with_context(told)?;
         stream.set_nodelay(true).with_context(told)?;
         Ok(Self { stream, buffer: vec![0; PIECE], filled: 0, joined: Vec::new() })
     }

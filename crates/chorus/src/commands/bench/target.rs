@@ -52,6 +52,20 @@ impl Target {
     }
 }
 
+impl Target {
+    /// A whole request, with a key or without one.
+    pub(crate) fn request(&self, method: &str, path: &str, key: Option<&str>, body: &str) -> Vec<u8> {
+        let Self { host, path: base, .. } = self;
+        let bearer = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
+        let length = body.len();
+        format!(
+            "{method} {base}{path} HTTP/1.1\r\nhost: {host}\r\n{bearer}content-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        )
+        .into_bytes()
+    }
+}
+
 const HINT: &str = "the load client speaks plain HTTP/1.1, so that it costs little; it knows no TLS";
 
 /// The agents of one run.
