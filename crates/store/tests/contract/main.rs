@@ -24,6 +24,8 @@ mod model;
 #[cfg(test)]
 mod postgres_only;
 #[cfg(test)]
+mod postgres_tls;
+#[cfg(test)]
 mod push;
 #[cfg(test)]
 mod reconcilers;
