@@ -37,7 +37,8 @@ pub fn replace_connection(
     Ok(())
 }
 
-/// Posts of other services in the order of their ids, after `after`: which, and whether they begin with `mark`.
+/// Posts of other services in the order of their ids, after `after`: which, and whether they begin with `mark`, which holds
+/// neither `%` nor `_`.
 pub fn posts(
     tx: &mut dyn Tx,
     after: Option<EventId>,
@@ -45,11 +46,12 @@ pub fn posts(
     limit: i64,
 ) -> Result<Vec<(EventId, bool)>, StoreError> {
     let after = after.as_ref().map_or([].as_slice(), EventId::as_bytes);
+    let like = format!("{mark}%");
     tx.query(
-        "SELECT e.id, CASE WHEN substr(COALESCE(e.body, b.body), 1, $3) = $2 THEN 1 ELSE 0 END
+        "SELECT e.id, CASE WHEN COALESCE(e.body, b.body) LIKE $2 THEN 1 ELSE 0 END
          FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id
-         WHERE e.kind = 'foreign' AND e.id > $1 ORDER BY e.id LIMIT $4",
-        &[after.into(), mark.into(), (mark.len() as i64).into(), limit.into()],
+         WHERE e.kind = 'foreign' AND e.id > $1 ORDER BY e.id LIMIT $3",
+        &[after.into(), like.as_str().into(), limit.into()],
     )?
     .into_iter()
     .map(|mut row| Ok((EventId(row.uuid(0)?), row.int(1)? == 1)))

@@ -34,6 +34,8 @@ mod relay;
 #[cfg(test)]
 mod saying;
 #[cfg(test)]
+mod sealed;
+#[cfg(test)]
 mod search;
 #[cfg(test)]
 mod sequences;
