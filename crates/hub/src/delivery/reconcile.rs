@@ -125,12 +125,13 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
         let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
         // Whatever took a whole step may have more.
-        Ok([keys, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, answers, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {

@@ -90,7 +90,7 @@ pub(crate) async fn receive(
         conversations::append(tx, &new, UNPLACED, now)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
         channel::deliver(tx, &act, id, "channel", "direct_message")?.ok_or_else(unknown)?;
-        idempotency::answer(tx, &key, now, &Answer { status: 200, body: "{}".into() })?;
+        idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);
         Ok(())
     };
