@@ -174,7 +174,7 @@ async fn a_turn_is_sent_once(fixture: Fixture) {
     assert_eq!(again(store, message(Some(turn(1, "c")))).await.status, 202);
     assert!(matches!(send(store, message(Some(turn(1, "other")))).await, Err(SendError::Conflict)));
     deliver(store, message(Some(turn(2, "c")))).await;
-    // A turn has no end of its life.
+    // Long after.
     let late = relay::Send { now: NOW + 29 * DAY, ..message(Some(turn(1, "c"))) };
     again(store, late).await;
     assert_eq!(events(store).await, 2);
