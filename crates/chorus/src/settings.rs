@@ -32,11 +32,12 @@ macro_rules! settings {
 settings! {
     CHORUS_LISTEN, "127.0.0.1:8787", "where to listen; port 0 takes a free one";
     CHORUS_DATA, "./chorus-data", "the folder of the database and of the hub's keys";
-    CHORUS_DATABASE_URL, "SQLite in the data folder", "`postgres://…` selects PostgreSQL";
+    CHORUS_DATABASE_URL, "SQLite in the data folder", "`postgres://…` selects PostgreSQL; TLS is verified, and required unless the server is on this machine or `sslmode=disable` or `prefer` is in the URL; `sslrootcert=FILE` there names a CA certificate of your own";
     CHORUS_PUBLIC_URL, "the address it listens on", "where people and agents reach this hub";
     CHORUS_HOST_NAME, "host of the public URL, else `localhost`", "the host of addresses; `chorus` is always an alias for it";
     CHORUS_OPERATOR_KEY, "made at first start, printed once", "the operator's key";
     CHORUS_MASTER_KEY, "a file in the data folder", "64 hex digits, from which the hub's secrets are derived; needed with PostgreSQL, the same on all nodes";
+    CHORUS_MASTER_KEY_PREVIOUS, "none", "the master key before this one, while it is replaced: what it signed and sealed is read too, webhooks carry both signatures, and what is sealed is sealed anew until the log says that it can go (with several nodes, first give all of them the new key here, then swap the two); `lost` if it is gone for good, and with it what it sealed";
     CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "networks (CIDR, with commas between) that outbound requests may reach although private";
     CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` for no limits at all";
     CHORUS_RATE_LIMIT_ANONYMOUS, "1200", "requests a minute of one address without a key";
@@ -46,7 +47,7 @@ settings! {
     CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, and with them envelopes and other services' posts; what is said in channels and direct conversations is kept for ever";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
-    CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address";
+    CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address; TLS is verified, and required unless the server is on this machine or in a private network, or `?tls=opportunistic` or `?tls=off` says otherwise";
     CHORUS_MAX_CONNECTIONS, "10000", "the most connections at a time";
     CHORUS_LOG, "info", "`error`, `warn`, `info` or `debug`, to standard error";
     CHORUS_LOG_FORMAT, "text", "`text` or `json`";
@@ -56,6 +57,14 @@ settings! {
 fn shown() -> impl Iterator<Item = (&'static str, String, &'static str)> {
     let settings = SETTINGS.iter().map(|row| (row.variable, row.default.to_owned(), row.meaning));
     settings.chain(Quotas::TABLE.iter().map(|row| (row.variable, row.default.to_string(), row.meaning)))
+}
+
+/// What is known of the master key before this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormerKey {
+    None,
+    Given([u8; 32]),
+    Lost,
 }
 
 /// How the log looks.
@@ -75,6 +84,7 @@ pub(crate) struct Settings {
     pub(crate) host_name: Option<String>,
     pub(crate) operator_key: Option<[u8; 32]>,
     pub(crate) master_key: Option<[u8; 32]>,
+    pub(crate) former_key: FormerKey,
     pub(crate) outbound: Policy,
     pub(crate) rate_limit: Option<u32>,
     pub(crate) rate_limit_anonymous: Option<u32>,
@@ -210,6 +220,15 @@ impl Settings {
             }),
             master_key: read
                 .value("CHORUS_MASTER_KEY", None, "64 hex digits", |text| master_key(text).map(Some)),
+            former_key: read.value(
+                "CHORUS_MASTER_KEY_PREVIOUS",
+                FormerKey::None,
+                "64 hex digits, or lost",
+                |text| match text {
+                    "lost" => Some(FormerKey::Lost),
+                    digits => master_key(digits).map(FormerKey::Given),
+                },
+            ),
             outbound: read.value(
                 "CHORUS_ALLOW_PRIVATE_ENDPOINTS",
                 Policy::default(),

@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,11 +41,11 @@ pub enum Mail {
 
 impl Mail {
     /// What can be told.
-    pub const FORM: &str =
-        "log, dir:PATH, smtp://[USER:PASSWORD@]HOST[:PORT] or smtps://…, with ?from=ADDRESS if you like";
+    pub const FORM: &str = "log, dir:PATH, smtp://[USER:PASSWORD@]HOST[:PORT] or smtps://…, with ?from=ADDRESS if you like, and \
+         tls=required, tls=opportunistic or tls=off";
 
-    /// Reads a setting. A server on another machine is spoken to with TLS: always if it gets a password, else if it
-    /// offers it; `tls=required` or `tls=opportunistic` in the address decides otherwise.
+    /// Reads a setting. A server is spoken to with TLS, or nothing is sent, unless it is near; `tls=required`,
+    /// `tls=opportunistic` or `tls=off` in the address decides otherwise. Certificates are verified in any case.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "log" {
             return Some(Self::Log);
@@ -59,12 +59,21 @@ impl Mail {
             return None;
         }
         let says = url.query_pairs().find(|(name, _)| name == "tls").map(|(_, tls)| tls.into_owned());
-        if says.as_deref().is_some_and(|tls| !matches!(tls, "required" | "opportunistic")) {
-            return None;
-        }
-        if url.scheme() == "smtp" && says.is_none() && !is_this_machine(&url) {
-            let tls = if url.password().is_some() { "required" } else { "opportunistic" };
-            url.query_pairs_mut().append_pair("tls", tls);
+        match says.as_deref() {
+            Some("required" | "opportunistic") => {}
+            // What the client takes the absence of the word for.
+            Some("off") if url.scheme() == "smtp" => {
+                let kept: Vec<_> = url.query_pairs().into_owned().filter(|(name, _)| name != "tls").collect();
+                url.set_query(None);
+                if !kept.is_empty() {
+                    url.query_pairs_mut().extend_pairs(kept);
+                }
+            }
+            Some(_) => return None,
+            None if url.scheme() == "smtp" && !is_near(&url) => {
+                url.query_pairs_mut().append_pair("tls", "required");
+            }
+            None => {}
         }
         Some(Self::Server(url))
     }
@@ -86,14 +95,19 @@ fn sender(url: &Url) -> Option<String> {
     url.query_pairs().find(|(name, _)| name == "from").map(|(_, from)| from.into_owned())
 }
 
-fn is_this_machine(url: &Url) -> bool {
+/// Whether the server is on this machine or has an address of a private network. A name could be anybody's.
+fn is_near(url: &Url) -> bool {
+    let near = |address: IpAddr| match address.to_canonical() {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    };
     // Not a scheme the parser knows, so an IPv4 address comes as a name.
     match url.host() {
-        Some(Host::Domain(name)) => {
-            name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-        }
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.parse().is_ok_and(near),
+        Some(Host::Ipv4(address)) => near(address.into()),
+        Some(Host::Ipv6(address)) => near(address.into()),
         None => false,
     }
 }
@@ -161,7 +175,7 @@ async fn deliver(app: &App, letter: Letter) -> Result<(), Box<dyn Error + Send +
     match &app.config.mail {
         Mail::Log => Ok(()),
         Mail::Folder(folder) => {
-            let name = format!("{:013}-{}.eml", app.now(), app.sources.secret(""));
+            let name = format!("{:013}-{}.eml", app.now(), app.sources.random_hex());
             let (folder, bytes) = (folder.clone(), message.formatted());
             Ok(tokio::task::spawn_blocking(move || put(&folder, &name, &bytes)).await??)
         }
@@ -200,7 +214,7 @@ fn message(app: &App, letter: Letter) -> Result<Message, Box<dyn Error + Send + 
 
 /// Writes a file that is whole when it gets its name, and for nobody else's eyes.
 fn put(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-    fs::create_dir_all(folder)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let part = folder.join(format!(".{name}.part"));
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
     file.write_all(bytes)?;
@@ -246,13 +260,22 @@ mod tests {
             "smtp://a.example?from=nobody",
             "smtps://",
             "smtp://a.example?tls=no",
+            "smtps://a.example?tls=off",
         ] {
             assert_eq!(Mail::parse(wrong), None, "{wrong}");
         }
         for (text, kept) in [
             ("smtp://127.0.0.1:2525", "smtp://127.0.0.1:2525"),
             ("smtp://u:p@localhost", "smtp://u:p@localhost"),
-            ("smtp://mail.example", "smtp://mail.example?tls=opportunistic"),
+            ("smtp://10.0.0.1", "smtp://10.0.0.1"),
+            ("smtp://[fd00::1]:25", "smtp://[fd00::1]:25"),
+            ("smtp://[::1]", "smtp://[::1]"),
+            ("smtp://192.0.2.1", "smtp://192.0.2.1?tls=required"),
+            ("smtp://mail.example", "smtp://mail.example?tls=required"),
+            ("smtp://127.0.0.1?tls=required", "smtp://127.0.0.1?tls=required"),
+            ("smtp://mail.example?tls=opportunistic", "smtp://mail.example?tls=opportunistic"),
+            ("smtp://mail.example?tls=off", "smtp://mail.example"),
+            ("smtp://mail.example?tls=off&from=a@b.example", "smtp://mail.example?from=a%40b.example"),
             ("smtp://u:p@mail.example:587", "smtp://u:p@mail.example:587?tls=required"),
             (
                 "smtp://u:p@mail.example?from=hub@a.example",

@@ -2,6 +2,7 @@
 //!
 //! So the database holds none of them, and whoever reads it can sign nothing.
 
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
@@ -9,19 +10,40 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// The key all others are derived from.
+/// The key all others are derived from, and the one it replaces while that is still read.
 #[derive(Clone)]
-pub struct MasterKey([u8; 32]);
+pub struct MasterKey([u8; 32], Option<Box<MasterKey>>);
 
 impl MasterKey {
     /// From 32 random bytes, the same on all nodes of a hub.
     pub fn new(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+        Self(bytes, None)
+    }
+
+    /// The same key; what `previous` signed and sealed is read too.
+    pub fn replacing(self, previous: [u8; 32]) -> Self {
+        Self(self.0, Some(Box::new(Self::new(previous))))
+    }
+
+    /// The key this one replaces.
+    pub(crate) fn previous(&self) -> Option<&Self> {
+        self.1.as_deref()
+    }
+
+    /// What tells this key from others and tells nothing of it.
+    pub(crate) fn fingerprint(&self) -> String {
+        HEXLOWER.encode(&mac(&self.0, &[b"fingerprint\0"])[..16])
+    }
+
+    /// What this key or the previous one makes of something.
+    fn either<T>(&self, read: impl Fn(&Self) -> Option<T>) -> Option<T> {
+        read(self).or_else(|| self.previous().and_then(&read))
     }
 
     /// The secret with which requests to one agent's endpoint are signed.
     pub(crate) fn webhook_secret(&self, agent: &[u8]) -> WebhookSecret {
-        WebhookSecret(mac(&self.0, &[b"webhook\0", agent]))
+        let derive = |key: &Self| mac(&key.0, &[b"webhook\0", agent]);
+        WebhookSecret { current: derive(self), previous: self.previous().map(derive) }
     }
 }
 
@@ -42,8 +64,13 @@ impl MasterKey {
         Some([nonce.as_slice(), &sealed].concat())
     }
 
-    /// Opens what [`Self::seal`] made for the same owner.
+    /// Opens what [`Self::seal`] made for the same owner, with this key or the previous one.
     pub(crate) fn open(&self, owner: &[u8], sealed: &[u8]) -> Option<String> {
+        self.either(|key| key.open_own(owner, sealed))
+    }
+
+    /// Opens what this very key sealed, not the previous one.
+    pub(crate) fn open_own(&self, owner: &[u8], sealed: &[u8]) -> Option<String> {
         let (nonce, sealed) = sealed.split_first_chunk::<12>()?;
         let mut opened = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
@@ -62,35 +89,48 @@ impl MasterKey {
         let numbers = [delivery.seq, made_at, epoch].map(i64::to_be_bytes).concat();
         let content = [delivery.agent.as_bytes(), &numbers].concat();
         let mac = mac(&self.0, &[b"callback\0", &content]);
-        format!("tok_{}", BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()))
+        token_text(
+            SecretKind::CallbackToken,
+            &BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()),
+        )
     }
 
     /// Reads what [`Self::callback_token`] made.
     pub(crate) fn read_callback_token(&self, token: &str) -> Option<CallbackToken> {
-        let bytes = BASE64URL_NOPAD.decode(token.strip_prefix("tok_")?.as_bytes()).ok()?;
+        let bytes = BASE64URL_NOPAD
+            .decode(token.strip_prefix(SecretKind::CallbackToken.prefix())?.as_bytes())
+            .ok()?;
         let (agent, rest) = bytes.split_at_checked(16)?;
         let number = |at: usize| Some(i64::from_be_bytes(rest.get(at..at + 8)?.try_into().ok()?));
         let delivery = DeliveryId { agent: AgentId::from_slice(agent)?, seq: number(0)? };
         let read = CallbackToken { delivery, made_at: number(8)?, epoch: number(16)? };
-        bool::from(self.callback_token(read).as_bytes().ct_eq(token.as_bytes())).then_some(read)
+        self.either(|key| same(&key.callback_token(read), token).then_some(read))
     }
 
     /// What lets a receiver answer message `seq` of its inbox with a stream, and nobody else.
     pub(crate) fn reply_token(&self, agent: AgentId, seq: i64) -> String {
         let place = [agent.as_bytes(), &seq.to_be_bytes()].concat();
         let mac = mac(&self.0, &[b"reply\0", &place]);
-        format!("tok_{}{}", HEXLOWER.encode(&place), HEXLOWER.encode(&mac[..16]))
+        token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&[place.as_slice(), &mac[..16]].concat()))
     }
 
     /// Reads what [`Self::reply_token`] made.
     pub(crate) fn read_reply_token(&self, token: &str) -> Option<(AgentId, i64)> {
-        let bytes = HEXLOWER.decode(token.strip_prefix("tok_")?.as_bytes()).ok()?;
+        let bytes =
+            HEXLOWER.decode(token.strip_prefix(SecretKind::CallbackToken.prefix())?.as_bytes()).ok()?;
         let (agent, rest) = bytes.split_at_checked(16)?;
         let (seq, _) = rest.split_first_chunk::<8>()?;
         let (agent, seq) = (AgentId::from_slice(agent)?, i64::from_be_bytes(*seq));
-        let genuine = self.reply_token(agent, seq);
-        bool::from(genuine.as_bytes().ct_eq(token.as_bytes())).then_some((agent, seq))
+        self.either(|key| same(&key.reply_token(agent, seq), token).then_some((agent, seq)))
     }
+}
+
+fn token_text(kind: SecretKind, content: &str) -> String {
+    format!("{}{content}", kind.prefix())
+}
+
+fn same(genuine: &str, given: &str) -> bool {
+    genuine.as_bytes().ct_eq(given.as_bytes()).into()
 }
 
 fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
@@ -103,19 +143,27 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Signs as Standard Webhooks says, so that receivers can check with any library for it.
-pub(crate) struct WebhookSecret([u8; 32]);
+pub(crate) struct WebhookSecret {
+    current: [u8; 32],
+    /// While it is being replaced, whoever checks may know either.
+    previous: Option<[u8; 32]>,
+}
 
 impl WebhookSecret {
     /// As the agent's owner pastes it into a verifier.
     pub(crate) fn printed(&self) -> String {
-        format!("whsec_{}", BASE64.encode(&self.0))
+        format!("{}{}", SecretKind::WebhookSecret.prefix(), BASE64.encode(&self.current))
     }
 
-    /// The `webhook-signature` of a request.
+    /// The `webhook-signature` of a request: one for each secret, the current one's first.
     pub(crate) fn sign(&self, id: &str, timestamp_s: i64, body: &[u8]) -> String {
         let time = timestamp_s.to_string();
-        let signature = mac(&self.0, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
-        format!("v1,{}", BASE64.encode(&signature))
+        let sign = |secret: &[u8; 32]| {
+            let signature = mac(secret, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
+            format!("v1,{}", BASE64.encode(&signature))
+        };
+        let current = sign(&self.current);
+        self.previous.as_ref().map_or(current.clone(), |previous| format!("{current} {}", sign(previous)))
     }
 }
 
@@ -136,12 +184,13 @@ impl MasterKey {
         let numbers = [expires_at, epoch].map(i64::to_be_bytes).concat();
         let content = [agent.as_bytes(), channel.as_bytes(), &numbers].concat();
         let mac = mac(&self.0, &[b"mcp\0", &content]);
-        format!("mt_{}", BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()))
+        token_text(SecretKind::McpToken, &BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()))
     }
 
     /// Reads what [`Self::mcp_token`] made.
     pub(crate) fn read_mcp_token(&self, token: &str) -> Option<McpToken> {
-        let bytes = BASE64URL_NOPAD.decode(token.strip_prefix("mt_")?.as_bytes()).ok()?;
+        let bytes =
+            BASE64URL_NOPAD.decode(token.strip_prefix(SecretKind::McpToken.prefix())?.as_bytes()).ok()?;
         let (agent, rest) = bytes.split_at_checked(16)?;
         let (channel, rest) = rest.split_at_checked(16)?;
         let number = |at: usize| Some(i64::from_be_bytes(rest.get(at..at + 8)?.try_into().ok()?));
@@ -151,7 +200,7 @@ impl MasterKey {
             expires_at: number(0)?,
             epoch: number(8)?,
         };
-        bool::from(self.mcp_token(read).as_bytes().ct_eq(token.as_bytes())).then_some(read)
+        self.either(|key| same(&key.mcp_token(read), token).then_some(read))
     }
 }
 
@@ -216,6 +265,30 @@ mod tests {
         {
             assert_eq!(master.read_mcp_token(forged), None, "{forged}");
         }
+    }
+
+    #[test]
+    fn the_previous_key_is_still_read() {
+        let (old, new) = (MasterKey::new([7; 32]), MasterKey::new([8; 32]));
+        let both = new.clone().replacing([7; 32]);
+        let agent = AgentId(uuid::Uuid::from_u128(9));
+        let delivery = DeliveryId { agent, seq: 42 };
+        let callback = CallbackToken { delivery, made_at: 1_700_000_000_000, epoch: 3 };
+        let channel = ConversationId(uuid::Uuid::from_u128(10));
+        let mcp = McpToken { agent, channel, expires_at: 1_700_000_000_000, epoch: 3 };
+        for key in [&old, &new] {
+            assert_eq!(both.read_callback_token(&key.callback_token(callback)), Some(callback));
+            assert_eq!(both.read_reply_token(&key.reply_token(agent, 42)), Some((agent, 42)));
+            assert_eq!(both.read_mcp_token(&key.mcp_token(mcp)), Some(mcp));
+            let sealed = key.seal([1; 12], b"owner", "secret").unwrap();
+            assert_eq!(both.open(b"owner", &sealed).as_deref(), Some("secret"));
+        }
+        // What is made new is the new key's.
+        assert_eq!(new.read_callback_token(&both.callback_token(callback)), Some(callback));
+        assert_eq!(both.fingerprint(), new.fingerprint());
+        assert_ne!(old.fingerprint(), new.fingerprint());
+        let sign = |key: &MasterKey| key.webhook_secret(b"a").sign("msg_1", 1, b"{}");
+        assert_eq!(sign(&both), format!("{} {}", sign(&new), sign(&old)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where time and randomness come from. Injected, so that tests and simulations can own both.
 
+use chorus_protocol::credentials::SecretKind;
 use data_encoding::HEXLOWER;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -75,8 +76,13 @@ impl Sources {
         Builder::from_unix_timestamp_millis(self.now().max(0) as u64, &self.bytes()).into_uuid()
     }
 
-    /// A new secret: `prefix` and 32 hex digits.
-    pub fn secret(&self, prefix: &str) -> String {
-        format!("{prefix}{}", HEXLOWER.encode(&self.bytes::<16>()))
+    /// A new credential: the prefix of its kind and 32 hex digits.
+    pub fn secret(&self, kind: SecretKind) -> String {
+        format!("{}{}", kind.prefix(), self.random_hex())
+    }
+
+    /// 32 hex digits that nobody can guess.
+    pub fn random_hex(&self) -> String {
+        HEXLOWER.encode(&self.bytes::<16>())
     }
 }

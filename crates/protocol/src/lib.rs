@@ -8,6 +8,7 @@
 
 pub mod address;
 pub mod channel;
+pub mod credentials;
 pub mod faults;
 pub mod ids;
 pub mod json;

@@ -5,6 +5,8 @@
 //! in a sentence looks like any other word. Names in programs share prefixes with credentials, so what follows must
 //! also look as if nobody had made it up.
 
+use crate::credentials::SecretKind;
+
 /// A text without its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
@@ -17,12 +19,12 @@ pub struct Redacted {
 /// Masks all credentials; `None` when there is none.
 pub fn redact(text: &str) -> Option<Redacted> {
     // The most special first: Stripe's keys begin as ours do, and any of them may stand after `Bearer`.
-    scan(text, PROVIDERS.iter().chain(&OWN).chain(&GENERIC))
+    scan(text, PROVIDERS.into_iter().chain(own()).chain(GENERIC))
 }
 
 /// Masks our own credentials only; `None` when there is none.
 pub fn redact_own(text: &str) -> Option<Redacted> {
-    scan(text, OWN.iter())
+    scan(text, own())
 }
 
 /// What a kind of credential looks like.
@@ -53,20 +55,20 @@ const fn form(name: &'static str, prefixes: &'static [&'static str], rest: Rest)
     Form { name, prefixes, rest }
 }
 
-const OWN: [Form; 12] = [
-    form("operator key", &["co_"], Rest::Signs(base64url, 16, is_random)),
-    form("agent key", &["ca_"], Rest::Signs(base64url, 16, is_random)),
-    form("owner key", &["cw_"], Rest::Signs(base64url, 16, is_random)),
-    form("API token", &["ct_"], Rest::Signs(base64url, 16, is_random)),
-    form("edit link", &["es_"], Rest::Signs(base64url, 16, is_random)),
-    form("ingest secret", &["acs_"], Rest::Signs(base64url, 16, is_random)),
-    form("webhook secret", &["whsec_"], Rest::Signs(base64, 16, is_random)),
-    form("callback token", &["tok_"], Rest::Signs(base64url, 16, is_random)),
-    form("MCP token", &["mt_"], Rest::Signs(base64url, 16, is_random)),
-    form("connection string", &["sk_"], Rest::Signs(base64url, 16, is_random)),
-    form("callback token", &["tok_"], Rest::Inbox(8)),
-    form("connection string", &["sk_"], Rest::Inbox(8)),
-];
+/// Every kind of credential that we mint.
+fn own() -> impl Iterator<Item = Form> {
+    let minted = SecretKind::all().map(|kind| {
+        let alphabet = if kind == SecretKind::WebhookSecret { base64 } else { base64url };
+        own_form(kind, Rest::Signs(alphabet, 16, is_random))
+    });
+    let in_urls = [SecretKind::CallbackToken, SecretKind::ConnectionString];
+    minted.chain(in_urls.map(|kind| own_form(kind, Rest::Inbox(8))))
+}
+
+fn own_form(kind: SecretKind, rest: Rest) -> Form {
+    let described = kind.description();
+    form(described.name, std::slice::from_ref(&described.prefix), rest)
+}
 
 const PROVIDERS: [Form; 12] = [
     form("Anthropic key", &["sk-ant-"], Rest::Signs(base64url, 16, is_random)),
@@ -94,15 +96,15 @@ const PROVIDERS: [Form; 12] = [
 const GENERIC: [Form; 1] = [form("bearer token", &[""], Rest::Bearer(20))];
 
 /// A form, and what is known of where it does not fit.
-struct Tried<'f> {
-    form: &'f Form,
+struct Tried {
+    form: Form,
     /// It fits nowhere before this place.
     unfit: usize,
     /// No key in PEM ends after this one began.
     endless: bool,
 }
 
-fn scan<'f>(text: &str, forms: impl Iterator<Item = &'f Form>) -> Option<Redacted> {
+fn scan(text: &str, forms: impl Iterator<Item = Form>) -> Option<Redacted> {
     let mut forms: Vec<_> = forms.map(|form| Tried { form, unfit: 0, endless: false }).collect();
     let bytes = text.as_bytes();
     let mut redacted = Redacted { text: String::new(), masked: Vec::new() };
@@ -129,7 +131,7 @@ fn scan<'f>(text: &str, forms: impl Iterator<Item = &'f Form>) -> Option<Redacte
     (!redacted.masked.is_empty()).then_some(redacted)
 }
 
-impl Tried<'_> {
+impl Tried {
     /// The name and the end of the credential at `place`, if one of this form is there. What lies before `done` does
     /// not count.
     fn at(&mut self, text: &str, done: usize, place: usize) -> Option<(&'static str, usize)> {
@@ -284,6 +286,7 @@ fn run(bytes: &[u8], such: impl Fn(u8) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credentials::Description;
     use proptest::prelude::*;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";
@@ -294,17 +297,8 @@ mod tests {
 
     #[test]
     fn our_own() {
-        for (prefix, name) in [
-            ("co_", "operator key"),
-            ("ca_", "agent key"),
-            ("cw_", "owner key"),
-            ("ct_", "API token"),
-            ("es_", "edit link"),
-            ("acs_", "ingest secret"),
-            ("whsec_", "webhook secret"),
-            ("tok_", "callback token"),
-            ("sk_", "connection string"),
-        ] {
+        for kind in SecretKind::all() {
+            let Description { prefix, name, .. } = kind.description();
             for secret in [HEX, &HEX[..16], "aB-3_xyzaB-3_xyz", "AbCdEfGhIjKlMnOpQr"] {
                 let text = format!("my key is {prefix}{secret}, keep it");
                 let expected = format!("my key is [redacted: {name}], keep it");
@@ -312,7 +306,7 @@ mod tests {
                     let redacted = redacted.unwrap();
                     assert_eq!(
                         (redacted.text.as_str(), &redacted.masked[..]),
-                        (expected.as_str(), &[name][..])
+                        (expected.as_str(), &[*name][..])
                     );
                 }
             }
@@ -469,7 +463,7 @@ mod tests {
     /// Texts that are rich in what matters here.
     fn texts() -> impl Strategy<Value = String> {
         let prefixes: Vec<&str> =
-            OWN.iter().chain(&PROVIDERS).flat_map(|form| form.prefixes.iter().copied()).collect();
+            own().chain(PROVIDERS).flat_map(|form| form.prefixes.iter().copied()).collect();
         let piece = prop_oneof![
             4 => proptest::sample::select(prefixes).prop_map(str::to_owned),
             2 => "[A-Z0-9]{16}",

@@ -7,7 +7,7 @@ use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 
 /// A body up to this size lies in the event's own row; a larger one elsewhere, so that the rows stay small.
-const INLINE_BODY: usize = 64 * 1024;
+pub(crate) const INLINE_BODY: usize = 64 * 1024;
 /// The place of an event whose order something else tells: a relay envelope's is its receiver's inbox.
 pub const UNPLACED: i64 = 0;
 

@@ -2,7 +2,8 @@
 //!
 //! One table for all of them. An entry is found by a hash of who asked and under which key, and bound to a hash of
 //! what was asked: the same key with other content is a conflict, never a second act. Work that outlives one
-//! transaction is `in_progress` meanwhile, under a lease that ends with its node.
+//! transaction is `in_progress` meanwhile, under a lease that ends with its node. Nothing is kept longer than needed:
+//! keys expire, and of an answer that holds what somebody else said only the rest is kept after a while.
 
 use crate::{StoreError, Tx, TxExt};
 use sha2::{Digest, Sha256};
@@ -41,6 +42,24 @@ pub struct Answer {
     pub status: u16,
     /// JSON.
     pub body: String,
+    /// What is left of it after a time, if not all.
+    pub shorter: Option<Shorter>,
+}
+
+/// An answer that was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shorter {
+    /// From when on.
+    pub from: i64,
+    /// JSON.
+    pub body: String,
+}
+
+impl Answer {
+    /// One that is kept as long as its key.
+    pub fn new(status: u16, body: String) -> Self {
+        Self { status, body, shorter: None }
+    }
 }
 
 /// What is known of a key.
@@ -78,33 +97,42 @@ fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<O
     )? == 1
         || tx.execute(
             "UPDATE idempotency SET request = $2, state = 'in_progress', status = NULL, answer = NULL,
-                    lease_until = $3, expires_at = $4
+                    shorter = NULL, shorter_from = NULL, lease_until = $3, expires_at = $4
              WHERE id = $1 AND (expires_at <= $5 OR (state = 'in_progress' AND lease_until <= $5))",
             &[id.into(), request.into(), lease_until.into(), key.expires_at.into(), now.into()],
         )? == 1;
     if claimed {
         return Ok(Some(Known::New));
     }
-    let row = tx.first("SELECT request, status, answer FROM idempotency WHERE id = $1", &[id.into()])?;
+    let row = tx.first(
+        "SELECT request, status, answer, shorter_from, shorter FROM idempotency WHERE id = $1",
+        &[id.into()],
+    )?;
     let Some(mut row) = row else { return Ok(None) };
     let (found, status, body) = (row.bytes(0)?, row.opt_int(1)?, row.opt_text(2)?);
+    let shorter = row.opt_int(3)?.zip(row.opt_text(4)?).map(|(from, body)| Shorter { from, body });
     Ok(Some(match status.zip(body) {
         _ if found != request => Known::Conflict,
         None => Known::InProgress,
-        Some((status, body)) => Known::Answered(Answer { status: status as u16, body }),
+        Some((status, body)) => Known::Answered(match shorter {
+            Some(shorter) if shorter.from <= now => Answer::new(status as u16, shorter.body),
+            shorter => Answer { status: status as u16, body, shorter },
+        }),
     }))
 }
 
 /// Keeps the answer to a key, if its claim until `lease_until` still holds: who came later has claimed it anew.
 pub fn answer(tx: &mut dyn Tx, key: &Key, lease_until: i64, answer: &Answer) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE idempotency SET state = 'done', status = $3, answer = $4, lease_until = NULL
+        "UPDATE idempotency SET state = 'done', status = $3, answer = $4, shorter_from = $5, shorter = $6, lease_until = NULL
          WHERE id = $1 AND lease_until = $2",
         &[
             key.id.as_slice().into(),
             lease_until.into(),
             i64::from(answer.status).into(),
             answer.body.as_str().into(),
+            answer.shorter.as_ref().map(|shorter| shorter.from).into(),
+            answer.shorter.as_ref().map(|shorter| shorter.body.as_str()).into(),
         ],
     )?;
     Ok(())
@@ -125,6 +153,16 @@ pub fn remove_expired(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, Stor
     tx.execute(
         "DELETE FROM idempotency WHERE expires_at <= $1 AND id IN
              (SELECT id FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
+        &[now.into(), limit.into()],
+    )
+}
+
+/// A reconciler: cuts a bounded number of answers whose time has come.
+pub fn shorten(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE idempotency SET answer = shorter, shorter = NULL, shorter_from = NULL
+         WHERE shorter_from <= $1 AND id IN
+             (SELECT id FROM idempotency WHERE shorter_from <= $1 ORDER BY shorter_from LIMIT $2)",
         &[now.into(), limit.into()],
     )
 }

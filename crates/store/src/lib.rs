@@ -29,6 +29,7 @@ mod postgres;
 pub mod push;
 mod queue;
 pub mod relay;
+pub mod sealed;
 pub mod search;
 pub mod settings;
 mod sqlite;

@@ -4,6 +4,9 @@
 //! another transaction is run again. NOTIFY is a hint that saves waiting, sent in batches by a thread of its own and
 //! outside the message transactions, because a transaction that notifies takes a lock all others wait for.
 
+mod target;
+mod tls;
+
 use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
@@ -13,7 +16,7 @@ use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Config, NoTls, Statement};
+use postgres::{Client, Statement};
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -21,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
+use target::Target;
 use uuid::Uuid;
 
 /// How often a closure is tried against conflicts.
@@ -28,8 +32,6 @@ const MAX_TRIES: u32 = 10;
 /// PostgreSQL takes 8000 bytes of NOTIFY payload; one stream is 33 to 52 of them.
 const STREAMS_PER_NOTIFY: usize = 140;
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
-/// How long the server may leave something unacknowledged.
-const SILENCE: Duration = Duration::from_secs(15);
 const CHANNEL: &str = "chorus";
 /// Every statement sees what was committed before it; whoever waited for a lock sees what the holder did.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -56,6 +58,23 @@ impl PostgresOptions {
     }
 }
 
+impl PostgresOptions {
+    /// A named value of the hub as it stands in the database, before that is brought up to date; none if there is no
+    /// schema yet, or no such value.
+    pub fn peek(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let target = Target::parse(&self.url)?;
+        target.alone(|client| {
+            let known =
+                client.query_one("SELECT to_regclass('settings') IS NOT NULL", &[]).map_err(classify)?;
+            if !known.get::<_, bool>(0) {
+                return Ok(None);
+            }
+            let sql = "SELECT value FROM settings WHERE name = $1";
+            Ok(client.query_opt(sql, &[&name]).map_err(classify)?.map(|row| row.get(0)))
+        })
+    }
+}
+
 pub(crate) struct Postgres {
     writes: Queue<Box<dyn Job>>,
     reads: Queue<Box<dyn Job>>,
@@ -66,19 +85,8 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     pub(crate) fn open(options: PostgresOptions, waker: WakerSlot) -> Result<Self, StoreError> {
-        let config: Config = options.url.parse().map_err(|error: postgres::Error| StoreError::Open {
-            what: "named by the database URL".into(),
-            source: error.into(),
-        })?;
-        // The blocking client must not run inside the async runtime, from where `open` may be called.
-        std::thread::scope(|scope| {
-            let prepare = scope.spawn(|| {
-                let mut client = connect(&config)
-                    .map_err(|error| StoreError::Open { what: describe(&config), source: error.into() })?;
-                migrate::postgres(&mut client)
-            });
-            prepare.join().unwrap_or(Err(StoreError::Panicked))
-        })?;
+        let target = Target::parse(&options.url)?;
+        target.alone(migrate::postgres)?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
         let moved = Queue::new(100_000);
@@ -88,7 +96,7 @@ impl Postgres {
             // A quarter of the workers serves reads, so that a burst of writes leaves them a way through.
             let (queue, begin) = if n % 4 == 1 { (&reads, BEGIN_READ) } else { (&writes, BEGIN_WRITE) };
             let worker = Worker {
-                config: config.clone(),
+                target: target.clone(),
                 begin,
                 session: None,
                 waker: Arc::clone(&waker),
@@ -98,12 +106,12 @@ impl Postgres {
             threads.push(spawn(&format!("store-{n}"), move || worker.run(&queue))?);
         }
         threads.push(spawn("store-notify", {
-            let (config, moved, node) = (config.clone(), moved.clone(), options.node);
-            move || notify_loop(&config, &moved, node)
+            let (target, moved, node) = (target.clone(), moved.clone(), options.node);
+            move || notify_loop(&target, &moved, node)
         })?);
         threads.push(spawn("store-listen", {
             let stopping = Arc::clone(&stopping);
-            move || listen_loop(&config, options.node, &waker, &stopping)
+            move || listen_loop(&target, options.node, &waker, &stopping)
         })?);
         Ok(Self { writes, reads, moved, stopping, threads })
     }
@@ -128,35 +136,13 @@ impl Drop for Postgres {
     }
 }
 
-fn connect(config: &Config) -> Result<Client, postgres::Error> {
-    let mut config = config.clone();
-    config
-        .application_name("chorus")
-        .connect_timeout(Duration::from_secs(5))
-        // A network that swallows everything must end as an error, not as a worker that waits for ever.
-        .tcp_user_timeout(SILENCE)
-        .keepalives_idle(SILENCE);
-    let mut client = config.connect(NoTls)?;
-    // Success means committed to disk, whatever the server's default is.
-    client.batch_execute(
-        "SET synchronous_commit = on; SET client_min_messages = warning; SET lock_timeout = '10s'",
-    )?;
-    Ok(client)
-}
-
-/// The database for an error message: never the password.
-fn describe(config: &Config) -> String {
-    let hosts: Vec<String> = config.get_hosts().iter().map(|host| format!("{host:?}")).collect();
-    format!("\"{}\" at {}", config.get_dbname().unwrap_or_default(), hosts.join(", "))
-}
-
 struct Session {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
 }
 
 struct Worker {
-    config: Config,
+    target: Target,
     begin: &'static str,
     session: Option<Session>,
     waker: WakerSlot,
@@ -200,7 +186,7 @@ impl Worker {
 
     fn transaction(&mut self, job: &mut dyn Job) -> Result<(), Failed> {
         if self.session.is_none() {
-            let client = connect(&self.config).map_err(|error| Failed::Begin(classify(error)))?;
+            let client = self.target.connect().map_err(|error| Failed::Begin(classify(error)))?;
             self.session = Some(Session { client, prepared: HashMap::new() });
         }
         let Some(session) = &mut self.session else { return Err(Failed::Begin(StoreError::Closed)) };
@@ -395,7 +381,7 @@ pub(crate) fn classify(error: postgres::Error) -> StoreError {
 }
 
 /// Tells other nodes which streams moved: one NOTIFY for all that gathered meanwhile.
-fn notify_loop(config: &Config, moved: &Queue<(Uuid, i64)>, node: Uuid) {
+fn notify_loop(target: &Target, moved: &Queue<(Uuid, i64)>, node: Uuid) {
     let mut client = None;
     loop {
         let streams = highest(moved.take(STREAMS_PER_NOTIFY));
@@ -407,7 +393,7 @@ fn notify_loop(config: &Config, moved: &Queue<(Uuid, i64)>, node: Uuid) {
             // Writing to a string cannot fail.
             let _infallible = write!(payload, " {}:{head}", stream.simple());
         }
-        let sent = match client.take().map_or_else(|| connect(config), Ok) {
+        let sent = match client.take().map_or_else(|| target.connect(), Ok) {
             Ok(mut connected) => {
                 connected.execute("SELECT pg_notify($1, $2)", &[&CHANNEL, &payload]).map(|_| connected)
             }
@@ -434,10 +420,10 @@ fn highest(moved: Vec<(Uuid, i64)>) -> BTreeMap<Uuid, i64> {
 }
 
 /// Hears which streams moved on other nodes.
-fn listen_loop(config: &Config, node: Uuid, waker: &WakerSlot, stopping: &AtomicBool) {
+fn listen_loop(target: &Target, node: Uuid, waker: &WakerSlot, stopping: &AtomicBool) {
     let own = node.simple().to_string();
     while !stopping.load(Ordering::Relaxed) {
-        let listened = connect(config).and_then(|mut client| {
+        let listened = target.connect().and_then(|mut client| {
             client.batch_execute(&format!("LISTEN {CHANNEL}"))?;
             while !stopping.load(Ordering::Relaxed) {
                 let mut notifications = client.notifications();

@@ -6,10 +6,15 @@
 
 use crate::deliveries::{self, Lease, NewDelivery, Transport};
 use crate::directory::{self, Agent, KeyHash, Record};
-use crate::idempotency::{self, Answer, Key, Known};
+use crate::idempotency::{self, Answer, Key, Known, Shorter};
 use crate::{StoreError, Tx, conversations, inboxes};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
 use chorus_protocol::relay::{Code, Delivery, Outcome};
+
+/// How long a turn is known: the same one within this time is delivered once.
+const TURN_LIFE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+/// How long what a receiver answered is kept for senders that ask again.
+const RESPONSE_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Why a registration was not made.
 #[derive(Debug, thiserror::Error)]
@@ -181,9 +186,15 @@ pub fn status(outcome: &Outcome) -> u16 {
     if outcome.delivery == Delivery::Queued { 202 } else { 200 }
 }
 
-fn answer_of(outcome: &Outcome) -> Result<Answer, StoreError> {
-    let body = serde_json::to_string(outcome).map_err(StoreError::unexpected)?;
-    Ok(Answer { status: status(outcome), body })
+/// What an outcome is told as, now and when it is asked for again: what the receiver said, only for a while.
+fn answer_of(outcome: &Outcome, now: i64) -> Result<Answer, StoreError> {
+    let told = |outcome: &Outcome| serde_json::to_string(outcome).map_err(StoreError::unexpected);
+    let mut answer = Answer::new(status(outcome), told(outcome)?);
+    if outcome.receiver_response.is_some() {
+        let body = told(&Outcome { receiver_response: None, ..outcome.clone() })?;
+        answer.shorter = Some(Shorter { from: now + RESPONSE_LIFE_MS, body });
+    }
+    Ok(answer)
 }
 
 /// Accepts a message: into the receiver's inbox, or for a POST to its endpoint.
@@ -197,7 +208,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
             turn.conversation.as_bytes(),
             &turn.number.to_be_bytes(),
         ];
-        Key::new("turn", &place, turn.content.as_bytes(), None)
+        Key::new("turn", &place, turn.content.as_bytes(), Some(send.now + TURN_LIFE_MS))
     }));
     for key in &keys {
         match idempotency::claim(tx, key, send.now, send.lease.until)? {
@@ -232,7 +243,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         detail: None,
         trace_id: Some(send.trace),
     };
-    let answer = answer_of(&outcome)?;
+    let answer = answer_of(&outcome, send.now)?;
     for key in &keys {
         idempotency::answer(tx, key, send.lease.until, &answer)?;
     }
@@ -287,7 +298,7 @@ fn store(
 pub fn settle(tx: &mut dyn Tx, pending: &Pending, outcome: &Outcome, now: i64) -> Result<(), StoreError> {
     let failure = outcome.error_code.as_deref().and_then(Code::parse).zip(outcome.detail.as_deref());
     deliveries::finish(tx, pending.receiver.id, pending.seq, pending.lease, outcome.delivery, failure, now)?;
-    let answer = answer_of(outcome)?;
+    let answer = answer_of(outcome, now)?;
     for key in &pending.keys {
         if outcome.delivery == Delivery::Failed {
             idempotency::forget(tx, key, pending.lease.until)?;

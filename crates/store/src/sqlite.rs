@@ -4,6 +4,7 @@
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
 mod checkpoint;
+mod files;
 mod session;
 
 pub(crate) use session::classify;
@@ -80,6 +81,30 @@ impl SqliteOptions {
     }
 }
 
+impl SqliteOptions {
+    /// A named value of the hub as it stands in the file, before anything is opened for writing or brought up to date;
+    /// none if there is no file yet, or no such value.
+    pub fn peek(&self, name: &str) -> Result<Option<String>, StoreError> {
+        if !self.path.as_deref().is_some_and(Path::exists) {
+            return Ok(None);
+        }
+        let session = Session::open(self, true)?;
+        let version: i64 = session
+            .connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(classify)?;
+        if version == 0 {
+            return Ok(None);
+        }
+        let sql = "SELECT value FROM settings WHERE name = ?1";
+        match session.connection.query_row(sql, [name], |row| row.get(0)) {
+            Ok(value) => Ok(Some(value)),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+            Err(error) => Err(classify(error)),
+        }
+    }
+}
+
 pub(crate) struct Sqlite {
     writes: Queue<Box<dyn Job>>,
     reads: Queue<Box<dyn Job>>,
@@ -91,6 +116,7 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) fn open(options: SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
         let lock = options.path.as_deref().map(lock_file).transpose()?;
+        options.path.as_deref().map(files::make_private).transpose()?;
         let mut writer = Writer {
             connection: Session::open(&options, false)?,
             heads: Heads::default(),
@@ -154,7 +180,7 @@ impl Drop for Sqlite {
 
 fn lock_file(path: &Path) -> Result<File, StoreError> {
     let open = |source| StoreError::Open { what: path.display().to_string(), source };
-    let file = File::create(beside(path, "-lock")).map_err(|error| open(error.into()))?;
+    let file = files::open_private(&beside(path, "-lock")).map_err(|error| open(error.into()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {

@@ -6,6 +6,7 @@
 //! The kit knows the protocol and nothing else: it never depends on the hub or its store, so that it cannot repeat
 //! their mistakes. It panics instead of returning errors, because a broken kit should fail the test that uses it.
 
+pub mod authority;
 pub mod clock;
 pub mod http;
 pub mod openai;

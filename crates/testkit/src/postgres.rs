@@ -6,6 +6,7 @@
 //!
 //! Calls block, which tests may do, and work inside and outside of a runtime. It knows no schema and no migrations.
 
+use crate::authority::Certified;
 use postgres::{Client, NoTls};
 use std::fs;
 use std::io::Write as _;
@@ -95,6 +96,31 @@ impl Cluster {
         let (url, admin_url) = (self.url_of(&name), self.url());
         execute(&admin_url, &format!("CREATE DATABASE {name}")).expect("a running cluster makes a database");
         Database { url, name, admin_url }
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on the server offers TLS, with this certificate.
+    pub fn offer_tls(&self, certified: &Certified) {
+        // The server writes the files itself: they must belong to it, and the key to nobody else.
+        for (name, pem) in [("server.crt", &certified.certificate), ("server.key", &certified.key)] {
+            let path = self.dir.join("data").join(name);
+            let sql = format!(
+                "COPY (SELECT unnest(string_to_array('{}', E'\\n'))) TO PROGRAM 'umask 077; cat > {}'",
+                pem.trim(),
+                path.display()
+            );
+            execute(&self.url(), &sql).expect("the server can write its folder");
+        }
+        execute(&self.url(), "ALTER SYSTEM SET ssl = on").expect("it knows TLS");
+        execute(&self.url(), "SELECT pg_reload_conf()").expect("it reads its settings");
+        let deadline = Instant::now() + PATIENCE;
+        while query(&self.url(), "SHOW ssl").ok().as_deref() != Some("on") {
+            self.pause(deadline);
+        }
     }
 
     /// Kills the server with SIGKILL and returns when no process of it is left. Its data stay.

@@ -5,9 +5,13 @@
 use crate::failure::Explained;
 use crate::global::Global;
 use crate::output;
-use crate::settings::{self, Layer, LogFormat, Settings};
+use crate::settings::{self, FormerKey, Layer, LogFormat, Settings};
 use anyhow::Context;
-use chorus_hub::{Config, MasterKey, Sources, key_hash, operator_key_hash};
+use chorus_hub::{
+    Config, FINGERPRINT, FingerprintError, MasterKey, Sources, check_fingerprint, keep_fingerprint, key_hash,
+    operator_key_hash,
+};
+use chorus_protocol::credentials::SecretKind;
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
 use std::fs;
 use std::io::Write;
@@ -93,7 +97,19 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
     let master = master_key(&settings, &sources)?;
 
     let node = sources.uuid_v4();
-    let store = open_store(&settings, node)?;
+    let lost = settings.former_key == FormerKey::Lost;
+    if !lost {
+        // Before anything is opened for writing, or brought up to date.
+        let held = Place::of(&settings, node).peek(FINGERPRINT)?;
+        check_fingerprint(&master, held.as_deref()).map_err(|error| explain_key(&settings, error))?;
+    }
+    let store = Place::of(&settings, node).open()?;
+    keep_fingerprint(&store, &master, lost).await.map_err(|error| explain_key(&settings, error))?;
+    if lost {
+        tracing::warn!(
+            "CHORUS_MASTER_KEY_PREVIOUS=lost: any master key is taken for the right one; take it away again"
+        );
+    }
     let operator = operator_key(&settings, &store, &sources).await?;
     let url = settings
         .public_url
@@ -147,10 +163,19 @@ fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot make the data folder {}", folder.display()))
 }
 
-/// The key from which the hub's secrets are derived: given, or kept in the data folder, or made there.
+/// The key from which the hub's secrets are derived, with the one it replaces.
 fn master_key(settings: &Settings, sources: &Sources) -> anyhow::Result<MasterKey> {
+    let key = MasterKey::new(current_key(settings, sources)?);
+    Ok(match settings.former_key {
+        FormerKey::Given(former) => key.replacing(former),
+        FormerKey::None | FormerKey::Lost => key,
+    })
+}
+
+/// Given, or kept in the data folder, or made there for a new hub.
+fn current_key(settings: &Settings, sources: &Sources) -> anyhow::Result<[u8; 32]> {
     if let Some(key) = settings.master_key {
-        return Ok(MasterKey::new(key));
+        return Ok(key);
     }
     if settings.database_url.is_some() {
         return Err(Explained::failed(
@@ -171,11 +196,19 @@ fn master_key(settings: &Settings, sources: &Sources) -> anyhow::Result<MasterKe
                 )
                 .into());
             }
-            let key = settings::master_key(&text).context("it is not 64 hex digits").with_context(told)?;
-            Ok(MasterKey::new(key))
+            settings::master_key(&text).context("it is not 64 hex digits").with_context(told)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let text = format!("{}{}", sources.secret(""), sources.secret(""));
+            let database = settings.data.join("chorus.db");
+            // A new key beside an old database would read nothing of it.
+            if database.exists() && settings.former_key != FormerKey::Lost {
+                return Err(Explained::failed(
+                    format!("{} is missing, and {} was made with it", path.display(), database.display()),
+                    "restore it from a backup, or set CHORUS_MASTER_KEY if that is where the key was; if it is gone for good, CHORUS_MASTER_KEY_PREVIOUS=lost makes a new one, and agents' connection strings must be set again",
+                )
+                .into());
+            }
+            let text = format!("{}{}", sources.random_hex(), sources.random_hex());
             let mut file = fs::OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -183,22 +216,58 @@ fn master_key(settings: &Settings, sources: &Sources) -> anyhow::Result<MasterKe
                 .open(&path)
                 .with_context(told)?;
             file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(told)?;
-            let key = settings::master_key(&text).with_context(told)?;
-            Ok(MasterKey::new(key))
+            settings::master_key(&text).with_context(told)
         }
         Err(error) => Err(error).with_context(told),
     }
 }
 
-fn open_store(settings: &Settings, node: Uuid) -> Result<Store, StoreError> {
-    if let Some(url) = &settings.database_url {
-        return Store::postgres(PostgresOptions::new(url, node));
-    }
-    let options = SqliteOptions {
-        durability: settings.durability,
-        ..SqliteOptions::file(settings.data.join("chorus.db"))
+/// Why this key is not the one, and what to do.
+fn explain_key(settings: &Settings, error: FingerprintError) -> anyhow::Error {
+    let from = match settings.master_key {
+        Some(_) => "CHORUS_MASTER_KEY".to_owned(),
+        None => settings.data.join("master.key").display().to_string(),
     };
-    Store::sqlite(options)
+    match error {
+        FingerprintError::OtherKey => Explained::failed(
+            format!("{error}, not with the one in {from}; nothing was changed"),
+            "restore the old key, or set CHORUS_MASTER_KEY_PREVIOUS to it to replace it by this one",
+        )
+        .into(),
+        FingerprintError::Store(error) => error.into(),
+    }
+}
+
+/// Where the hub's state lies.
+enum Place {
+    Sqlite(SqliteOptions),
+    Postgres(PostgresOptions),
+}
+
+impl Place {
+    fn of(settings: &Settings, node: Uuid) -> Self {
+        match &settings.database_url {
+            Some(url) => Self::Postgres(PostgresOptions::new(url, node)),
+            None => Self::Sqlite(SqliteOptions {
+                durability: settings.durability,
+                ..SqliteOptions::file(settings.data.join("chorus.db"))
+            }),
+        }
+    }
+
+    fn peek(&self, name: &str) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Sqlite(options) => options.peek(name),
+            Self::Postgres(options) => options.peek(name),
+        }
+    }
+
+    fn open(self) -> Result<Store, StoreError> {
+        match self {
+            Self::Sqlite(options) => Store::sqlite(options),
+            Self::Postgres(options) => Store::postgres(options),
+        }
+    }
 }
 
 /// The hash of the operator's key: as given, or as kept, or of a new one, which is printed this once.
@@ -206,7 +275,7 @@ async fn operator_key(settings: &Settings, store: &Store, sources: &Sources) -> 
     if let Some(key) = settings.operator_key {
         return Ok(key);
     }
-    let key = sources.secret("co_");
+    let key = sources.secret(SecretKind::OperatorKey);
     let hash = operator_key_hash(&key);
     let keep = move |tx: &mut dyn Tx| chorus_store::settings::set_once(tx, "operator_key_sha256", &hash);
     let (kept, new) = store.write::<_, StoreError, _>(keep).await?;

@@ -13,6 +13,8 @@ mod durability;
 #[cfg(test)]
 mod hub;
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod p2p;

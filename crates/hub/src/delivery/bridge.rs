@@ -4,6 +4,7 @@
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, ConversationView, EventView};
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
@@ -28,7 +29,7 @@ pub(crate) enum Content {
     Envelope,
     /// Something that was said in a conversation.
     Chat(Box<Said>),
-    /// Another service's channel message, in the entry itself.
+    /// Another service's channel message, sealed, in the entry itself.
     Foreign,
 }
 
@@ -151,13 +152,14 @@ fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch
 }
 
 /// The data of SSE event `channel`: the body as another service posted it, plus `trace_id`.
-pub(crate) fn foreign_data(entry: &Entry) -> Result<String, serde_json::Error> {
+pub(crate) fn foreign_data(app: &App, entry: &Entry) -> Result<String, serde_json::Error> {
     /// Everything but the outermost braces as it came: what a parser makes of numbers is not what was posted.
     fn members(body: &str) -> Option<&str> {
         body.trim().strip_prefix('{')?.strip_suffix('}')
     }
-    let mut body: Value = serde_json::from_str(&entry.body)?;
-    match members(&entry.body) {
+    let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
+    let mut body: Value = serde_json::from_str(&posted)?;
+    match members(&posted) {
         Some(members) if body.get("trace_id").is_none() => {
             Ok(format!("{{\"trace_id\":\"{}\",{members}}}", entry.trace))
         }

@@ -6,6 +6,7 @@
 
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
+use crate::sealing::{self, Walk};
 use chorus_protocol::ids::AgentId;
 use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push};
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(500);
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
+/// Every so many ticks it is looked whether everything is sealed with the current key.
+const RESEAL_TICKS: u64 = 120;
 /// How many deliveries one step sends another way.
 const REROUTE_STEP: i64 = 500;
 /// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
@@ -28,6 +31,7 @@ pub(crate) async fn run(app: AppState) {
     // Three chances before a lease runs out.
     let renew_ticks =
         (app.config.presence.as_millis() / TICK.as_millis() / 3).clamp(1, u128::from(SLOW_TICKS)) as u64;
+    let mut walk = Walk::default();
     for tick in 0_u64.. {
         tokio::select! {
             _ = interval.tick() => {}
@@ -45,6 +49,9 @@ pub(crate) async fn run(app: AppState) {
         if tick % SLOW_TICKS == 0 {
             report("clean up", clean_up(&app).await);
             report("look for better ways", reroute(&app).await);
+        }
+        if tick % RESEAL_TICKS == 0 {
+            report("seal anew what a former key sealed", sealing::reseal(&app, &mut walk).await);
         }
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
@@ -118,12 +125,13 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
         let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
         // Whatever took a whole step may have more.
-        Ok([keys, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, answers, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {

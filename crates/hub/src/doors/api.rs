@@ -92,7 +92,7 @@ where
         let (status, data) = work(tx)?;
         // An answer may hold a key that is shown this once: the database must not tell it.
         let body = seal(&master, nonce, &data)?;
-        let answer = Answer { status: status.as_u16(), body };
+        let answer = Answer::new(status.as_u16(), body);
         idempotency::answer(tx, key, now, &answer)?;
         Ok(Ok((status, data)))
     };

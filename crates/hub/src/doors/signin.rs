@@ -19,6 +19,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind, NewCredential, SignIn};
@@ -147,7 +148,7 @@ async fn issue_link(
     invitation: Option<KeyHash>,
 ) -> Result<Option<Letter>, StoreError> {
     let (now, signup) = (app.now(), app.config.signup);
-    let token = app.sources.secret("ml_");
+    let token = app.sources.secret(SecretKind::MagicLink);
     let new = NewCredential {
         expires_at: Some(now + LINK_LIFE_MS),
         ..credential(&app.sources, CredentialKind::Link, &token)
@@ -230,7 +231,7 @@ async fn enter(
     if !is_same_site(&app, &headers) {
         return Err(ApiError::new(Code::Forbidden, "open the link, and use the button on its page"));
     }
-    let (secret, now) = (app.sources.secret("cs_"), app.now());
+    let (secret, now) = (app.sources.secret(SecretKind::Session), app.now());
     let with = SignIn {
         link: key_hash(&token),
         new: AccountId(app.sources.uuid_v7()),
@@ -284,12 +285,12 @@ pub async fn first_link(
     config: &Config,
     sources: &Sources,
 ) -> Result<Option<String>, StoreError> {
-    let token = sources.secret("ml_");
+    let token = sources.secret(SecretKind::MagicLink);
     let host = config.host_name.split(':').next().unwrap_or_default();
     let expires_at = Some(sources.now() + FIRST_LINK_LIFE_MS);
     let invitation = NewCredential {
         expires_at,
-        ..credential(sources, CredentialKind::Invitation, &sources.secret("ci_"))
+        ..credential(sources, CredentialKind::Invitation, &sources.secret(SecretKind::Invitation))
     };
     let link = NewCredential {
         expires_at,

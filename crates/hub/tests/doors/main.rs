@@ -57,6 +57,8 @@ mod push;
 #[cfg(test)]
 mod register;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod send;
 #[cfg(test)]
 mod strangers;

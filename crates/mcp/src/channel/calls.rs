@@ -326,7 +326,7 @@ impl<H: Hub> Channel<H> {
                 Known::InProgress | Known::Conflict => return Err(Failure::Key),
             }
             let result = work(tx)?;
-            idempotency::answer(tx, key, now, &Answer { status: 200, body: result.to_string() })?;
+            idempotency::answer(tx, key, now, &Answer::new(200, result.to_string()))?;
             Ok(result)
         })
         .await

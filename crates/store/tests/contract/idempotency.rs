@@ -21,6 +21,8 @@ on_both![
     a_failed_posting_is_forgotten,
     a_late_outcome_leaves_the_next_attempt_alone,
     a_turn_is_sent_once,
+    a_turn_is_known_for_thirty_days,
+    what_a_receiver_said_is_kept_for_a_day,
     turns_differ_by_everything_that_places_them,
     a_retry_with_a_new_key_is_known_by_its_turn,
     a_refused_request_claims_nothing,
@@ -31,6 +33,8 @@ on_both![
     many_at_once_are_stored_once,
     many_at_once_are_posted_once,
 ];
+
+const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// The same key for the same `word`, until `NOW + 100`.
 fn keyed(word: &str, request: &str) -> Key {
@@ -170,8 +174,8 @@ async fn a_turn_is_sent_once(fixture: Fixture) {
     assert_eq!(again(store, message(Some(turn(1, "c")))).await.status, 202);
     assert!(matches!(send(store, message(Some(turn(1, "other")))).await, Err(SendError::Conflict)));
     deliver(store, message(Some(turn(2, "c")))).await;
-    // A turn has no end of its life.
-    let late = relay::Send { now: i64::MAX, ..message(Some(turn(1, "c"))) };
+    // Long after.
+    let late = relay::Send { now: NOW + 29 * DAY, ..message(Some(turn(1, "c"))) };
     again(store, late).await;
     assert_eq!(events(store).await, 2);
 }
@@ -250,6 +254,58 @@ async fn a_new_process_frees_only_what_nobody_can_finish(fixture: Fixture) {
         Kind::Sqlite => assert!(matches!(left, Ok(Sent::Pending(_))), "{left:?}"),
         Kind::Postgres => assert!(matches!(left, Err(SendError::InProgress)), "{left:?}"),
     }
+}
+
+async fn a_turn_is_known_for_thirty_days(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = pair(store).await;
+    let at = |now| {
+        let lease = Lease { until: now + 1_000, ..message(&anna, &bob).lease };
+        relay::Send { turn: Some(turn(1, "c")), now, lease, ..message(&anna, &bob) }
+    };
+    deliver(store, at(NOW)).await;
+    let end = NOW + 30 * DAY;
+    again(store, at(end - 1)).await;
+    let remove = |now| write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, now, 100));
+    assert_eq!((remove(end - 1).await, remove(end).await), (0, 1));
+    deliver(store, at(end)).await;
+    assert_eq!(events(store).await, 2);
+}
+
+/// Afterwards the same turn is still the same, but nobody is told what was said to it, whichever key it comes under.
+async fn what_a_receiver_said_is_kept_for_a_day(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
+    let at = |now, keys: Vec<Key>| {
+        let lease = Lease { until: now + 1_000, ..message(&anna, &bob).lease };
+        relay::Send { turn: Some(turn(1, "c")), keys, now, lease, ..message(&anna, &bob) }
+    };
+    let posting = post(store, at(NOW, vec![])).await;
+    let outcome = Outcome {
+        delivery: Delivery::Delivered,
+        receiver_response: Some("a secret".into()),
+        error_code: None,
+        detail: None,
+        trace_id: Some(TraceId(fresh())),
+    };
+    let told = outcome.clone();
+    write(store, move |tx| relay::settle(tx, &posting, &told, NOW)).await;
+    let later = Key::new("test", &[b"later"], b"r", None);
+    for keys in [vec![], vec![later]] {
+        let answer = again(store, at(NOW + DAY - 1, keys)).await;
+        assert!(answer.body.contains("a secret"), "{answer:?}");
+    }
+    let holds = "SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%a secret%'";
+    assert_eq!(count(store, holds).await, 2);
+    let answer = again(store, at(NOW + DAY, vec![])).await;
+    let without = Outcome { receiver_response: None, ..outcome };
+    assert_eq!((answer.status, answer.body), (200, serde_json::to_string(&without).unwrap()));
+    let shorten = |now| write(store, move |tx: &mut dyn Tx| idempotency::shorten(tx, now, 1));
+    assert_eq!(shorten(NOW + DAY - 1).await, 0);
+    assert_eq!((shorten(NOW + DAY).await, shorten(NOW + DAY).await, shorten(NOW + DAY).await), (1, 1, 0));
+    assert_eq!(count(store, holds).await, 0);
+    again(store, at(NOW + DAY, vec![])).await;
+    assert_eq!(events(store).await, 1);
 }
 
 async fn a_key_expires(fixture: Fixture) {

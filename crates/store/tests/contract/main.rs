@@ -24,6 +24,8 @@ mod model;
 #[cfg(test)]
 mod postgres_only;
 #[cfg(test)]
+mod postgres_tls;
+#[cfg(test)]
 mod push;
 #[cfg(test)]
 mod reconcilers;
@@ -31,6 +33,8 @@ mod reconcilers;
 mod relay;
 #[cfg(test)]
 mod saying;
+#[cfg(test)]
+mod sealed;
 #[cfg(test)]
 mod search;
 #[cfg(test)]

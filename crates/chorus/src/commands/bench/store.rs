@@ -8,6 +8,7 @@ use super::request::{envelope, receiver_name, sender_name};
 use super::target::Fleet;
 use anyhow::{Context, ensure};
 use chorus_hub::Sources;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::{self, Record};
@@ -135,7 +136,7 @@ async fn register(store: &Store, sources: &Sources, name: String, inbox: bool) -
         record: Record { name, endpoint: None, card: None },
         registrar: Registrar::Itself(None),
         id: AgentId(sources.uuid_v4()),
-        key: chorus_hub::key_hash(&sources.secret("ca_")),
+        key: chorus_hub::key_hash(&sources.secret(SecretKind::AgentKey)),
         trace: TraceId(sources.uuid_v7()),
         now: sources.now(),
     };

@@ -80,7 +80,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) async fn register(url: &str, senders: usize, receivers: usize) -> anyhow::Result<Self> {
-        let run = Sources::system().secret("")[..8].to_owned();
+        let run = Sources::system().random_hex()[..8].to_owned();
         let names: Vec<_> = (0..senders)
             .map(|n| sender_name(&run, n))
             .chain((0..receivers).map(|n| receiver_name(&run, n)))

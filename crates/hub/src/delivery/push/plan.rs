@@ -2,6 +2,7 @@
 
 use crate::app::{App, AppState};
 use crate::delivery::bridge::{Said, UNREADABLE_CONNECTION};
+use crate::sealing;
 use bytes::Bytes;
 use chorus_protocol::time::rfc3339;
 use chorus_store::deliveries::Transport;
@@ -81,7 +82,10 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
     const GONE: &str = "what was said is gone";
     if due.kind == "channel" {
         let event = conversations::event_by_id(tx, due.event)?;
-        return Ok(event.map(|event| event.body.into()).ok_or(GONE));
+        let open = |event: conversations::Event| {
+            sealing::open_post(&app.config.master_key, event.id, &event.body).into()
+        };
+        return Ok(event.map(open).ok_or(GONE));
     }
     let Some(said) = Said::read(tx, due.id)? else { return Ok(Err(GONE)) };
     if members::of(tx, due.conversation, due.id.agent.into())?.is_none() {

@@ -17,6 +17,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 use chorus_protocol::json;
@@ -202,7 +203,7 @@ pub(crate) async fn make_token(
 
 /// A new token of an account: what is kept of it, and the token itself.
 pub(crate) fn issue_token(app: &App, account: AccountId, label: String) -> (NewCredential, String) {
-    let token = app.sources.secret("ct_");
+    let token = app.sources.secret(SecretKind::ApiToken);
     let new = NewCredential {
         account: Some(account),
         label: Some(label),
@@ -351,7 +352,7 @@ pub(crate) async fn make_account(
     })?;
     let name = name.unwrap_or_else(|| accounts::name_of(&email));
     let account = Account { id: AccountId(app.sources.uuid_v7()), email, name, created_at: app.now() };
-    let api_token = app.sources.secret("ct_");
+    let api_token = app.sources.secret(SecretKind::ApiToken);
     let token = NewCredential {
         account: Some(account.id),
         label: Some("made with the account".into()),
@@ -431,7 +432,7 @@ pub(crate) async fn invite(
             "sign-up is closed on this hub: an invitation lets nobody in",
         ));
     }
-    let invitation = app.sources.secret("ci_");
+    let invitation = app.sources.secret(SecretKind::Invitation);
     let expires_at = app.now() + days * DAY_MS;
     let new = NewCredential {
         account,

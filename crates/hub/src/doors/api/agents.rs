@@ -18,6 +18,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::address::{Address, MAX_LEN};
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::json;
@@ -283,7 +284,11 @@ pub(crate) async fn create(
     check_url(&app, "connection_string", new.connection.as_ref()).await?;
     check_url(&app, "endpoint", new.endpoint.as_ref()).await?;
     let (id, trace) = (AgentId(app.sources.uuid_v4()), TraceId(app.sources.uuid_v7()));
-    let (key, secret, now) = (app.sources.secret("ca_"), app.sources.secret("sk_"), app.now());
+    let (key, secret, now) = (
+        app.sources.secret(SecretKind::AgentKey),
+        app.sources.secret(SecretKind::ConnectionString),
+        app.now(),
+    );
     let sealed = new.connection.as_ref().map(|url| seal(&app, id, url)).transpose()?;
     let answer = super::value(&NewAgentView {
         agent_id: id.to_string(),

@@ -1,6 +1,6 @@
 //! The hub as agent service: a connection string for any of its agents, so that other services can reach them.
 //!
-//! What comes is stored as it came and delivered like everything else, by the best way the agent has open. The hub
+//! What comes is stored sealed, as it came, and delivered like everything else, by the best way the agent has open. The hub
 //! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
 
 use super::bodies::ForeignPost;
@@ -10,6 +10,7 @@ use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooFast, TooLarge
 use crate::doors::body;
 use crate::error::ApiError;
 use crate::frame::{Client, guess, pay, payer};
+use crate::sealing;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -63,6 +64,9 @@ pub(crate) async fn receive(
     let body = String::from_utf8(body.into()).map_err(ApiError::validation)?;
     let (now, hub) = (app.now(), Arc::clone(&app));
     let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
+    // Its callback and its bearers are another service's secrets.
+    let body = sealing::seal_post(&app.config.master_key, app.sources.bytes(), event, &body)
+        .ok_or_else(|| ApiError::internal("a post could not be sealed"))?;
     let store = move |tx: &mut dyn Tx| {
         let agent = directory::by_inlet(tx, &secret)?.ok_or_else(unknown)?.id;
         // What the message says may differ between tries: its callback is fresh each time.
@@ -86,7 +90,7 @@ pub(crate) async fn receive(
         conversations::append(tx, &new, UNPLACED, now)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
         channel::deliver(tx, &act, id, "channel", "direct_message")?.ok_or_else(unknown)?;
-        idempotency::answer(tx, &key, now, &Answer { status: 200, body: "{}".into() })?;
+        idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);
         Ok(())
     };

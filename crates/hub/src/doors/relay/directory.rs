@@ -14,6 +14,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::address::MAX_LEN;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
@@ -185,7 +186,7 @@ async fn save(
         endpoint: request.endpoint.map(Into::into),
         card: request.card.map(|card| card.to_string()),
     };
-    let secret = app.sources.secret("ca_");
+    let secret = app.sources.secret(SecretKind::AgentKey);
     let new = relay::Registration {
         record,
         registrar,

@@ -11,6 +11,7 @@ use crate::delivery::live::{End, Inbox};
 use crate::delivery::reconcile;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
 use crate::error::ApiError;
+use crate::sealing;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -199,7 +200,7 @@ impl Reader {
             let data = match content {
                 Content::Envelope => serde_json::to_string(&inbox_message(&self.app, &self.identity, entry)?),
                 Content::Chat(chat) => serde_json::to_string(&chat.data(&self.app)),
-                Content::Foreign => bridge::foreign_data(&entry),
+                Content::Foreign => bridge::foreign_data(&self.app, &entry),
             };
             let data = data.map_err(|error| StoreError::Unexpected(error.into()))?;
             bytes.extend_from_slice(&sse::encode(&kind, Some(seq), &data));
@@ -307,7 +308,9 @@ pub(crate) async fn history(
             data: match &content {
                 Content::Envelope => None,
                 Content::Chat(chat) => Some(raw_of(&chat.data(&app))?),
-                Content::Foreign => Some(raw(entry.body.clone())?),
+                Content::Foreign => {
+                    Some(raw(sealing::open_post(&app.config.master_key, entry.event, &entry.body))?)
+                }
             },
             envelope: matches!(content, Content::Envelope).then(|| raw(entry.body)).transpose()?,
             delivery,

@@ -39,7 +39,8 @@ pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
 ///
 /// Success means committed to disk. `delivered_sse`: the receiver's inbox was open. `queued` (202): it waits for the
 /// inbox. `delivered`: the receiver's endpoint took it. `failed`: it did not; the hub does not try again by itself.
-/// The same `Idempotency-Key`, or the same `conversation_id` and `turn_number`, is delivered once.
+/// The same `Idempotency-Key` within a day, or the same `conversation_id` and `turn_number` within 30 days, is delivered
+/// once; what the receiver answered is told again for a day.
 #[utoipa::path(post, path = "/messages", tag = "relay", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same send")),

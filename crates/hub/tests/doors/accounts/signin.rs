@@ -381,6 +381,22 @@ async fn a_mail_server_gets_the_mail() {
     assert_eq!(press(&hub, link).await.status, 303);
 }
 
+/// A server that offers no TLS gets nothing, unless it is near or the setting says so.
+#[tokio::test]
+async fn a_mail_is_not_sent_without_tls_where_it_is_required() {
+    for (tls, sent) in
+        [("?tls=required", false), ("", true), ("?tls=off", true), ("?tls=opportunistic", true)]
+    {
+        let (url, server) = mail_server().await;
+        let mail = Mail::parse(&format!("{url}{tls}")).unwrap();
+        let hub = Setup::new().config(|config| config.mail = mail).start();
+        hub.post("/api/v1/signin", None, &json!({"email": "ann@mail.example"})).await;
+        let said = server.await.unwrap();
+        assert_eq!(said.iter().any(|line| line.starts_with("DATA")), sent, "{tls}: {said:#?}");
+        assert_eq!(said.iter().any(|line| line.contains("ann@mail.example")), sent, "{tls}: {said:#?}");
+    }
+}
+
 /// Nobody waits for a mail server, and one that is away costs the mail only.
 #[tokio::test]
 async fn a_mail_server_that_is_away_delays_nothing() {

@@ -20,6 +20,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::relay::MAX_BODY;
 use chorus_store::directory::{self, Agent};
@@ -158,7 +159,7 @@ pub(crate) async fn rotate(
 ) -> Result<Response, ApiError> {
     known(&caller)?;
     let (agent, now) = (AgentRef::parse(&app, &id)?, app.now());
-    let secret = app.sources.secret("sk_");
+    let secret = app.sources.secret(SecretKind::ConnectionString);
     let answer = value(&InletView { connection_string: inlet(&app, &secret) })?;
     let (hash, who) = (key_hash(&secret), caller.clone());
     let rotate = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {

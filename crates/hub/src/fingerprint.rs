@@ -1,0 +1,54 @@
+//! Which master key a database belongs to.
+//!
+//! A hub that ran with another key would find nothing it sealed readable and nothing it signed valid, and would tell
+//! owners so. So the database holds a fingerprint of its key, and a start with any other key is refused before
+//! anything changes. A replaced key shows itself beside the new one, and then the fingerprint moves.
+
+use crate::secrets::MasterKey;
+use chorus_protocol::ids::AgentId;
+use chorus_store::{Store, StoreError, Tx, sealed, settings};
+
+/// Under which name the fingerprint is kept among the settings.
+pub const FINGERPRINT: &str = "master_key_fingerprint";
+
+/// Why a hub may not run with this key.
+#[derive(Debug, thiserror::Error)]
+pub enum FingerprintError {
+    /// The database belongs to another key.
+    #[error("the database was made with another master key")]
+    OtherKey,
+    /// It could not be looked up or kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whether a hub may run with this key on a database that holds this fingerprint, or none yet.
+pub fn check_fingerprint(master: &MasterKey, held: Option<&str>) -> Result<(), FingerprintError> {
+    let known = |held: &str| {
+        held == master.fingerprint()
+            || master.previous().is_some_and(|previous| held == previous.fingerprint())
+    };
+    if held.is_none_or(known) { Ok(()) } else { Err(FingerprintError::OtherKey) }
+}
+
+/// Checks once more and keeps the fingerprint of this key from now on, in one transaction: of two nodes with different
+/// keys, one is refused. Whoever says that the former key is `lost` is believed.
+pub async fn keep_fingerprint(store: &Store, master: &MasterKey, lost: bool) -> Result<(), FingerprintError> {
+    let master = master.clone();
+    let keep = move |tx: &mut dyn Tx| {
+        // Of two that come first, the second waits here.
+        let (held, new) = settings::set_once(tx, FINGERPRINT, &master.fingerprint())?;
+        if !lost {
+            check_fingerprint(&master, Some(&held))?;
+            // A database from before there were fingerprints: what it sealed tells whose it is.
+            let sealed = if new { sealed::connections(tx, None, 1)? } else { vec![] };
+            let readable =
+                |(agent, sealed): &(AgentId, Vec<u8>)| master.open(agent.as_bytes(), sealed).is_some();
+            if !sealed.iter().all(readable) {
+                return Err(FingerprintError::OtherKey);
+            }
+        }
+        Ok(settings::set(tx, FINGERPRINT, &master.fingerprint())?)
+    };
+    store.write(keep).await
+}

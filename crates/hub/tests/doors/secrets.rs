@@ -1,0 +1,192 @@
+//! Secrets at rest and in what people write: which are sealed, which are masked, and what a new master key changes.
+
+use crate::cast::{Cast, inbox_of};
+use crate::support::{Answer, SOON, Setup, TestHub, eventually};
+use chorus_hub::{FINGERPRINT, FingerprintError, MasterKey, Sources, keep_fingerprint};
+use chorus_protocol::credentials::SecretKind;
+use chorus_store::{Kind, StoreError, Tx, TxExt, settings};
+use chorus_testkit::receiver::FakeAgent;
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+
+const OLD: [u8; 32] = [7; 32];
+const NEW: [u8; 32] = [8; 32];
+
+/// Whether any file, or any row of any table, holds this text.
+async fn is_stored(hub: &TestHub, text: &str) -> bool {
+    if hub.store().kind() == Kind::Sqlite {
+        return hub.bytes_on_disk().windows(text.len()).any(|window| window == text.as_bytes());
+    }
+    let hex = HEXLOWER.encode(text.as_bytes());
+    let (plain, hex) = (format!("%{text}%"), format!("%{hex}%"));
+    let look = move |tx: &mut dyn Tx| {
+        let tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'";
+        let mut found = 0;
+        for mut row in tx.query(tables, &[])? {
+            let table = row.text(0)?;
+            let sql = format!("SELECT count(*) FROM {table} t WHERE t::text LIKE $1 OR t::text LIKE $2");
+            let mut count = tx.query(sql.leak(), &[plain.as_str().into(), hex.as_str().into()])?;
+            found += count[0].int(0)?;
+        }
+        Ok(found > 0)
+    };
+    hub.store().read::<_, StoreError, _>(look).await.unwrap()
+}
+
+fn post(id: &str) -> Value {
+    json!({
+        "channel": {"id": "ch_1", "name": "ops"},
+        "message": {"id": id, "sender": "alice", "content": "the weather in Oslo?"},
+        "callback": "https://service.example/channels/ch_1/inbox/tok_foreigncallback1",
+        "mcp": {"url": "https://service.example/mcp", "headers": {"Authorization": "Bearer foreignbearer1"}},
+    })
+}
+
+#[tokio::test]
+async fn one_of_each_kind_of_credential_is_masked() {
+    let cast = Cast::start().await;
+    for kind in SecretKind::all() {
+        let (secret, described) = (Sources::system().secret(kind), kind.description());
+        assert!(secret.starts_with(described.prefix));
+        let event = cast.say(&format!("keep {secret} safe")).await;
+        let log = cast.log().await;
+        let said = log.iter().find(|said| said["event_id"] == event).unwrap();
+        assert_eq!(said["content"], format!("keep [redacted: {}] safe", described.name));
+        assert!(!is_stored(&cast.hub, &secret).await, "{secret} is stored");
+    }
+}
+
+/// What another service posts for an agent holds its secrets: the database must not.
+#[tokio::test]
+async fn foreign_callbacks_and_bearers_are_sealed() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let (cast, timber) = (Cast::on(&setup).await, FakeAgent::start().await);
+        let reader = cast.agent(&json!({"name": "reader"})).await;
+        let key = reader["api_key"].as_str().unwrap();
+        let mut inbox = cast.hub.inbox(key, None).await;
+        let pushed = cast.agent(&json!({"name": "timber", "connection_string": inbox_of(&timber)})).await;
+        for to in [&reader, &pushed] {
+            let url = to["connection_string"].as_str().unwrap();
+            let answer = Answer::of(cast.hub.client.post(url).json(&post("msg_1"))).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+        }
+        // It comes as it was posted, by every way.
+        let mut streamed = inbox.event("channel").await;
+        streamed.as_object_mut().unwrap().remove("trace_id");
+        assert_eq!(streamed, post("msg_1"));
+        assert_eq!(cast.hub.history(key).await[0]["data"], post("msg_1"));
+        assert_eq!(timber.wait_for(1, SOON).await[0].body, post("msg_1"));
+        for secret in ["foreigncallback1", "foreignbearer1", "weather in Oslo"] {
+            assert!(!is_stored(&cast.hub, secret).await, "{secret} is stored");
+        }
+        assert!(is_stored(&cast.hub, "direct_message").await, "this is where it would be");
+    }
+}
+
+/// The connection string and the post in the database, as they are sealed.
+async fn sealed(hub: &TestHub) -> (Vec<u8>, String) {
+    let read = |tx: &mut dyn Tx| {
+        let connection = "SELECT connection FROM agents WHERE connection IS NOT NULL";
+        let post = "SELECT body FROM events WHERE kind = 'foreign'";
+        Ok((tx.first(connection, &[])?.unwrap().bytes(0)?, tx.first(post, &[])?.unwrap().text(0)?))
+    };
+    hub.store().read::<_, StoreError, _>(read).await.unwrap()
+}
+
+/// Everything that was given out under the old key goes on, and in the end nothing needs it.
+#[tokio::test]
+async fn a_master_key_is_replaced_without_anybody_noticing() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let mut cast = Cast::on(&setup.config(|config| config.master_key = MasterKey::new(OLD))).await;
+        let timber = FakeAgent::start().await;
+        cast.connected("timber", &timber).await;
+        let reader = cast.agent(&json!({"name": "reader"})).await;
+        let (key, url) = (reader["api_key"].as_str().unwrap(), reader["connection_string"].as_str().unwrap());
+        assert_eq!(Answer::of(cast.hub.client.post(url).json(&post("msg_1"))).await.status, 200);
+        cast.say("@timber hello").await;
+        let first = timber.wait_for(1, SOON).await[0].clone();
+        let (was, begun) = (sealed(&cast.hub).await, cast.hub.url.clone());
+        let callback =
+            |cast: &Cast| json!(first.body["callback"].as_str().unwrap().replace(&begun, &cast.hub.url));
+        let answer = json!({"type": "message", "content": "hi"});
+        let signatures = |n: usize| {
+            let requests = timber.requests();
+            requests[n].headers["webhook-signature"].to_str().unwrap().split(' ').count()
+        };
+
+        // With both keys: what was signed is valid, webhooks carry both signatures, what was sealed is sealed anew.
+        cast.hub = cast.hub.restart(|config| config.master_key = MasterKey::new(NEW).replacing(OLD)).await;
+        assert_eq!(cast.call_back(&callback(&cast), &answer).await.status, 200);
+        cast.say("@timber again").await;
+        timber.wait_for(2, SOON).await;
+        assert_eq!((signatures(0), signatures(1)), (1, 2));
+        eventually(async || sealed(&cast.hub).await, |now| now.0 != was.0 && now.1 != was.1).await;
+
+        // With the new one alone: what was sealed is read, what only the old one signed is not taken any more.
+        cast.hub = cast.hub.restart(|config| config.master_key = MasterKey::new(NEW)).await;
+        assert_eq!(cast.call_back(&callback(&cast), &answer).await.status, 404);
+        assert_eq!(cast.hub.history(key).await[0]["data"], post("msg_1"));
+        cast.say("@timber at last").await;
+        assert_eq!(timber.wait_for(3, SOON).await[2].body["message"]["content"], "@timber at last");
+        assert_eq!(signatures(2), 1);
+    }
+}
+
+/// What was stored before there were seals is sealed after the next start.
+#[tokio::test]
+async fn what_lies_open_is_sealed() {
+    let cast = Cast::start().await;
+    let reader = cast.agent(&json!({"name": "reader"})).await;
+    let url = reader["connection_string"].as_str().unwrap();
+    assert_eq!(Answer::of(cast.hub.client.post(url).json(&post("msg_1"))).await.status, 200);
+    let open = |tx: &mut dyn Tx| {
+        tx.execute(
+            "UPDATE events SET body = $1 WHERE kind = 'foreign'",
+            &[post("msg_1").to_string().as_str().into()],
+        )
+    };
+    cast.hub.store().write::<_, StoreError, _>(open).await.unwrap();
+    let hub = cast.hub.restart(|_| {}).await;
+    let body =
+        |tx: &mut dyn Tx| tx.first("SELECT body FROM events WHERE kind = 'foreign'", &[])?.unwrap().text(0);
+    let body = async || hub.store().read::<_, StoreError, _>(body).await.unwrap();
+    eventually(body, |body| body.starts_with("sealed:") && !body.contains("foreignbearer1")).await;
+    assert_eq!(hub.history(reader["api_key"].as_str().unwrap()).await[0]["data"], post("msg_1"));
+}
+
+/// A database belongs to one key at a time, on both databases.
+#[tokio::test]
+async fn a_database_knows_its_master_key() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let hub = setup.start();
+        let keep = async |key: MasterKey| keep_fingerprint(hub.store(), &key, false).await;
+        let held = async || {
+            let get = |tx: &mut dyn Tx| settings::get(tx, FINGERPRINT);
+            hub.store().read::<_, StoreError, _>(get).await.unwrap().unwrap()
+        };
+        let other = |kept: Result<(), FingerprintError>| matches!(kept, Err(FingerprintError::OtherKey));
+        keep(MasterKey::new(OLD)).await.unwrap();
+        let old = held().await;
+        assert_eq!(old.len(), 32);
+        assert!(other(keep(MasterKey::new(NEW)).await) && held().await == old, "nothing has changed");
+        assert!(other(keep(MasterKey::new([9; 32]).replacing(NEW)).await) && held().await == old);
+        keep(MasterKey::new(NEW).replacing(OLD)).await.unwrap();
+        assert_ne!(held().await, old);
+        assert!(other(keep(MasterKey::new(OLD)).await));
+        keep(MasterKey::new(NEW)).await.unwrap();
+        // Whoever has lost it says so.
+        keep_fingerprint(hub.store(), &MasterKey::new([9; 32]), true).await.unwrap();
+        assert!(other(keep(MasterKey::new(NEW)).await));
+        keep(MasterKey::new([9; 32])).await.unwrap();
+    }
+}
+
+/// A database from before there were fingerprints tells its key by what was sealed with it.
+#[tokio::test]
+async fn what_was_sealed_tells_whose_it_is() {
+    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
+    cast.connected("timber", &timber).await;
+    let keep = async |key: [u8; 32]| keep_fingerprint(cast.hub.store(), &MasterKey::new(key), false).await;
+    assert!(matches!(keep(NEW).await, Err(FingerprintError::OtherKey)));
+    keep(OLD).await.unwrap();
+}
