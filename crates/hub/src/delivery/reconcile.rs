@@ -7,7 +7,7 @@
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push};
+use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push, search};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const SLOW_TICKS: u64 = 20;
 const REROUTE_STEP: i64 = 500;
 /// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
 const CLEAN_UP_STEP: i64 = 500;
+/// How many events one step of the indexing goes through.
+const INDEX_STEP: i64 = 200;
 
 /// Runs the steps until the hub stops, and the last ones once more then.
 pub(crate) async fn run(app: AppState) {
@@ -44,6 +46,7 @@ pub(crate) async fn run(app: AppState) {
         }
         if tick % SLOW_TICKS == 0 {
             report("clean up", clean_up(&app).await);
+            report("make old messages findable", index_old(&app).await);
             report("look for better ways", reroute(&app).await);
         }
     }
@@ -125,6 +128,17 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
         // Whatever took a whole step may have more.
         Ok([keys, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
+    while app.store.write::<_, StoreError, _>(step).await? {
+        if app.stopping.is_cancelled() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What was said before it was indexed as it is now becomes findable.
+async fn index_old(app: &App) -> Result<(), StoreError> {
+    let step = |tx: &mut dyn Tx| search::index_old(tx, INDEX_STEP);
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {
             break;

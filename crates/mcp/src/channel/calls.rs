@@ -3,7 +3,6 @@
 use super::tools::Tool;
 use super::{Channel, Failure, Hub, input, resources, text};
 use crate::rpc::{RpcError, object};
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::redact::redact;
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
@@ -20,9 +19,6 @@ pub(super) const PAGE_BYTES: usize = 256 * 1024;
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// The longest status, in characters.
 const MAX_STATUS: usize = 1000;
-/// So often the search goes on when what it found lies in other conversations, and how many messages it looks at each time.
-const SEARCH_ROUNDS: usize = 10;
-const SEARCH_AT_ONCE: i64 = 50;
 
 impl<H: Hub> Channel<H> {
     pub(super) async fn call_tool(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
@@ -220,13 +216,17 @@ impl<H: Hub> Channel<H> {
         let (id, who) = (self.id, self.pass.who);
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
-            let (events, next) = find(tx, id, who, &query, before, limit)?;
+            let found = search::page(tx, who, Some(id), &query, before, limit)?;
+            let mut events = vec![];
+            for event in found.events {
+                events.extend(conversations::event_by_id(tx, event)?);
+            }
             let stays = log::readable(tx, &conversation, who)?;
             let standing = log::stand(tx, &conversation, who, &stays, &events)?;
-            Ok((events, standing, next))
+            Ok((events, standing, found.next))
         });
         let (events, standing, next) = read.await?;
-        let next = next.map(|next: EventId| next.to_string());
+        let next = next.map(|next| next.to_string());
         Ok(json!({"events": self.hub.events(&events, &standing), "next": next}))
     }
 
@@ -345,32 +345,4 @@ fn also<A, B>(here: Result<A, Failure>, there: Result<B, String>) -> Result<(A, 
 
 fn no_document() -> Failure {
     Failure::Tool("there is no such document in this channel; artifact_list tells what there is".into())
-}
-
-/// Messages of this conversation with these words, the newest first, and where the next page begins. The store looks in all
-/// of the caller's conversations, so what lies elsewhere is passed over.
-fn find(
-    tx: &mut dyn Tx,
-    id: ConversationId,
-    who: Principal,
-    query: &str,
-    mut before: Option<EventId>,
-    limit: i64,
-) -> Result<(Vec<conversations::Event>, Option<EventId>), Failure> {
-    let mut events = vec![];
-    for _ in 0..SEARCH_ROUNDS {
-        let page = search::page(tx, who, query, before, SEARCH_AT_ONCE)?;
-        for found in page.events {
-            if events.len() as i64 == limit {
-                return Ok((events, before));
-            }
-            before = Some(found);
-            events.extend(conversations::event_by_id(tx, found)?.filter(|event| event.conversation == id));
-        }
-        if page.next.is_none() {
-            return Ok((events, None));
-        }
-        before = page.next;
-    }
-    Ok((events, before))
 }

@@ -94,8 +94,8 @@ impl<H: Hub> Channel<H> {
     ) -> Result<Option<Artifact>, super::Failure> {
         let (id, who, slug) = (self.id, self.pass.who, slug.to_owned());
         let found = self.read(move |tx| {
-            channel::look(tx, id, who)?;
-            Ok(artifacts::get(tx, id, &slug, version)?)
+            let (conversation, _) = channel::look(tx, id, who)?;
+            Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
         });
         found.await
     }

@@ -1,10 +1,8 @@
 //! People: signing in, tokens, invitations, and who the caller is.
 
-use super::answers::{
-    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
-};
+use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use super::conversation::{fields, line};
-use super::{Items, not_found, read, value, write};
+use super::{Items, read, value, write};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::config::Signup;
@@ -307,7 +305,7 @@ impl From<Credential> for TokenView {
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "people", security(("key" = [])),
     params(("id" = String, Path, pattern = "^crd_[0-9a-f]{32}$", description = "The token's id")),
     responses((status = 204, description = "It does not work (any more)"),
-              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn revoke_token(
     State(app): State<AppState>,
     caller: Caller,
@@ -317,11 +315,11 @@ pub(crate) async fn revoke_token(
     let id = credential_id("id", &id)?;
     let hub = Arc::clone(&app);
     let revoke = move |tx: &mut dyn Tx| {
-        if !accounts::revoke(tx, account, CredentialKind::Token, id)? {
-            return Err(not_found("token"));
+        // Nothing of one's own is as good as gone, whether or not somebody else has it.
+        if accounts::revoke(tx, account, CredentialKind::Token, id)? {
+            let hub = Arc::clone(&hub);
+            tx.after_commit(Box::new(move || hub.callers.forget(account)));
         }
-        let hub = Arc::clone(&hub);
-        tx.after_commit(Box::new(move || hub.callers.forget(account)));
         Ok(())
     };
     app.store.write::<_, ApiError, _>(revoke).await?;

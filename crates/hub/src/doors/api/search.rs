@@ -82,7 +82,7 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
 /// Find messages
 ///
 /// Those that hold all words of `q`, whatever their letter case, in all conversations you are a member of: the newest first.
-/// A page may hold fewer than asked for, or none, although there are more: `next` alone says whether the list goes on.
+/// A page may hold fewer than asked for, where they are large: `next` alone says whether the list goes on.
 #[utoipa::path(get, path = "/api/v1/search", tag = "conversations", security(("key" = [])),
     params(("q" = String, Query, min_length = 1, max_length = 200, description = "Words"),
            ("after" = Option<String>, Query, pattern = "^(evt_[0-9a-f]{32})?$", description = "`next` of the page before"),
@@ -101,7 +101,7 @@ async fn find(
 /// A page of messages as they stand; a shorter one where they are large.
 fn found(tx: &mut dyn Tx, who: Principal, asked: &Question) -> Result<Items<FoundView>, StoreError> {
     let mut places: HashMap<ConversationId, Conversation> = HashMap::new();
-    let found = search::page(tx, who, &asked.text, asked.before, asked.limit)?;
+    let found = search::page(tx, who, None, &asked.text, asked.before, asked.limit)?;
     let (mut items, mut bytes, mut next) = (vec![], 0, found.next.map(|next| next.to_string()));
     for id in found.events {
         if bytes >= PAGE_BYTES {
