@@ -7,7 +7,9 @@
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push, search};
+use chorus_store::{
+    Kind, StoreError, Tx, accounts, deliveries, directory, idempotency, inboxes, push, search,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +48,7 @@ pub(crate) async fn run(app: AppState) {
         }
         if tick % SLOW_TICKS == 0 {
             report("clean up", clean_up(&app).await);
-            report("make old messages findable", index_old(&app).await);
+            report("make what is old findable", index_old(&app).await);
             report("look for better ways", reroute(&app).await);
         }
     }
@@ -136,9 +138,12 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What was said before it was indexed as it is now becomes findable.
+/// What was there before it was indexed as it is now becomes findable.
 async fn index_old(app: &App) -> Result<(), StoreError> {
-    let step = |tx: &mut dyn Tx| search::index_old(tx, INDEX_STEP);
+    let step = |tx: &mut dyn Tx| {
+        let agents = directory::index_old(tx, INDEX_STEP)?;
+        Ok(search::index_old(tx, INDEX_STEP)? || agents)
+    };
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {
             break;

@@ -3,6 +3,7 @@
 use super::tools::Tool;
 use super::{Channel, Failure, Hub, input, resources, text};
 use crate::rpc::{RpcError, object};
+use chorus_protocol::page;
 use chorus_protocol::redact::redact;
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
@@ -13,8 +14,6 @@ use chorus_store::{StoreError, Tx, conversations, members, search};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What one page of events holds of texts, in bytes: a model must be able to read it.
-pub(super) const PAGE_BYTES: usize = 256 * 1024;
 /// How long an idempotency key is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// The longest status, in characters.
@@ -71,20 +70,26 @@ impl<H: Hub> Channel<H> {
             (at, input::integer(fields, "limit", 1, 200).unwrap_or(50), input::kind(fields))
         })?;
         let (id, who) = (self.id, self.pass.who);
-        let filter = Filter { thread: None, kind };
+        let (filter, max_bytes) = (Filter { thread: None, kind }, self.page_bytes());
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
-            Ok((log::page(tx, &conversation, who, &filter, at, limit, PAGE_BYTES)?, tx.head(id.0)?))
+            let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+            Ok((page, tx.head(id.0)?))
         });
         let (page, end) = read.await?;
-        let (first, last) =
-            (page.events.first().map(|event| event.seq), page.events.last().map(|event| event.seq));
-        let next = match at {
-            At::After(_) => last.filter(|_| page.more).unwrap_or(end),
-            At::Before(_) => first.unwrap_or(0),
-        };
-        let events = self.hub.events(&page.events, &page.standing);
-        Ok(object([("events", events.into()), ("next", next.into()), ("more", page.more.into())]))
+        let (mut events, backwards) =
+            (self.hub.events(&page.events, &page.standing), matches!(at, At::Before(_)));
+        // What does not fit is what is farthest from where it is read from.
+        if backwards {
+            events.reverse();
+        }
+        let more = page::cut(&mut events, max_bytes) || page.more;
+        let edge = events.last().and_then(|event| event["sequence"].as_i64());
+        let next = if backwards { edge.unwrap_or(0) } else { edge.filter(|_| more).unwrap_or(end) };
+        if backwards {
+            events.reverse();
+        }
+        Ok(object([("events", events.into()), ("next", next.into()), ("more", more.into())]))
     }
 
     async fn read_thread(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -93,21 +98,21 @@ impl<H: Hub> Channel<H> {
             let after = input::integer(fields, "after", 0, input::MAX_INTEGER).unwrap_or(0);
             (input::event(fields, "thread"), after, input::integer(fields, "limit", 1, 200).unwrap_or(50))
         })?;
-        let (id, who) = (self.id, self.pass.who);
+        let (id, who, max_bytes) = (self.id, self.pass.who, self.page_bytes());
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
             let named = thread.ok_or(ChannelError::NoTarget)?;
             let message = channel::message(tx, &conversation, who, named)?;
             let filter = Filter { thread: Some(message.thread.unwrap_or(named)), kind: None };
-            Ok((
-                log::page(tx, &conversation, who, &filter, At::After(after), limit, PAGE_BYTES)?,
-                tx.head(id.0)?,
-            ))
+            let at = At::After(after);
+            let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+            Ok((page, tx.head(id.0)?))
         });
         let (page, end) = read.await?;
-        let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
-        let events = self.hub.events(&page.events, &page.standing);
-        Ok(object([("events", events.into()), ("next", next.into()), ("more", page.more.into())]))
+        let mut events = self.hub.events(&page.events, &page.standing);
+        let more = page::cut(&mut events, max_bytes) || page.more;
+        let next = events.last().filter(|_| more).and_then(|last| last["sequence"].as_i64()).unwrap_or(end);
+        Ok(object([("events", events.into()), ("next", next.into()), ("more", more.into())]))
     }
 
     async fn send_message(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -179,8 +184,7 @@ impl<H: Hub> Channel<H> {
         let (conversation, me, mut found) = read.await?;
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
-        let next = found.last().filter(|_| more).map(|last| last.handle.clone());
-        let listed: Vec<Value> = found
+        let mut listed: Vec<Value> = found
             .into_iter()
             .map(|member| {
                 json!({
@@ -193,6 +197,8 @@ impl<H: Hub> Channel<H> {
                 })
             })
             .collect();
+        let more = page::cut(&mut listed, self.page_bytes()) || more;
+        let next = listed.last().filter(|_| more).map_or(Value::Null, |last| last["handle"].clone());
         let channel = json!({
             "id": conversation.id.to_string(),
             "kind": conversation.kind.as_str(),
@@ -203,7 +209,7 @@ impl<H: Hub> Channel<H> {
             ("channel", channel),
             ("you", me.handle.into()),
             ("members", listed.into()),
-            ("next", next.into()),
+            ("next", next),
         ]))
     }
 
@@ -213,21 +219,32 @@ impl<H: Hub> Channel<H> {
             let query = input::text(fields, "query", 1, 200).unwrap_or_default();
             (query, input::event(fields, "before"), input::integer(fields, "limit", 1, 50).unwrap_or(20))
         })?;
-        let (id, who) = (self.id, self.pass.who);
+        let (id, who, max_bytes) = (self.id, self.pass.who, self.page_bytes());
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
             let found = search::page(tx, who, Some(id), &query, before, limit)?;
-            let mut events = vec![];
+            let (mut events, mut bytes, mut next) = (vec![], 0, found.next);
             for event in found.events {
-                events.extend(conversations::event_by_id(tx, event)?);
+                if bytes >= max_bytes {
+                    next = events.last().map(|last: &conversations::Event| last.id);
+                    break;
+                }
+                if let Some(event) = conversations::event_by_id(tx, event)? {
+                    bytes += event.body.len() as u64;
+                    events.push(event);
+                }
             }
             let stays = log::readable(tx, &conversation, who)?;
             let standing = log::stand(tx, &conversation, who, &stays, &events)?;
-            Ok((events, standing, found.next))
+            Ok((events, standing, next))
         });
         let (events, standing, next) = read.await?;
-        let next = next.map(|next| next.to_string());
-        Ok(json!({"events": self.hub.events(&events, &standing), "next": next}))
+        let (mut events, mut next) =
+            (self.hub.events(&events, &standing), json!(next.map(|next| next.to_string())));
+        if page::cut(&mut events, max_bytes) {
+            next = events.last().map_or(Value::Null, |last| last["event_id"].clone());
+        }
+        Ok(object([("events", events.into()), ("next", next)]))
     }
 
     async fn artifact_list(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -243,9 +260,10 @@ impl<H: Hub> Channel<H> {
         let mut found = read.await?;
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
-        let next = found.last().filter(|_| more).map(|last| last.slug.clone());
-        let listed: Vec<Value> = found.iter().map(|artifact| self.shown(artifact)).collect();
-        Ok(json!({"artifacts": listed, "next": next}))
+        let mut listed: Vec<Value> = found.iter().map(|artifact| self.shown(artifact)).collect();
+        let more = page::cut(&mut listed, self.page_bytes()) || more;
+        let next = listed.last().filter(|_| more).map_or(Value::Null, |last| last["slug"].clone());
+        Ok(object([("artifacts", listed.into()), ("next", next)]))
     }
 
     fn shown(&self, artifact: &Artifact) -> Value {

@@ -9,3 +9,13 @@ INSERT INTO settings (name, value)
 ALTER TABLE artifacts ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 UPDATE artifacts SET seq = COALESCE((SELECT MIN(e.seq) FROM events e WHERE e.conversation_id = artifacts.conversation_id
     AND e.kind = 'artifact' AND e.seq <> 0 AND e.trace_id = artifacts.trace_id), 0);
+
+-- What agents are found by: parts of their names and descriptions, ranges of their culture and languages, their owner. Those
+-- that are there already get theirs one after the other.
+CREATE TABLE agent_terms (
+    term     TEXT NOT NULL,
+    name_key TEXT NOT NULL,
+    agent_id BLOB NOT NULL,
+    PRIMARY KEY (term, name_key)
+) STRICT, WITHOUT ROWID;
+INSERT INTO settings (name, value) SELECT 'agents_indexed_through', '' WHERE EXISTS (SELECT 1 FROM agents);

@@ -10,6 +10,8 @@ mod deliveries;
 #[cfg(test)]
 mod directory;
 #[cfg(test)]
+mod find;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod inboxes;
@@ -25,6 +27,8 @@ mod model;
 mod postgres_only;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod readers;
 #[cfg(test)]
 mod reconcilers;
 #[cfg(test)]

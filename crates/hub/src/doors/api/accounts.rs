@@ -270,7 +270,7 @@ pub(crate) async fn list_tokens(
     let find =
         move |tx: &mut dyn Tx| Ok(accounts::list(tx, account, CredentialKind::Token, after, limit + 1)?);
     let tokens = read(&app, find).await?.into_iter().map(TokenView::from).collect();
-    Ok(axum::Json(Items::of(tokens, limit, |token: &TokenView| token.id.clone())).into_response())
+    Ok(axum::Json(Items::of(&app, tokens, limit, |token: &TokenView| token.id.clone())).into_response())
 }
 
 fn credential_id(name: &str, text: &str) -> Result<CredentialId, ApiError> {

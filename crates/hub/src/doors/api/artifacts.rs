@@ -205,7 +205,7 @@ async fn list(
         Ok(artifacts::page(tx, id, &after, limit + 1)?)
     });
     let found = found.await?.into_iter().map(ArtifactView::new).collect();
-    Ok(Json(Items::of(found, limit, |last: &ArtifactView| last.slug.clone())))
+    Ok(Json(Items::of(&app, found, limit, |last: &ArtifactView| last.slug.clone())))
 }
 
 /// Make a document
