@@ -315,7 +315,7 @@ impl Callers {
                 (Caller::Account(person), false)
             }))
         };
-        let found = app.store.read::<_, StoreError, _>(find).await?;
+        let found = app.store.authenticate::<_, StoreError, _>(find).await?;
         let (caller, is_news) =
             found.ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))?;
         if let Caller::Agent(identity) = &caller

@@ -89,11 +89,11 @@ impl From<StoreError> for ApiError {
         if matches!(error, StoreError::Unexpected(_) | StoreError::Panicked) {
             return Self::internal(error);
         }
-        let mut api = Self::new(
-            Code::Overloaded,
-            format_args!("{error}; nothing of this request was stored for certain, try again"),
-        )
-        .retry_after_ms(1000);
+        let advice = match error {
+            StoreError::TooLong => "ask for less, or try again when the hub is less busy",
+            _ => "nothing of this request was stored for certain, try again",
+        };
+        let mut api = Self::new(Code::Overloaded, format_args!("{error}; {advice}")).retry_after_ms(1000);
         api.cause = Some(Arc::new(error));
         api
     }

@@ -32,6 +32,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+/// What one page of a list has at most, in bytes.
+const PAGE_BYTES: u64 = 256 * 1024;
+
 /// What of the hub the channel's tools need.
 pub trait Hub: Send + Sync + 'static {
     /// Where everything is kept.
@@ -61,6 +64,8 @@ pub trait Hub: Send + Sync + 'static {
     fn follow(&self, conversation: ConversationId) -> watch::Receiver<i64>;
     /// What is open right now.
     fn open(&self) -> &Open;
+    /// How many bytes a page of any list may have.
+    fn page_bytes(&self) -> u64;
     /// How often a quiet stream shows that it lives.
     fn ping(&self) -> Duration;
     /// Cancelled when the hub stops.
@@ -178,6 +183,11 @@ impl<H: Hub> Channel<H> {
     /// Where the caller's sessions are.
     fn place(&self) -> sessions::Place {
         (self.pass.who, self.id)
+    }
+
+    /// How many bytes a page of what is listed has at most: a model must be able to read it.
+    fn page_bytes(&self) -> u64 {
+        self.hub.page_bytes().min(PAGE_BYTES)
     }
 
     /// Something the caller does.

@@ -1,7 +1,7 @@
 //! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
 //!
 //! One file per protocol (`channel`, `relay`), and beside them what all of them need: addresses, strict JSON,
-//! validation that reports every fault at once, server-sent events, ids and times, whom a text mentions, and what in
+//! validation that reports every fault at once, server-sent events, ids and times, pages, whom a text mentions, and what in
 //! it must not be kept.
 //!
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
@@ -13,6 +13,7 @@ pub mod faults;
 pub mod ids;
 pub mod json;
 pub mod mentions;
+pub mod page;
 pub mod redact;
 pub mod relay;
 pub mod sse;

@@ -327,8 +327,7 @@ pub fn list(
     .collect()
 }
 
-/// Ends one of an account's credentials of one kind. One that is gone is ended; of one that is not the account's to end,
-/// this says `false`.
+/// Ends one of an account's credentials of one kind, and says whether there was one. One of somebody else's is none.
 pub fn revoke(
     tx: &mut dyn Tx,
     account: AccountId,
@@ -336,10 +335,7 @@ pub fn revoke(
     id: CredentialId,
 ) -> Result<bool, StoreError> {
     let sql = "DELETE FROM credentials WHERE id = $1 AND account_id = $2 AND kind = $3";
-    if tx.execute(sql, &[(&id).into(), (&account).into(), kind.as_str().into()])? == 1 {
-        return Ok(true);
-    }
-    Ok(tx.first("SELECT id FROM credentials WHERE id = $1", &[(&id).into()])?.is_none())
+    Ok(tx.execute(sql, &[(&id).into(), (&account).into(), kind.as_str().into()])? == 1)
 }
 
 /// Ends the credential of this secret, and says whose it was.

@@ -1,6 +1,11 @@
 //! Documents of a conversation, in versions: every change is a new one, and who changes a stale one is told.
+//!
+//! Where a member reads only what was said while it was there, it reads the versions that were current at some moment while
+//! it was: the newest always, as it is there now, and older ones if it did not come after the next one was made.
 
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::conversations::Conversation;
+use crate::members::Stay;
+use crate::{Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::ids::{ConversationId, Principal, TraceId};
 
 /// One version of a document.
@@ -20,6 +25,8 @@ pub struct Artifact {
     pub author: Principal,
     /// When.
     pub created_at: i64,
+    /// Its place in the conversation.
+    pub seq: i64,
 }
 
 fn artifact(mut row: Row) -> Result<Artifact, StoreError> {
@@ -33,6 +40,7 @@ fn artifact(mut row: Row) -> Result<Artifact, StoreError> {
         author: Principal::new(&kind, author)
             .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?,
         created_at: row.int(7)?,
+        seq: row.int(8)?,
     })
 }
 
@@ -45,8 +53,8 @@ pub fn insert(
 ) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO artifacts (conversation_id, slug, version, title, content_type, content, author_kind, author_id, created_at,
-                                trace_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                                trace_id, seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         &[
             (&conversation).into(),
             new.slug.as_str().into(),
@@ -58,6 +66,7 @@ pub fn insert(
             (&new.author.uuid()).into(),
             new.created_at.into(),
             (&trace).into(),
+            new.seq.into(),
         ],
     )?;
     Ok(())
@@ -71,12 +80,33 @@ pub fn get(
     version: Option<i64>,
 ) -> Result<Option<Artifact>, StoreError> {
     tx.first(
-        "SELECT slug, version, title, content_type, content, author_kind, author_id, created_at FROM artifacts
+        "SELECT slug, version, title, content_type, content, author_kind, author_id, created_at, seq FROM artifacts
          WHERE conversation_id = $1 AND slug = $2 AND (CAST($3 AS BIGINT) = 0 OR version = $3) ORDER BY version DESC LIMIT 1",
         &[(&conversation).into(), slug.into(), version.unwrap_or(0).into()],
     )?
     .map(artifact)
     .transpose()
+}
+
+/// The same as a present member reads it, if it may.
+pub fn get_as(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    slug: &str,
+    version: Option<i64>,
+) -> Result<Option<Artifact>, StoreError> {
+    let Some(found) = get(tx, conversation.id, slug, version)? else { return Ok(None) };
+    let next = tx.first(
+        "SELECT MIN(seq) FROM artifacts WHERE conversation_id = $1 AND slug = $2 AND version > $3",
+        &[(&conversation.id).into(), slug.into(), found.version.into()],
+    )?;
+    let next = next.map(|mut row| row.opt_int(0)).transpose()?.flatten();
+    let stays = log::readable(tx, conversation, who)?;
+    // Whoever came before the next one was made, and did not leave before this one was.
+    let was_there =
+        |stay: &Stay| next.is_none_or(|next| stay.from < next) && stay.to.is_none_or(|to| found.seq <= to);
+    Ok(stays.iter().any(was_there).then_some(found))
 }
 
 /// The newest versions of all documents in the order of their slugs, after `after`, without their content.
@@ -87,7 +117,7 @@ pub fn page(
     limit: i64,
 ) -> Result<Vec<Artifact>, StoreError> {
     tx.query(
-        "SELECT a.slug, a.version, a.title, a.content_type, '', a.author_kind, a.author_id, a.created_at FROM artifacts a
+        "SELECT a.slug, a.version, a.title, a.content_type, '', a.author_kind, a.author_id, a.created_at, a.seq FROM artifacts a
          WHERE a.conversation_id = $1 AND a.slug > $2 AND NOT EXISTS
              (SELECT 1 FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = a.slug AND n.version > a.version)
          ORDER BY a.slug LIMIT $3",

@@ -237,7 +237,7 @@ pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Po
     let (conversation, member) = enter(tx, act.conversation, act.author)?;
     let Prepared { thread, mut woken, left_out } = prepare(tx, &conversation, act, new, decide)?;
     let seq = append(tx, act, "message", thread, new.reply_to, &new.body)?;
-    search::put(tx, act.event, &new.text)?;
+    search::put(tx, act.conversation, act.event, &new.text)?;
 
     // The smaller inbox first, so that two that wake the same agents never wait for each other.
     woken.sort_by_key(|woken| woken.agent);
@@ -389,7 +389,7 @@ pub fn edit(
     text: &str,
 ) -> Result<i64, ChannelError> {
     let thread = own(tx, act, target, false)?.thread;
-    search::put(tx, target, text)?;
+    search::put(tx, act.conversation, target, text)?;
     Ok(append(tx, act, "edit", thread, Some(target), body)?)
 }
 
@@ -463,9 +463,10 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
         content: new.content.clone(),
         author: act.author,
         created_at: act.now,
+        seq: tx.next_seq(act.conversation.0)?,
     };
     artifacts::insert(tx, act.conversation, &artifact, act.trace)?;
     let body = json!({"slug": artifact.slug, "version": artifact.version, "title": artifact.title});
-    append(tx, act, "artifact", None, None, &body.to_string())?;
+    place(tx, act, "artifact", None, None, &body.to_string(), artifact.seq)?;
     Ok(artifact)
 }

@@ -4,8 +4,13 @@
 //! name that was deleted and registered again is a new agent and inherits nothing; only its inbox is numbered on, so that a
 //! place in the former one means nothing there.
 
-use crate::{Param, Row, StoreError, Tx, TxExt, channel, inboxes};
+mod find;
+
+pub use find::{Found, LOOKED_AT, Search, index_old, search};
+
+use crate::{Row, StoreError, Tx, TxExt, channel, inboxes};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
+use find::{Findable, index};
 use uuid::Uuid;
 
 /// The SHA-256 of a key. Keys themselves are never stored.
@@ -70,6 +75,7 @@ macro_rules! select_agent {
         )
     };
 }
+use select_agent;
 
 fn agent(mut row: Row) -> Result<Agent, StoreError> {
     Ok(Agent {
@@ -107,65 +113,6 @@ pub fn by_id(tx: &mut dyn Tx, id: AgentId) -> Result<Option<Agent>, StoreError> 
 /// The agent that holds this key.
 pub fn by_key(tx: &mut dyn Tx, key: &KeyHash) -> Result<Option<Agent>, StoreError> {
     tx.first(select_agent!("a.key_hash = $1"), &[key.as_slice().into()])?.map(agent).transpose()
-}
-
-/// A page of the directory in the order of names, after the name `after`.
-pub fn list(tx: &mut dyn Tx, after: &str, limit: i64) -> Result<Vec<Agent>, StoreError> {
-    tx.query(
-        select_agent!("a.name_key > $1 ORDER BY a.name_key LIMIT $2"),
-        &[name_key(after).as_str().into(), limit.into()],
-    )?
-    .into_iter()
-    .map(agent)
-    .collect()
-}
-
-/// Which agents a search finds; nothing asks for everybody.
-#[derive(Debug, Clone, Default)]
-pub struct Search {
-    /// A part of the name or the description.
-    pub text: Option<String>,
-    /// Whether the inbox is open.
-    pub online: Option<bool>,
-    /// Whose.
-    pub owner: Option<AccountId>,
-}
-
-macro_rules! find {
-    ($whose:literal) => {
-        select_agent!(
-            $whose,
-            "a.name_key > $1
-             AND (a.name_key LIKE $2 ESCAPE '!' OR LOWER(COALESCE(a.description, '')) LIKE $2 ESCAPE '!')
-             AND CAST($3 AS BIGINT) IN (0, CASE WHEN COALESCE(i.open_until, 0) > $4 THEN 1 ELSE 2 END)
-             ORDER BY a.name_key LIMIT $5"
-        )
-    };
-}
-
-/// A page of what a search finds, in the order of names, after the name `after`.
-pub fn search(
-    tx: &mut dyn Tx,
-    search: &Search,
-    now: i64,
-    after: &str,
-    limit: i64,
-) -> Result<Vec<Agent>, StoreError> {
-    let mut like = String::from("%");
-    for sign in search.text.as_deref().unwrap_or_default().to_lowercase().chars() {
-        if matches!(sign, '%' | '_' | '!') {
-            like.push('!');
-        }
-        like.push(sign);
-    }
-    like.push('%');
-    let name = name_key(after);
-    let online = search.online.map_or(0, |online| if online { 1 } else { 2 });
-    let mut params =
-        vec![name.as_str().into(), like.as_str().into(), online.into(), now.into(), limit.into()];
-    params.extend(search.owner.as_ref().map(Param::from));
-    let sql = if search.owner.is_some() { find!("a.owner_id = $6 AND ") } else { find!("") };
-    tx.query(sql, &params)?.into_iter().map(agent).collect()
 }
 
 /// The agent whose hub-issued connection string has this secret.
@@ -212,11 +159,18 @@ pub fn set_owner(
     owner: Option<AccountId>,
     description: Option<&str>,
 ) -> Result<(), StoreError> {
+    let Some(before) = by_id(tx, id)? else { return Ok(()) };
     tx.execute(
         "UPDATE agents SET owner_id = $2, description = COALESCE($3, description) WHERE id = $1",
         &[(&id).into(), owner.as_ref().into(), description.into()],
     )?;
-    Ok(())
+    let before = Findable::from(&before);
+    index(
+        tx,
+        id,
+        Some(before),
+        Some(Findable { owner, description: description.or(before.description), ..before }),
+    )
 }
 
 /// How many agents there are.
@@ -258,6 +212,7 @@ pub fn insert(
             (&trace).into(),
         ],
     )?;
+    index(tx, id, None, Some(record.into()))?;
     let end = former_end(tx, &record.name)?;
     tx.execute(
         "INSERT INTO inboxes (agent_id, handed_through, oldest) VALUES ($1, $2, $3)",
@@ -302,12 +257,22 @@ pub fn update(
             key.map(<[u8; 32]>::as_slice).into(),
         ],
     )?;
-    Ok(Agent { endpoint: record.endpoint.clone(), card: record.card.clone(), updated_at: now, ..agent })
+    let updated = Agent {
+        endpoint: record.endpoint.clone(),
+        card: record.card.clone(),
+        updated_at: now,
+        ..agent.clone()
+    };
+    index(tx, agent.id, Some((&agent).into()), Some((&updated).into()))?;
+    Ok(updated)
 }
 
 /// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.
 /// `fresh` makes ids.
 pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64, fresh: &dyn Fn() -> Uuid) -> Result<(), StoreError> {
+    if let Some(agent) = by_id(tx, id)? {
+        index(tx, id, Some((&agent).into()), None)?;
+    }
     tx.execute(
         "UPDATE agents SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL",
         &[(&id).into(), now.into()],

@@ -23,6 +23,9 @@ pub enum StoreError {
     /// The database cannot be reached or its disk fails.
     #[error("the database is unavailable")]
     Unavailable(#[source] Cause),
+    /// A read took longer than it may.
+    #[error("the read took too long and was stopped")]
+    TooLong,
     /// Transactions got in each other's way again and again.
     #[error("the transaction kept conflicting with others")]
     Conflict(#[source] Cause),

@@ -44,7 +44,11 @@ pub use tx::{Cell, Param, Row, Tx, TxExt};
 use job::Job;
 use queue::Queue;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use uuid::Uuid;
+
+/// How long a read may take, unless said.
+const READ_TIME: Duration = Duration::from_secs(5);
 
 /// Told after each commit, and when another node reports one: this stream now ends at this sequence number.
 pub type Waker = Box<dyn Fn(Uuid, i64) + Send + Sync>;
@@ -142,7 +146,8 @@ impl Store {
         submit(self.writes(), work).await
     }
 
-    /// Runs `work` against one consistent snapshot. It must not write.
+    /// Runs `work` against one consistent snapshot. It must not write, and it ends with [`StoreError::TooLong`] when it takes
+    /// longer than a read may.
     pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
@@ -150,6 +155,20 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         submit(self.reads(), work).await
+    }
+
+    /// The same for finding out who calls, on threads of their own: whatever else is read, nobody waits for it to be let in.
+    pub async fn authenticate<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let queue = match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.authentications(),
+            Backend::Postgres(postgres) => postgres.authentications(),
+        };
+        submit(queue, work).await
     }
 
     fn writes(&self) -> &Queue<Box<dyn Job>> {

@@ -29,6 +29,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0005_pushing.sql"),
     migration!("0006_reading.sql"),
     migration!("0007_sealed.sql"),
+    migration!("0008_search.sql"),
 ];
 
 /// The number of the newest.

@@ -11,7 +11,7 @@ use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
-use crate::{Kind, StoreError, WakerSlot, migrate, wake};
+use crate::{Kind, READ_TIME, StoreError, WakerSlot, migrate, wake};
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::private::BytesMut;
@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use target::Target;
 use uuid::Uuid;
 
@@ -49,12 +49,14 @@ pub struct PostgresOptions {
     pub workers: usize,
     /// How many jobs may wait.
     pub queue: usize,
+    /// How long a read may take.
+    pub read_time: Duration,
 }
 
 impl PostgresOptions {
     /// The defaults of the hub.
     pub fn new(url: impl Into<String>, node: Uuid) -> Self {
-        Self { url: url.into(), node, workers: 8, queue: 4096 }
+        Self { url: url.into(), node, workers: 8, queue: 4096, read_time: READ_TIME }
     }
 }
 
@@ -78,6 +80,7 @@ impl PostgresOptions {
 pub(crate) struct Postgres {
     writes: Queue<Box<dyn Job>>,
     reads: Queue<Box<dyn Job>>,
+    authentications: Queue<Box<dyn Job>>,
     moved: Queue<(Uuid, i64)>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -89,15 +92,19 @@ impl Postgres {
         target.alone(migrate::postgres)?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
+        let authentications = Queue::new(options.queue);
         let moved = Queue::new(100_000);
         let stopping = Arc::new(AtomicBool::new(false));
         let mut threads = vec![];
-        for n in 0..options.workers.max(2) {
-            // A quarter of the workers serves reads, so that a burst of writes leaves them a way through.
-            let (queue, begin) = if n % 4 == 1 { (&reads, BEGIN_READ) } else { (&writes, BEGIN_WRITE) };
+        // A quarter of the workers serves reads, so that a burst of writes leaves them a way through. As many more find out
+        // who calls.
+        let workers = options.workers.max(2);
+        let queues = (0..workers).map(|n| if n % 4 == 1 { &reads } else { &writes });
+        let queues = queues.chain((0..workers.div_ceil(4)).map(|_| &authentications));
+        for (n, queue) in queues.enumerate() {
             let worker = Worker {
                 target: target.clone(),
-                begin,
+                read_time: (!queue.is(&writes)).then_some(options.read_time),
                 session: None,
                 waker: Arc::clone(&waker),
                 moved: moved.clone(),
@@ -113,7 +120,7 @@ impl Postgres {
             let stopping = Arc::clone(&stopping);
             move || listen_loop(&target, options.node, &waker, &stopping)
         })?);
-        Ok(Self { writes, reads, moved, stopping, threads })
+        Ok(Self { writes, reads, authentications, moved, stopping, threads })
     }
 
     pub(crate) fn writes(&self) -> &Queue<Box<dyn Job>> {
@@ -123,6 +130,10 @@ impl Postgres {
     pub(crate) fn reads(&self) -> &Queue<Box<dyn Job>> {
         &self.reads
     }
+
+    pub(crate) fn authentications(&self) -> &Queue<Box<dyn Job>> {
+        &self.authentications
+    }
 }
 
 impl Drop for Postgres {
@@ -131,6 +142,7 @@ impl Drop for Postgres {
         self.stopping.store(true, Ordering::Relaxed);
         self.writes.close();
         self.reads.close();
+        self.authentications.close();
         self.moved.close();
         join(self.threads.drain(..));
     }
@@ -143,7 +155,8 @@ struct Session {
 
 struct Worker {
     target: Target,
-    begin: &'static str,
+    /// How long its work may take; none for writes, which are brief or wait for a lock.
+    read_time: Option<Duration>,
     session: Option<Session>,
     waker: WakerSlot,
     moved: Queue<(Uuid, i64)>,
@@ -186,12 +199,18 @@ impl Worker {
 
     fn transaction(&mut self, job: &mut dyn Job) -> Result<(), Failed> {
         if self.session.is_none() {
-            let client = self.target.connect().map_err(|error| Failed::Begin(classify(error)))?;
+            let mut client = self.target.connect().map_err(|error| Failed::Begin(classify(error)))?;
+            if let Some(time) = self.read_time {
+                let limit = format!("SET statement_timeout = {}", time.as_millis());
+                client.batch_execute(&limit).map_err(|error| Failed::Begin(classify(error)))?;
+            }
             self.session = Some(Session { client, prepared: HashMap::new() });
         }
         let Some(session) = &mut self.session else { return Err(Failed::Begin(StoreError::Closed)) };
-        session.client.batch_execute(self.begin).map_err(|error| Failed::Begin(classify(error)))?;
-        let mut tx = PostgresTx { session, actions: vec![], moved: BTreeMap::new(), broken: None };
+        let begin = if self.read_time.is_some() { BEGIN_READ } else { BEGIN_WRITE };
+        session.client.batch_execute(begin).map_err(|error| Failed::Begin(classify(error)))?;
+        let end = self.read_time.map(|time| Instant::now() + time);
+        let mut tx = PostgresTx { session, actions: vec![], moved: BTreeMap::new(), broken: None, end };
         let keep = job.run(&mut tx);
         let (actions, moved, broken) = (tx.actions, tx.moved, tx.broken);
         if keep && broken.is_none() {
@@ -224,18 +243,11 @@ struct PostgresTx<'a> {
     moved: BTreeMap<Uuid, i64>,
     /// An error that cost the whole transaction, whatever the job made of it.
     broken: Option<StoreError>,
+    /// When the work must have ended.
+    end: Option<Instant>,
 }
 
 impl PostgresTx<'_> {
-    fn rows(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<postgres::Row>, StoreError> {
-        let params: Vec<&(dyn ToSql + Sync)> =
-            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-        self.note(|session| {
-            let statement = session.prepare(sql)?;
-            session.client.query(&statement, &params)
-        })
-    }
-
     fn note<T>(
         &mut self,
         work: impl FnOnce(&mut Session) -> Result<T, postgres::Error>,
@@ -280,13 +292,24 @@ impl Tx for PostgresTx<'_> {
         params: &[Param<'_>],
         take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        for row in self.rows(sql, params)? {
-            let cells = (0..row.len()).map(|column| cell(&row, column));
-            if !take(Row(cells.collect::<Result<_, _>>()?))? {
-                break;
-            }
+        // Many short statements are a long read too.
+        if self.end.is_some_and(|end| Instant::now() > end) {
+            return Err(StoreError::TooLong);
         }
-        Ok(())
+        let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
+        self.note(|session| {
+            let statement = session.prepare(sql)?;
+            // One by one, so that never more than a few are in memory. To the end, because only there is said whether all
+            // went well: what is not wanted is dropped as it comes.
+            let (mut rows, mut taken) = (session.client.query_raw(&statement, params)?, Ok(true));
+            while let Some(row) = rows.next()? {
+                if let Ok(true) = taken {
+                    let cells = (0..row.len()).map(|column| cell(&row, column));
+                    taken = cells.collect::<Result<_, _>>().and_then(|cells| take(Row(cells)));
+                }
+            }
+            Ok(taken.map(drop))
+        })?
     }
 
     fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
@@ -370,6 +393,7 @@ pub(crate) fn classify(error: postgres::Error) -> StoreError {
         &SqlState::T_R_SERIALIZATION_FAILURE
         | &SqlState::T_R_DEADLOCK_DETECTED
         | &SqlState::UNIQUE_VIOLATION => StoreError::Conflict(error.into()),
+        &SqlState::QUERY_CANCELED => StoreError::TooLong,
         &SqlState::DISK_FULL => StoreError::Full(error.into()),
         &SqlState::LOCK_NOT_AVAILABLE => StoreError::Locked(error.into()),
         // Insufficient resources, operator intervention and connection trouble pass; the rest is our fault.

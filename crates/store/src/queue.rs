@@ -64,6 +64,11 @@ impl<T> Queue<T> {
         self.shared.filled.notify_all();
     }
 
+    /// Whether both are one queue.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.state().items.len()
     }

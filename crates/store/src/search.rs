@@ -1,14 +1,19 @@
 //! Finding messages by their words. The one area where the two databases are asked differently: SQLite has FTS5,
-//! PostgreSQL its text search. Both find messages that hold all words asked for, whatever their letter case; what a word
-//! is, is decided here, because their own ideas of it differ.
+//! PostgreSQL GIN. Both find messages that hold all words asked for, whatever their letter case; what a word is, is decided
+//! here, and what is indexed are numbers made of a conversation and a word. So a search goes through what was said in the
+//! caller's own conversations and nowhere else.
 
-use crate::{Kind, Param, StoreError, Tx};
-use chorus_protocol::ids::{EventId, Principal};
+use crate::members::{self, Stay};
+use crate::{Kind, StoreError, Tx, TxExt, conversations, log, settings};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 /// The most words of a question.
 const MAX_WORDS: usize = 20;
-/// How many messages one page looks at.
-pub const LOOKED_AT: i64 = 1000;
+/// So many conversations are searched together.
+const TOGETHER: usize = 100;
 
 /// The words of a text, in lower case. Scripts without spaces between words are taken sign by sign.
 fn words(text: &str) -> Vec<String> {
@@ -28,14 +33,40 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Makes a message findable by the words of this text, and by no others it had before.
-pub fn put(tx: &mut dyn Tx, event: EventId, text: &str) -> Result<(), StoreError> {
+/// What a word of a conversation is found by. It is another one in every other conversation: what is said elsewhere is
+/// neither found by it nor gone through for it, and so tells nothing, by no answer and by no delay.
+fn term(conversation: ConversationId, word: &str) -> i64 {
+    let digest = Sha256::new().chain_update(conversation.as_bytes()).chain_update(word).finalize();
+    digest.iter().take(8).fold(0, |term, byte| term << 8 | i64::from(*byte))
+}
+
+/// The terms of these words, each once, as the database is told them: SQLite takes words, PostgreSQL numbers.
+fn terms(kind: Kind, conversation: ConversationId, words: &[String]) -> Vec<String> {
+    let mut terms: Vec<_> = words.iter().map(|word| term(conversation, word)).collect();
+    terms.sort_unstable();
+    terms.dedup();
+    match kind {
+        Kind::Sqlite => terms.iter().map(|term| format!("{term:016x}")).collect(),
+        Kind::Postgres => terms.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Makes a message of this conversation findable by the words of this text, and by no others it had before.
+pub fn put(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    event: EventId,
+    text: &str,
+) -> Result<(), StoreError> {
     remove(tx, event)?;
     let sql = match tx.kind() {
-        Kind::Sqlite => "INSERT INTO search (rowid, content) SELECT rowid, $2 FROM events WHERE id = $1",
-        Kind::Postgres => "INSERT INTO search (event_id, content) VALUES ($1, to_tsvector('simple', $2))",
+        Kind::Sqlite => "INSERT INTO search (rowid, terms) SELECT rowid, $2 FROM events WHERE id = $1",
+        Kind::Postgres => {
+            "INSERT INTO search (event_id, terms) VALUES ($1, CAST(string_to_array($2, ' ') AS BIGINT[]))"
+        }
     };
-    tx.execute(sql, &[(&event).into(), words(text).join(" ").as_str().into()])?;
+    let terms = terms(tx.kind(), conversation, &words(text)).join(" ");
+    tx.execute(sql, &[(&event).into(), terms.as_str().into()])?;
     Ok(())
 }
 
@@ -49,12 +80,58 @@ pub fn remove(tx: &mut dyn Tx, event: EventId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The newest messages that hold the words, and of each whether `who` may read it: in conversations where it is a member,
-/// and where only its stays count, what was said during them, both at first and at last.
-macro_rules! looked_at {
-    ($newest:literal, $is:literal) => {
+/// The setting that tells how far [`index_old`] came: messages from here on are indexed. None when all are.
+const INDEXED_FROM: &str = "search_indexed_from";
+
+/// A reconciler: makes messages findable that were said before they were indexed as they are now, the newest first. It goes
+/// through `limit` events at a time, and says whether there are more.
+pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
+    let Some(from) = settings::get(tx, INDEXED_FROM)? else { return Ok(false) };
+    let mut from = Uuid::try_parse(&from).map_err(StoreError::unexpected)?;
+    let sql = "SELECT id, conversation_id, kind FROM events WHERE id < $1 ORDER BY id DESC LIMIT $2";
+    let events = tx.query(sql, &[(&from).into(), limit.into()])?;
+    let more = events.len() as i64 == limit;
+    for mut row in events {
+        from = row.uuid(0)?;
+        let (event, conversation) = (EventId(from), ConversationId(row.uuid(1)?));
+        if row.text(2)? == "message" {
+            match text_of(tx, event)? {
+                Some(text) => put(tx, conversation, event, &text)?,
+                None => remove(tx, event)?,
+            }
+        }
+    }
+    if more {
+        settings::set(tx, INDEXED_FROM, &from.to_string())?;
+    } else {
+        tx.execute("DELETE FROM settings WHERE name = $1", &[INDEXED_FROM.into()])?;
+    }
+    Ok(more)
+}
+
+/// What a message says now, unless it was taken back.
+fn text_of(tx: &mut dyn Tx, message: EventId) -> Result<Option<String>, StoreError> {
+    let mut said = conversations::event_by_id(tx, message)?;
+    for change in log::changes(tx, &[Stay { from: 0, to: None }], &[message])? {
+        match &*change.kind {
+            "delete" => return Ok(None),
+            "edit" => said = Some(change),
+            _ => {}
+        }
+    }
+    let Some(said) = said else { return Ok(None) };
+    let body: Value = serde_json::from_str(&said.body).map_err(StoreError::unexpected)?;
+    Ok(Some(body["content"].as_str().unwrap_or_default().to_owned()))
+}
+
+/// Of the messages found, the newest that `who` may read: in conversations where it is a member, and where only its stays
+/// count, what was said during them, both at first and at last.
+macro_rules! newest_readable {
+    ($found:literal, $joined:literal, $place:literal) => {
         concat!(
-            "SELECT e.id, CASE WHEN m.member_id IS NOT NULL AND (c.history = 'all' OR (EXISTS
+            $found,
+            $joined,
+            " AND (c.history = 'all' OR (EXISTS
                  (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $1
                     AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq))
                AND NOT EXISTS
@@ -62,47 +139,58 @@ macro_rules! looked_at {
                     AND NOT EXISTS (SELECT 1 FROM events n WHERE n.target_id = e.id AND n.kind = 'edit' AND n.seq > d.seq)
                     AND NOT EXISTS (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id
                         AND w.member_id = $1 AND d.seq > w.joined_seq AND (w.left_seq IS NULL OR d.seq <= w.left_seq)))))
-               THEN 1 ELSE 0 END
-             FROM (",
-            $newest,
-            ") s JOIN events e ON ",
-            $is,
-            " JOIN conversations c ON c.id = e.conversation_id
-             LEFT JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL
-             ORDER BY s.place DESC"
+             ORDER BY ",
+            $place,
+            " DESC LIMIT $4"
         )
     };
 }
 
-// Ids of events grow with time, so that the greatest is the newest; and so do the places of their rows, in which order
-// alone FTS5 reads without sorting.
-const SQLITE: &str = looked_at!(
-    "SELECT rowid AS place FROM search WHERE content MATCH $2
-       AND rowid < COALESCE((SELECT b.rowid FROM events b WHERE b.id = $3), $5)
-     ORDER BY rowid DESC LIMIT $4",
-    "e.rowid = s.place"
+// In the order of rows, in which alone FTS5 reads without sorting; it is that of ids but for those of one moment.
+const SQLITE: &str = newest_readable!(
+    "SELECT e.id, e.rowid FROM search s
+     CROSS JOIN events e ON e.rowid = s.rowid
+     CROSS JOIN conversations c ON c.id = e.conversation_id
+     CROSS JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL ",
+    "WHERE s.search MATCH $2 AND s.rowid < $5 AND e.id < $3",
+    "s.rowid"
 );
-const POSTGRES: &str = looked_at!(
-    "SELECT event_id AS place FROM search WHERE content @@ plainto_tsquery('simple', $2) AND event_id < $3
-     ORDER BY event_id DESC LIMIT $4",
-    "e.id = s.place"
+// Found first and sorted then: a planner that hopes for few rows would go through everybody's in their order.
+const POSTGRES: &str = newest_readable!(
+    "WITH found AS MATERIALIZED
+         (SELECT s.event_id FROM unnest(string_to_array($2, ',')) AS q (terms)
+          JOIN search s ON s.terms @> CAST(string_to_array(q.terms, ' ') AS BIGINT[]) WHERE s.event_id < $3)
+     SELECT e.id, CAST(0 AS BIGINT) FROM found s
+     JOIN events e ON e.id = s.event_id
+     JOIN conversations c ON c.id = e.conversation_id
+     JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL ",
+    "WHERE TRUE",
+    "e.id"
 );
+
+/// The row of an event that `who` may read: the place of a page before it. Any other id is a place by itself, and whether
+/// there is such an event does not tell.
+const ROW_OF_READABLE: &str = "SELECT e.rowid FROM events e JOIN conversations c ON c.id = e.conversation_id
+     JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL
+     WHERE e.id = $2 AND (c.history = 'all' OR EXISTS
+         (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $1
+            AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq)))";
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// The newest first.
     pub events: Vec<EventId>,
-    /// The `before` with which the search goes on, if it did not come to its end.
+    /// The `before` with which the search goes on, if there is more to be found.
     pub next: Option<EventId>,
 }
 
-/// Messages that hold all words of this text and that `who` may read: the newest first, before the event `before`. Of the
-/// hub's messages with these words no more than [`LOOKED_AT`] are looked at, most of which may be other people's: a page
-/// may hold few, or none, although there are more.
+/// Messages that hold all words of this text and that `who` may read, in one conversation or in all: the newest first,
+/// before the place of the id `before`. Nothing but what `who` may read tells on what is found, nor on where it ends.
 pub fn page(
     tx: &mut dyn Tx,
     who: Principal,
+    within: Option<ConversationId>,
     text: &str,
     before: Option<EventId>,
     limit: i64,
@@ -112,35 +200,47 @@ pub fn page(
     if words.is_empty() {
         return Ok(Found::default());
     }
-    let sqlite = tx.kind() == Kind::Sqlite;
-    let question = if sqlite {
-        // Each word a quoted string: nothing in it is FTS5's own language.
-        words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ")
-    } else {
-        words.join(" ")
+    let conversations = match within {
+        Some(one) => vec![one],
+        None => members::conversations_of(tx, who)?,
     };
-    let (who, from) = (who.uuid(), before.map_or([0xff; 16], |id| *id.0.as_bytes()));
-    let mut params =
-        vec![Param::from(&who), question.as_str().into(), from.as_slice().into(), LOOKED_AT.into()];
-    if sqlite {
-        // Without a `before` from the end; after one that never was, nothing.
-        params.push(if before.is_none() { i64::MAX } else { 0 }.into());
+    let (kind, who) = (tx.kind(), who.uuid());
+    let (sql, and, or) = match kind {
+        Kind::Sqlite => (SQLITE, " AND ", ") OR ("),
+        Kind::Postgres => (POSTGRES, " ", ","),
+    };
+    let mut from = before.map_or([0xff; 16], |id| *id.0.as_bytes());
+    let mut row = None;
+    if let (Kind::Sqlite, Some(before)) = (kind, before)
+        && let Some(mut found) = tx.first(ROW_OF_READABLE, &[(&who).into(), (&before).into()])?
+    {
+        (row, from) = (Some(found.int(0)?), [0xff; 16]);
     }
-    let (mut found, mut last, mut looked_at) = (Found::default(), None, 0);
-    tx.each(if sqlite { SQLITE } else { POSTGRES }, &params, &mut |mut row| {
-        if found.events.len() as i64 == limit {
-            found.next = last;
-            return Ok(false);
+    let mut found: Vec<(i64, EventId)> = vec![];
+    for some in conversations.chunks(TOGETHER) {
+        let questions: Vec<_> = some.iter().map(|id| terms(kind, *id, &words).join(and)).collect();
+        let mut question = questions.join(or);
+        if kind == Kind::Sqlite {
+            question = format!("({question})");
         }
-        let id = EventId(row.uuid(0)?);
-        found.events.extend((row.int(1)? == 1).then_some(id));
-        (last, looked_at) = (Some(id), looked_at + 1);
-        Ok(true)
-    })?;
-    if looked_at == LOOKED_AT {
-        found.next = last;
+        // One more than asked for tells whether there is a next page.
+        let mut params =
+            vec![(&who).into(), question.as_str().into(), from.as_slice().into(), (limit + 1).into()];
+        if kind == Kind::Sqlite {
+            params.push(row.unwrap_or(i64::MAX).into());
+        }
+        tx.each(sql, &params, &mut |mut row| {
+            found.push((row.int(1)?, EventId(row.uuid(0)?)));
+            Ok(true)
+        })?;
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.truncate(limit as usize + 1);
     }
-    Ok(found)
+    let more = found.len() as i64 > limit;
+    let mut events: Vec<_> = found.into_iter().map(|(_, id)| id).collect();
+    events.truncate(limit as usize);
+    let next = events.last().copied().filter(|_| more);
+    Ok(Found { events, next })
 }
 
 #[cfg(test)]

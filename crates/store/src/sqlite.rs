@@ -12,7 +12,7 @@ pub(crate) use session::classify;
 use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
-use crate::{StoreError, WakerSlot, migrate, wake};
+use crate::{READ_TIME, StoreError, WakerSlot, migrate, wake};
 use session::{Session, SqliteTx};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -61,6 +61,8 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// Threads that read.
     pub readers: usize,
+    /// How long a read may take.
+    pub read_time: Duration,
 }
 
 impl SqliteOptions {
@@ -77,6 +79,7 @@ impl SqliteOptions {
             queue: 4096,
             busy_timeout: Duration::from_secs(5),
             readers: 2,
+            read_time: READ_TIME,
         }
     }
 }
@@ -108,6 +111,7 @@ impl SqliteOptions {
 pub(crate) struct Sqlite {
     writes: Queue<Box<dyn Job>>,
     reads: Queue<Box<dyn Job>>,
+    authentications: Queue<Box<dyn Job>>,
     threads: Vec<JoinHandle<()>>,
     /// Dropped to end the checkpointer.
     checkpointer: Option<(Sender<()>, JoinHandle<()>)>,
@@ -128,14 +132,15 @@ impl Sqlite {
 
         let writes = Queue::new(options.queue);
         let mut threads = vec![];
-        let mut reads = writes.clone();
+        let (mut reads, mut authentications) = (writes.clone(), writes.clone());
         let mut checkpointer = None;
         if let Some(path) = options.path.as_deref() {
             reads = Queue::new(options.queue);
             for n in 0..options.readers.max(1) {
-                let (session, queue) = (Session::open(&options, true)?, reads.clone());
-                threads.push(spawn(&format!("store-read-{n}"), move || read_loop(session, &queue))?);
+                threads.push(reader(&format!("store-read-{n}"), &options, &reads)?);
             }
+            authentications = Queue::new(options.queue);
+            threads.push(reader("store-authenticate", &options, &authentications)?);
             let session = Session::open(&options, false)?;
             let crowded = Arc::clone(&writer.crowded);
             let database = File::open(path).map_err(StoreError::unexpected)?;
@@ -153,7 +158,7 @@ impl Sqlite {
                 drop(lock);
             }
         })?);
-        Ok(Self { writes, reads, threads, checkpointer })
+        Ok(Self { writes, reads, authentications, threads, checkpointer })
     }
 
     pub(crate) fn writes(&self) -> &Queue<Box<dyn Job>> {
@@ -163,6 +168,10 @@ impl Sqlite {
     pub(crate) fn reads(&self) -> &Queue<Box<dyn Job>> {
         &self.reads
     }
+
+    pub(crate) fn authentications(&self) -> &Queue<Box<dyn Job>> {
+        &self.authentications
+    }
 }
 
 impl Drop for Sqlite {
@@ -170,6 +179,7 @@ impl Drop for Sqlite {
     fn drop(&mut self) {
         self.writes.close();
         self.reads.close();
+        self.authentications.close();
         let checkpointer = self.checkpointer.take().map(|(stop, thread)| {
             drop(stop);
             thread
@@ -197,19 +207,33 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn read_loop(mut session: Session, queue: &Queue<Box<dyn Job>>) {
+/// A thread that reads what is queued.
+fn reader(
+    name: &str,
+    options: &SqliteOptions,
+    queue: &Queue<Box<dyn Job>>,
+) -> Result<JoinHandle<()>, StoreError> {
+    let (mut session, queue, time) = (Session::open(options, true)?, queue.clone(), options.read_time);
+    session.interrupt_when_over()?;
+    spawn(name, move || read_loop(session, &queue, time))
+}
+
+fn read_loop(mut session: Session, queue: &Queue<Box<dyn Job>>, time: Duration) {
     loop {
         let jobs = queue.take(1);
         if jobs.is_empty() {
             return;
         }
         for mut job in jobs {
+            session.ends_in(time);
             // One read transaction: all statements of a job see the same snapshot.
             let outcome = session.batch("BEGIN").and_then(|()| {
                 let mut heads = Heads::default();
                 let mut tx = SqliteTx::new(&mut session, &mut heads);
                 job.run(&mut tx);
                 let fatal = tx.fatal.take();
+                // To end it takes no time, and must not be stopped.
+                session.ends_in(Duration::MAX);
                 let end = session.batch("COMMIT");
                 fatal.map_or(end, Err)
             });

@@ -8,7 +8,9 @@ use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use crate::sealing::{self, Walk};
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push};
+use chorus_store::{
+    Kind, StoreError, Tx, accounts, deliveries, directory, idempotency, inboxes, push, search,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,8 @@ const RESEAL_TICKS: u64 = 120;
 const REROUTE_STEP: i64 = 500;
 /// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
 const CLEAN_UP_STEP: i64 = 500;
+/// How many events one step of the indexing goes through.
+const INDEX_STEP: i64 = 200;
 
 /// Runs the steps until the hub stops, and the last ones once more then.
 pub(crate) async fn run(app: AppState) {
@@ -48,6 +52,7 @@ pub(crate) async fn run(app: AppState) {
         }
         if tick % SLOW_TICKS == 0 {
             report("clean up", clean_up(&app).await);
+            report("make what is old findable", index_old(&app).await);
             report("look for better ways", reroute(&app).await);
         }
         if tick % RESEAL_TICKS == 0 {
@@ -132,6 +137,20 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
         })?;
         // Whatever took a whole step may have more.
         Ok([keys, answers, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+    };
+    while app.store.write::<_, StoreError, _>(step).await? {
+        if app.stopping.is_cancelled() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What was there before it was indexed as it is now becomes findable.
+async fn index_old(app: &App) -> Result<(), StoreError> {
+    let step = |tx: &mut dyn Tx| {
+        let agents = directory::index_old(tx, INDEX_STEP)?;
+        Ok(search::index_old(tx, INDEX_STEP)? || agents)
     };
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {

@@ -21,6 +21,7 @@ use crate::secrets::MasterKey;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use chorus_protocol::page;
 use chorus_protocol::relay::Code;
 use chorus_store::Tx;
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -40,12 +41,25 @@ pub(crate) struct Items<T> {
     pub(crate) next: Option<String>,
 }
 
-impl<T> Items<T> {
+impl<T: Serialize> Items<T> {
     /// Of one more than `limit` things that were asked for, those that fit, and where the next page begins.
-    pub(crate) fn of(mut items: Vec<T>, limit: i64, cursor: impl FnOnce(&T) -> String) -> Self {
+    pub(crate) fn of(app: &App, mut items: Vec<T>, limit: i64, cursor: impl Fn(&T) -> String) -> Self {
         let more = items.len() as i64 > limit;
         items.truncate(limit.max(0) as usize);
-        let next = items.last().filter(|_| more).map(cursor);
+        let next = items.last().filter(|_| more).map(&cursor);
+        Self::fitting(app, items, next, cursor)
+    }
+
+    /// A page that was read already, as far as it fits.
+    pub(crate) fn fitting(
+        app: &App,
+        mut items: Vec<T>,
+        mut next: Option<String>,
+        cursor: impl Fn(&T) -> String,
+    ) -> Self {
+        if page::cut(&mut items, app.config.quotas.page_bytes) {
+            next = items.last().map(cursor);
+        }
         Self { items, next }
     }
 }

@@ -157,6 +157,10 @@ impl Hub for Tools {
         self.app.sources.uuid_v4()
     }
 
+    fn page_bytes(&self) -> u64 {
+        self.app.config.quotas.page_bytes
+    }
+
     fn may_say(&self, who: Principal, conversation: ConversationId) -> Result<(), String> {
         may_say(&self.app, who, conversation, 1).map_err(|error| {
             let seconds = (error.retry_after_ms.unwrap_or(1000) + 999) / 1000;

@@ -15,6 +15,7 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::AgentId;
 use chorus_store::directory::{self as agents, Agent};
 use chorus_store::{StoreError, Tx};
+use serde_json::Value;
 
 /// An agent as paths name it: its address, its name, or its id.
 #[derive(Debug, Clone)]
@@ -47,6 +48,15 @@ impl AgentRef {
             Self::Elsewhere => Ok(None),
         }
     }
+}
+
+/// Whether a card is as large as it may be, or what is wrong with it.
+pub(crate) fn card_fits(app: &App, card: &Value) -> Result<(), String> {
+    let (bytes, most) = (card.to_string().len() as u64, app.config.quotas.card_bytes);
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(format!("has {bytes} bytes and may have {most} on this hub; say less in it"))
 }
 
 /// A page of a list as its query asks for it: `?after=&limit=`.

@@ -43,6 +43,8 @@ mod inbox_load;
 #[cfg(test)]
 mod joined;
 #[cfg(test)]
+mod leaks;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod mcp;

@@ -3,7 +3,7 @@
 use super::tools::Tool;
 use super::{Channel, Failure, Hub, input, resources, text};
 use crate::rpc::{RpcError, object};
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::page;
 use chorus_protocol::redact::redact;
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
@@ -14,15 +14,10 @@ use chorus_store::{StoreError, Tx, conversations, members, search};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What one page of events holds of texts, in bytes: a model must be able to read it.
-pub(super) const PAGE_BYTES: usize = 256 * 1024;
 /// How long an idempotency key is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// The longest status, in characters.
 const MAX_STATUS: usize = 1000;
-/// So often the search goes on when what it found lies in other conversations, and how many messages it looks at each time.
-const SEARCH_ROUNDS: usize = 10;
-const SEARCH_AT_ONCE: i64 = 50;
 
 impl<H: Hub> Channel<H> {
     pub(super) async fn call_tool(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
@@ -75,20 +70,26 @@ impl<H: Hub> Channel<H> {
             (at, input::integer(fields, "limit", 1, 200).unwrap_or(50), input::kind(fields))
         })?;
         let (id, who) = (self.id, self.pass.who);
-        let filter = Filter { thread: None, kind };
+        let (filter, max_bytes) = (Filter { thread: None, kind }, self.page_bytes());
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
-            Ok((log::page(tx, &conversation, who, &filter, at, limit, PAGE_BYTES)?, tx.head(id.0)?))
+            let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+            Ok((page, tx.head(id.0)?))
         });
         let (page, end) = read.await?;
-        let (first, last) =
-            (page.events.first().map(|event| event.seq), page.events.last().map(|event| event.seq));
-        let next = match at {
-            At::After(_) => last.filter(|_| page.more).unwrap_or(end),
-            At::Before(_) => first.unwrap_or(0),
-        };
-        let events = self.hub.events(&page.events, &page.standing);
-        Ok(object([("events", events.into()), ("next", next.into()), ("more", page.more.into())]))
+        let (mut events, backwards) =
+            (self.hub.events(&page.events, &page.standing), matches!(at, At::Before(_)));
+        // What does not fit is what is farthest from where it is read from.
+        if backwards {
+            events.reverse();
+        }
+        let more = page::cut(&mut events, max_bytes) || page.more;
+        let edge = events.last().and_then(|event| event["sequence"].as_i64());
+        let next = if backwards { edge.unwrap_or(0) } else { edge.filter(|_| more).unwrap_or(end) };
+        if backwards {
+            events.reverse();
+        }
+        Ok(object([("events", events.into()), ("next", next.into()), ("more", more.into())]))
     }
 
     async fn read_thread(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -97,21 +98,21 @@ impl<H: Hub> Channel<H> {
             let after = input::integer(fields, "after", 0, input::MAX_INTEGER).unwrap_or(0);
             (input::event(fields, "thread"), after, input::integer(fields, "limit", 1, 200).unwrap_or(50))
         })?;
-        let (id, who) = (self.id, self.pass.who);
+        let (id, who, max_bytes) = (self.id, self.pass.who, self.page_bytes());
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
             let named = thread.ok_or(ChannelError::NoTarget)?;
             let message = channel::message(tx, &conversation, who, named)?;
             let filter = Filter { thread: Some(message.thread.unwrap_or(named)), kind: None };
-            Ok((
-                log::page(tx, &conversation, who, &filter, At::After(after), limit, PAGE_BYTES)?,
-                tx.head(id.0)?,
-            ))
+            let at = At::After(after);
+            let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+            Ok((page, tx.head(id.0)?))
         });
         let (page, end) = read.await?;
-        let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
-        let events = self.hub.events(&page.events, &page.standing);
-        Ok(object([("events", events.into()), ("next", next.into()), ("more", page.more.into())]))
+        let mut events = self.hub.events(&page.events, &page.standing);
+        let more = page::cut(&mut events, max_bytes) || page.more;
+        let next = events.last().filter(|_| more).and_then(|last| last["sequence"].as_i64()).unwrap_or(end);
+        Ok(object([("events", events.into()), ("next", next.into()), ("more", more.into())]))
     }
 
     async fn send_message(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -183,8 +184,7 @@ impl<H: Hub> Channel<H> {
         let (conversation, me, mut found) = read.await?;
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
-        let next = found.last().filter(|_| more).map(|last| last.handle.clone());
-        let listed: Vec<Value> = found
+        let mut listed: Vec<Value> = found
             .into_iter()
             .map(|member| {
                 json!({
@@ -197,6 +197,8 @@ impl<H: Hub> Channel<H> {
                 })
             })
             .collect();
+        let more = page::cut(&mut listed, self.page_bytes()) || more;
+        let next = listed.last().filter(|_| more).map_or(Value::Null, |last| last["handle"].clone());
         let channel = json!({
             "id": conversation.id.to_string(),
             "kind": conversation.kind.as_str(),
@@ -207,7 +209,7 @@ impl<H: Hub> Channel<H> {
             ("channel", channel),
             ("you", me.handle.into()),
             ("members", listed.into()),
-            ("next", next.into()),
+            ("next", next),
         ]))
     }
 
@@ -217,17 +219,32 @@ impl<H: Hub> Channel<H> {
             let query = input::text(fields, "query", 1, 200).unwrap_or_default();
             (query, input::event(fields, "before"), input::integer(fields, "limit", 1, 50).unwrap_or(20))
         })?;
-        let (id, who) = (self.id, self.pass.who);
+        let (id, who, max_bytes) = (self.id, self.pass.who, self.page_bytes());
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
-            let (events, next) = find(tx, id, who, &query, before, limit)?;
+            let found = search::page(tx, who, Some(id), &query, before, limit)?;
+            let (mut events, mut bytes, mut next) = (vec![], 0, found.next);
+            for event in found.events {
+                if bytes >= max_bytes {
+                    next = events.last().map(|last: &conversations::Event| last.id);
+                    break;
+                }
+                if let Some(event) = conversations::event_by_id(tx, event)? {
+                    bytes += event.body.len() as u64;
+                    events.push(event);
+                }
+            }
             let stays = log::readable(tx, &conversation, who)?;
             let standing = log::stand(tx, &conversation, who, &stays, &events)?;
             Ok((events, standing, next))
         });
         let (events, standing, next) = read.await?;
-        let next = next.map(|next: EventId| next.to_string());
-        Ok(json!({"events": self.hub.events(&events, &standing), "next": next}))
+        let (mut events, mut next) =
+            (self.hub.events(&events, &standing), json!(next.map(|next| next.to_string())));
+        if page::cut(&mut events, max_bytes) {
+            next = events.last().map_or(Value::Null, |last| last["event_id"].clone());
+        }
+        Ok(object([("events", events.into()), ("next", next)]))
     }
 
     async fn artifact_list(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
@@ -243,9 +260,10 @@ impl<H: Hub> Channel<H> {
         let mut found = read.await?;
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
-        let next = found.last().filter(|_| more).map(|last| last.slug.clone());
-        let listed: Vec<Value> = found.iter().map(|artifact| self.shown(artifact)).collect();
-        Ok(json!({"artifacts": listed, "next": next}))
+        let mut listed: Vec<Value> = found.iter().map(|artifact| self.shown(artifact)).collect();
+        let more = page::cut(&mut listed, self.page_bytes()) || more;
+        let next = listed.last().filter(|_| more).map_or(Value::Null, |last| last["slug"].clone());
+        Ok(object([("artifacts", listed.into()), ("next", next)]))
     }
 
     fn shown(&self, artifact: &Artifact) -> Value {
@@ -345,32 +363,4 @@ fn also<A, B>(here: Result<A, Failure>, there: Result<B, String>) -> Result<(A, 
 
 fn no_document() -> Failure {
     Failure::Tool("there is no such document in this channel; artifact_list tells what there is".into())
-}
-
-/// Messages of this conversation with these words, the newest first, and where the next page begins. The store looks in all
-/// of the caller's conversations, so what lies elsewhere is passed over.
-fn find(
-    tx: &mut dyn Tx,
-    id: ConversationId,
-    who: Principal,
-    query: &str,
-    mut before: Option<EventId>,
-    limit: i64,
-) -> Result<(Vec<conversations::Event>, Option<EventId>), Failure> {
-    let mut events = vec![];
-    for _ in 0..SEARCH_ROUNDS {
-        let page = search::page(tx, who, query, before, SEARCH_AT_ONCE)?;
-        for found in page.events {
-            if events.len() as i64 == limit {
-                return Ok((events, before));
-            }
-            before = Some(found);
-            events.extend(conversations::event_by_id(tx, found)?.filter(|event| event.conversation == id));
-        }
-        if page.next.is_none() {
-            return Ok((events, None));
-        }
-        before = page.next;
-    }
-    Ok((events, before))
 }

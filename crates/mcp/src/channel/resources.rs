@@ -6,6 +6,7 @@ use crate::rpc::RpcError;
 use crate::service::Ask;
 use crate::sessions;
 use chorus_protocol::ids::ConversationId;
+use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
 use chorus_store::channel;
@@ -55,10 +56,12 @@ impl<H: Hub> Channel<H> {
         let mut found = found.await?;
         let more = found.len() as i64 > PAGE;
         found.truncate(PAGE as usize);
-        let mut result =
-            json!({"resources": found.iter().map(|artifact| listed(id, artifact)).collect::<Vec<_>>()});
-        if let Some(last) = found.last().filter(|_| more) {
-            result["nextCursor"] = json!(last.slug);
+        let mut resources: Vec<_> = found.iter().map(|artifact| listed(id, artifact)).collect();
+        let more = page::cut(&mut resources, self.page_bytes()) || more;
+        let next = resources.last().filter(|_| more).map(|last| last["name"].clone());
+        let mut result = json!({"resources": resources});
+        if let Some(next) = next {
+            result["nextCursor"] = next;
         }
         Ok(result)
     }
@@ -94,8 +97,8 @@ impl<H: Hub> Channel<H> {
     ) -> Result<Option<Artifact>, super::Failure> {
         let (id, who, slug) = (self.id, self.pass.who, slug.to_owned());
         let found = self.read(move |tx| {
-            channel::look(tx, id, who)?;
-            Ok(artifacts::get(tx, id, &slug, version)?)
+            let (conversation, _) = channel::look(tx, id, who)?;
+            Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
         });
         found.await
     }

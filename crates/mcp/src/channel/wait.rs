@@ -1,7 +1,8 @@
 //! The long poll: waits for what others do, with a cursor, so that nothing is missed between two waits.
 
 use super::tools::Tool;
-use super::{Channel, Failure, Hub, calls, input};
+use super::{Channel, Failure, Hub, input};
+use chorus_protocol::page;
 use chorus_store::channel;
 use chorus_store::log::{self, At, Filter};
 use serde_json::{Map, Value, json};
@@ -60,19 +61,25 @@ impl<H: Hub> Channel<H> {
         let (id, who) = (self.id, self.pass.who);
         let Poll { after, limit, filter, own } = poll;
         let (after, limit, filter, own) = (*after, *limit, filter.clone(), *own);
+        let max_bytes = self.page_bytes();
         let read = self.read(move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
             let end = tx.head(id.0)?;
             // A place beyond the end is from another life of the database: it says nothing here.
             let after = after.filter(|after| *after <= end).unwrap_or(end);
-            let page =
-                log::page(tx, &conversation, who, &filter, At::After(after), limit, calls::PAGE_BYTES)?;
+            let at = At::After(after);
+            let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
             // What lies between the last one that fits and the end is not for this caller.
             let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
             Ok((page, next))
         });
         let (mut page, next) = read.await?;
         page.events.retain(|event| own || event.author != who);
-        Ok((self.hub.events(&page.events, &page.standing), next, page.more))
+        let mut events = self.hub.events(&page.events, &page.standing);
+        if page::cut(&mut events, max_bytes) {
+            let last = events.last().and_then(|last| last["sequence"].as_i64());
+            return Ok((events, last.unwrap_or(next), true));
+        }
+        Ok((events, next, page.more))
     }
 }

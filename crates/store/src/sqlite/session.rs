@@ -7,6 +7,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// A connection with its statements rewritten once.
@@ -14,7 +17,13 @@ pub(super) struct Session {
     pub(super) connection: Connection,
     /// By where and how long they are in the program: that is sooner looked up than their text.
     rewritten: HashMap<(usize, usize), String>,
+    /// When the work at hand must have ended, in milliseconds since `opened`.
+    end: Arc<AtomicU64>,
+    opened: Instant,
 }
+
+/// After so many steps of a statement it is looked whether its time is over: a fraction of a millisecond.
+const STEPS: i32 = 10_000;
 
 impl Session {
     pub(super) fn open(options: &SqliteOptions, read_only: bool) -> Result<Self, StoreError> {
@@ -51,7 +60,20 @@ impl Session {
             locked @ StoreError::Locked(_) => locked,
             source => StoreError::Open { what, source: source.into() },
         })?;
-        Ok(Self { connection, rewritten: HashMap::new() })
+        let end = Arc::new(AtomicU64::new(u64::MAX));
+        Ok(Self { connection, rewritten: HashMap::new(), end, opened: Instant::now() })
+    }
+
+    /// From now on statements are interrupted when the time of their work is over.
+    pub(super) fn interrupt_when_over(&mut self) -> Result<(), StoreError> {
+        let (end, opened) = (Arc::clone(&self.end), self.opened);
+        self.connection.progress_handler(STEPS, Some(move || is_over(&end, opened))).map_err(classify)
+    }
+
+    /// The work that begins now may take so long.
+    pub(super) fn ends_in(&self, time: Duration) {
+        let end = self.opened.elapsed().saturating_add(time).as_millis();
+        self.end.store(u64::try_from(end).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
@@ -82,6 +104,10 @@ impl Session {
         bind(&mut statement, params)?;
         statement.raw_execute().map(|count| count as u64).map_err(classify)
     }
+}
+
+fn is_over(end: &AtomicU64, opened: Instant) -> bool {
+    opened.elapsed().as_millis() > u128::from(end.load(Ordering::Relaxed))
 }
 
 fn bind(statement: &mut rusqlite::Statement<'_>, params: &[Param<'_>]) -> Result<(), StoreError> {
@@ -141,6 +167,10 @@ impl Tx for SqliteTx<'_> {
         take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         let mut each = || -> Result<(), StoreError> {
+            // Many short statements are a long read too.
+            if is_over(&self.session.end, self.session.opened) {
+                return Err(StoreError::TooLong);
+            }
             let mut statement = self.session.prepare(sql)?;
             self.wrote |= !statement.readonly();
             bind(&mut statement, params)?;
@@ -200,6 +230,7 @@ fn cell(value: ValueRef<'_>) -> Result<Cell, StoreError> {
 pub(crate) fn classify(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(error.into()),
+        Some(ErrorCode::OperationInterrupted) => StoreError::TooLong,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(error.into()),
         Some(
             ErrorCode::SystemIoFailure

@@ -360,7 +360,8 @@ async fn the_one_who_was_first_deletes(fixture: Fixture) {
         }
         assert_eq!(deleted, 1);
     }
-    let find = move |tx: &mut dyn Tx| Ok(chorus_store::search::page(tx, bob, "findable", None, 10)?.events);
+    let find =
+        move |tx: &mut dyn Tx| Ok(chorus_store::search::page(tx, bob, None, "findable", None, 10)?.events);
     assert_eq!(read(store, find).await, [], "no edit after a deletion brings it back");
 }
 

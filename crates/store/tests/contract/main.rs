@@ -10,6 +10,8 @@ mod deliveries;
 #[cfg(test)]
 mod directory;
 #[cfg(test)]
+mod find;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod inboxes;
@@ -27,6 +29,8 @@ mod postgres_only;
 mod postgres_tls;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod readers;
 #[cfg(test)]
 mod reconcilers;
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Finding messages: the same words, the same messages, on both databases.
 
 use crate::channel::{Room, act, delete, edit, join, person, post_of, remove, room, run, say};
-use crate::support::{Fixture, on_both, read};
+use crate::support::{Fixture, on_both, read, write};
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_store::channel::{self, Act};
 use chorus_store::conversations::History;
-use chorus_store::search::LOOKED_AT;
-use chorus_store::{Kind, Store, Tx, search};
+use chorus_store::{Kind, Store, Tx, search, settings};
 use uuid::Uuid;
 
 on_both!(
@@ -15,16 +14,20 @@ on_both!(
     edits_and_deletions_are_followed,
     stays_count,
     the_newest_first_page_by_page,
-    a_page_looks_at_so_many,
+    nothing_tells_of_others,
+    nothing_tells_of_what_was_before,
+    one_conversation_alone,
+    many_conversations,
+    old_messages_are_indexed,
     large_texts,
 );
 
 async fn find(store: &Store, who: Principal, text: &'static str) -> Vec<EventId> {
     let all = move |tx: &mut dyn Tx| {
-        let mut page = search::page(tx, who, text, None, 100)?;
+        let mut page = search::page(tx, who, None, text, None, 100)?;
         let mut events = std::mem::take(&mut page.events);
         while page.next.is_some() && events.len() < 100 {
-            page = search::page(tx, who, text, page.next, 100 - events.len() as i64)?;
+            page = search::page(tx, who, None, text, page.next, 100 - events.len() as i64)?;
             events.append(&mut page.events);
         }
         Ok(events)
@@ -159,7 +162,8 @@ async fn the_newest_first_page_by_page(fixture: Fixture) {
     said.reverse();
     let (mut found, mut before) = (vec![], None);
     loop {
-        let page = read(store, move |tx| Ok(search::page(tx, room.owner, "word", before, 3)?.events)).await;
+        let page =
+            read(store, move |tx| Ok(search::page(tx, room.owner, None, "word", before, 3)?.events)).await;
         before = page.last().copied();
         if page.is_empty() {
             break;
@@ -170,32 +174,137 @@ async fn the_newest_first_page_by_page(fixture: Fixture) {
     assert_eq!(found, said);
 }
 
-/// What others say with the same words costs a page no more than so much, and hides nothing.
-async fn a_page_looks_at_so_many(fixture: Fixture) {
+/// Says `word` in a room under ids that are times, as everywhere but in tests.
+async fn say_at(store: &Store, room: Room, ids: std::ops::Range<u128>) {
+    let all = move |tx: &mut dyn Tx| {
+        ids.clone().try_for_each(|n| {
+            let act = Act { event: id(n), ..act(room, room.owner) };
+            channel::post(tx, &act, &post_of("word", &[], None), |_| vec![]).map(drop)
+        })
+    };
+    run(store, all).await.unwrap();
+}
+
+fn id(n: u128) -> EventId {
+    EventId(Uuid::from_u128(n))
+}
+
+async fn page(
+    store: &Store,
+    who: Principal,
+    before: Option<u128>,
+    limit: i64,
+) -> (Vec<EventId>, Option<EventId>) {
+    let found = read(store, move |tx| search::page(tx, who, None, "word", before.map(id), limit)).await;
+    (found.events, found.next)
+}
+
+/// Neither what is found nor where it ends nor whether it goes on comes from anything but one's own.
+async fn nothing_tells_of_others(fixture: Fixture) {
     let store = &fixture.store;
     let (mine, theirs) = (room(store, History::All).await, room(store, History::All).await);
-    // Ids that are times, as everywhere but in tests.
-    let say = async |from: u128, count: u128, room: Room| {
-        let all = move |tx: &mut dyn Tx| {
-            (from..from + count).try_for_each(|n| {
-                let act = Act { event: EventId(Uuid::from_u128(n)), ..act(room, room.owner) };
-                channel::post(tx, &act, &post_of("word", &[], None), |_| vec![]).map(drop)
-            })
-        };
-        run(store, all).await.unwrap();
+    say_at(store, mine, 1000..1002).await;
+    let (who, pages) = (mine.owner, [None, Some(1), Some(1001), Some(1003), Some(5000)]);
+    let seen = async || {
+        let mut seen = vec![];
+        for before in pages {
+            for limit in [1, 2, 3] {
+                seen.push(page(store, who, before, limit).await);
+            }
+        }
+        seen
     };
-    say(1, 2, mine).await;
-    say(3, LOOKED_AT as u128, theirs).await;
-    let page = async |before| {
-        let found = read(store, move |tx| search::page(tx, mine.owner, "word", before, 2)).await;
-        (found.events, found.next)
+    let before = seen().await;
+    assert_eq!(before[0], (vec![id(1001)], Some(id(1001))), "one more, and it is readable");
+    assert_eq!(before[1], (vec![id(1001), id(1000)], None), "no more");
+    say_at(store, theirs, 1..3).await;
+    say_at(store, theirs, 1002..1100).await;
+    assert_eq!(seen().await, before);
+    // An id of theirs is a place like any other.
+    for (theirs, nobodys) in [(1, 3), (1050, 1999), (1002, 2000)] {
+        assert_eq!(page(store, who, Some(theirs), 5).await, page(store, who, Some(nobodys), 5).await);
+    }
+}
+
+/// Nor from what was said in one's own conversation while one was not there.
+async fn nothing_tells_of_what_was_before(fixture: Fixture) {
+    let store = &fixture.store;
+    let (mine, joined, bob) = (room(store, History::All).await, room(store, History::Joined).await, person());
+    join(store, mine, bob, "bob").await;
+    say_at(store, mine, 1..2).await;
+    say_at(store, joined, 2..10).await;
+    join(store, joined, bob, "bob").await;
+    for limit in [1, 2, 8] {
+        assert_eq!(page(store, bob, None, limit).await, (vec![id(1)], None), "{limit}");
+    }
+    say_at(store, joined, 10..12).await;
+    assert_eq!(page(store, bob, None, 2).await, (vec![id(11), id(10)], Some(id(10))));
+    assert_eq!(page(store, bob, Some(10), 2).await, (vec![id(1)], None));
+}
+
+async fn one_conversation_alone(fixture: Fixture) {
+    let store = &fixture.store;
+    let (one, other, bob) = (room(store, History::All).await, room(store, History::All).await, person());
+    for room in [one, other] {
+        join(store, room, bob, "bob").await;
+    }
+    say_at(store, one, 1..4).await;
+    say_at(store, other, 4..9).await;
+    let within = async |room: Room, who| {
+        read(store, move |tx| search::page(tx, who, Some(room.id), "word", None, 2)).await
     };
-    let (one, two, three) =
-        (EventId(Uuid::from_u128(1)), EventId(Uuid::from_u128(2)), EventId(Uuid::from_u128(3)));
-    assert_eq!(page(None).await, (vec![], Some(three)), "others' messages, and more to look at");
-    assert_eq!(page(Some(three)).await, (vec![two, one], None));
-    assert_eq!(find(store, mine.owner, "word").await, [two, one]);
-    assert_eq!(find(store, theirs.owner, "word").await.len(), 100);
+    let found = within(one, bob).await;
+    assert_eq!((found.events, found.next), (vec![id(3), id(2)], Some(id(2))));
+    assert_eq!(within(one, other.owner).await.events, []);
+}
+
+/// However many conversations somebody is in, the newest of all come first.
+async fn many_conversations(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = person();
+    for n in 0..230 {
+        let room = room(store, History::All).await;
+        join(store, room, bob, "bob").await;
+        say_at(store, room, 1000 - n..1001 - n).await;
+    }
+    let found = page(store, bob, None, 50).await;
+    let expected: Vec<_> = match store.kind() {
+        Kind::Postgres => (951..1001).rev().map(id).collect(),
+        // Said in the other order: the last that was said is the newest.
+        Kind::Sqlite => (771..821).map(id).collect(),
+    };
+    assert_eq!(found, (expected.clone(), expected.last().copied()));
+}
+
+/// What was said before the index was as it is now is found again, as it stands.
+async fn old_messages_are_indexed(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let kept = say(store, room, room.owner, "word kept").await;
+    let edited = say(store, room, room.owner, "word before").await;
+    edit(store, room, room.owner, edited, "word after").await;
+    let gone = say(store, room, room.owner, "word gone").await;
+    delete(store, room, room.owner, gone).await.unwrap();
+    let begin = |tx: &mut dyn Tx| {
+        tx.execute("DELETE FROM search", &[])?;
+        settings::set(tx, "search_indexed_from", &Uuid::max().to_string())
+    };
+    write(store, begin).await;
+    assert_eq!(find(store, room.owner, "word").await, []);
+    let changed = say(store, room, room.owner, "new word").await;
+    let mut steps = 1;
+    while write(store, |tx| search::index_old(tx, 2)).await {
+        steps += 1;
+    }
+    assert!(steps > 2, "{steps}");
+    assert!(!write(store, |tx| search::index_old(tx, 2)).await, "it is done");
+    let mut found = find(store, room.owner, "word").await;
+    found.sort();
+    let mut expected = [kept, edited, changed];
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(find(store, room.owner, "after").await, [edited]);
+    assert_eq!(find(store, room.owner, "before").await, []);
 }
 
 /// The most that a message can hold, all different.

@@ -1,10 +1,8 @@
 //! People: signing in, tokens, invitations, and who the caller is.
 
-use super::answers::{
-    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
-};
+use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use super::conversation::{fields, line};
-use super::{Items, not_found, read, value, write};
+use super::{Items, read, value, write};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::config::Signup;
@@ -273,7 +271,7 @@ pub(crate) async fn list_tokens(
     let find =
         move |tx: &mut dyn Tx| Ok(accounts::list(tx, account, CredentialKind::Token, after, limit + 1)?);
     let tokens = read(&app, find).await?.into_iter().map(TokenView::from).collect();
-    Ok(axum::Json(Items::of(tokens, limit, |token: &TokenView| token.id.clone())).into_response())
+    Ok(axum::Json(Items::of(&app, tokens, limit, |token: &TokenView| token.id.clone())).into_response())
 }
 
 fn credential_id(name: &str, text: &str) -> Result<CredentialId, ApiError> {
@@ -308,7 +306,7 @@ impl From<Credential> for TokenView {
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "people", security(("key" = [])),
     params(("id" = String, Path, pattern = "^crd_[0-9a-f]{32}$", description = "The token's id")),
     responses((status = 204, description = "It does not work (any more)"),
-              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn revoke_token(
     State(app): State<AppState>,
     caller: Caller,
@@ -318,11 +316,11 @@ pub(crate) async fn revoke_token(
     let id = credential_id("id", &id)?;
     let hub = Arc::clone(&app);
     let revoke = move |tx: &mut dyn Tx| {
-        if !accounts::revoke(tx, account, CredentialKind::Token, id)? {
-            return Err(not_found("token"));
+        // Nothing of one's own is as good as gone, whether or not somebody else has it.
+        if accounts::revoke(tx, account, CredentialKind::Token, id)? {
+            let hub = Arc::clone(&hub);
+            tx.after_commit(Box::new(move || hub.callers.forget(account)));
         }
-        let hub = Arc::clone(&hub);
-        tx.after_commit(Box::new(move || hub.callers.forget(account)));
         Ok(())
     };
     app.store.write::<_, ApiError, _>(revoke).await?;

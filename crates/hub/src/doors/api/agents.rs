@@ -10,7 +10,7 @@ use crate::app::{App, AppState};
 use crate::caller::{Caller, key_hash};
 use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
-use crate::doors::relay::{AgentRef, PageQuery};
+use crate::doors::relay::{AgentRef, PageQuery, card_fits};
 use crate::error::ApiError;
 use axum::Json;
 use axum::body::Body;
@@ -215,6 +215,9 @@ impl NewAgent {
             let card = fields.get("card");
             if let Some(card) = card {
                 check_card(card, "card", fields.faults());
+                if let Err(fault) = card_fits(app, card) {
+                    fields.fault("card", fault);
+                }
             }
             let connection = url_of(&mut fields, "connection_string", false);
             let endpoint = url_of(&mut fields, "endpoint", false);
@@ -314,7 +317,8 @@ pub(crate) async fn create(
 
 /// List the agents of this hub
 ///
-/// In the order of their names.
+/// In the order of their names. With filters a page may hold fewer agents than asked for, or none, although there are more:
+/// `next` alone says whether the list goes on.
 #[utoipa::path(get, path = "/api/v1/agents", operation_id = "list_agents", tag = "agents", security(("key" = [])),
     params(("after" = Option<String>, Query, description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said"),
@@ -331,18 +335,17 @@ pub(crate) async fn list(
     known(&caller)?;
     let page = PageQuery::parse(&uri)?;
     let search = read_search(&caller, &uri)?;
-    let (hub, now, limit) = (Arc::clone(&app), app.now(), page.limit);
-    let after = page.after.unwrap_or_default();
-    let find = move |tx: &mut dyn Tx| {
-        let found = directory::search(tx, &search, now, &after, limit + 1)?;
-        Ok(found.iter().map(|agent| view(&hub, &caller, agent)).collect::<Vec<_>>())
-    };
+    let (now, limit, after) = (app.now(), page.limit, page.after.unwrap_or_default());
+    let max_bytes = app.config.quotas.page_bytes as usize;
+    let find = move |tx: &mut dyn Tx| Ok(directory::search(tx, &search, now, &after, limit, max_bytes)?);
     let found = super::read(&app, find).await?;
-    Ok(Json(Items::of(found, limit, |last| last.name.clone())))
+    let items = found.agents.iter().map(|agent| view(&app, &caller, agent)).collect();
+    Ok(Json(Items::fitting(&app, items, found.next, |last: &AgentView| last.name.clone())))
 }
 
 fn read_search(caller: &Caller, uri: &Uri) -> Result<Search, ApiError> {
-    let (mut search, mut faults, mut mine) = (Search::default(), Faults::new(), false);
+    let (mut search, mut faults, mut mine) =
+        (Search { described: true, ..Search::default() }, Faults::new(), false);
     for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
         let flag = match &*value {
             "true" => Some(true),

@@ -205,7 +205,7 @@ async fn list(
         Ok(artifacts::page(tx, id, &after, limit + 1)?)
     });
     let found = found.await?.into_iter().map(ArtifactView::new).collect();
-    Ok(Json(Items::of(found, limit, |last: &ArtifactView| last.slug.clone())))
+    Ok(Json(Items::of(&app, found, limit, |last: &ArtifactView| last.slug.clone())))
 }
 
 /// Make a document
@@ -240,6 +240,9 @@ async fn create(
 }
 
 /// Read a document
+///
+/// In a channel whose members read what was said since they joined, a version is for whoever was a member while it was the
+/// newest; to others it is not there.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts/{slug}", operation_id = "artifact", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("slug" = String, Path, description = "Of a document there"),
@@ -260,8 +263,8 @@ async fn one(
     });
     let version: Option<i64> = version.transpose()?;
     let found = read(&app, move |tx| {
-        channel::look(tx, id, who)?;
-        Ok(if is_slug(&slug) { artifacts::get(tx, id, &slug, version)? } else { None })
+        let (conversation, _) = channel::look(tx, id, who)?;
+        Ok(if is_slug(&slug) { artifacts::get_as(tx, &conversation, who, &slug, version)? } else { None })
     });
     let mut found = found.await?.ok_or_else(|| not_found("document"))?;
     let content = Some(std::mem::take(&mut found.content));

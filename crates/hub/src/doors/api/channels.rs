@@ -185,7 +185,7 @@ async fn list(
     let (after, limit) = (after.transpose()?, query.limit);
     let mine = read(&app, move |tx| Ok(conversations::of_member(tx, who, after, limit + 1)?)).await?;
     let mine = mine.iter().map(ConversationView::from).collect();
-    Ok(Json(Items::of(mine, limit, |last: &ConversationView| last.id.clone())))
+    Ok(Json(Items::of(&app, mine, limit, |last: &ConversationView| last.id.clone())))
 }
 
 /// Look at a conversation

@@ -23,8 +23,6 @@ use utoipa::ToSchema;
 
 /// The largest body of a request, in bytes, unless its door says otherwise.
 pub(super) const MAX_BODY: usize = 256 * 1024;
-/// What one page of events holds of texts, in bytes.
-pub(super) const PAGE_BYTES: usize = 1024 * 1024;
 /// The most roles of a member.
 const MAX_ROLES: usize = 16;
 

@@ -69,6 +69,9 @@ pub(crate) struct DeliveryView {
     error: Option<String>,
     /// When it was stored.
     created_at: String,
+    /// Its place in the list.
+    #[serde(skip)]
+    cursor: String,
 }
 
 /// To whom.
@@ -94,6 +97,7 @@ fn view(app: &App, record: &Record) -> DeliveryView {
         next_try: record.due_at.map(rfc3339),
         error: record.detail.clone(),
         created_at: rfc3339(record.created_at),
+        cursor: print_cursor(record),
     }
 }
 
@@ -206,9 +210,9 @@ pub(crate) async fn list(
         Some(filter) => Ok(push::list(tx, &filter, after, limit + 1)?),
         None => Ok(vec![]),
     };
-    let found = Items::of(super::read(&app, find).await?, limit, print_cursor);
-    let items = found.items.iter().map(|record| view(&app, record)).collect();
-    Ok(Json(Items { items, next: found.next }))
+    let found = super::read(&app, find).await?;
+    let items = found.iter().map(|record| view(&app, record)).collect();
+    Ok(Json(Items::of(&app, items, limit, |last: &DeliveryView| last.cursor.clone())))
 }
 
 /// A delivery that is tried anew.

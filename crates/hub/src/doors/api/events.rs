@@ -1,7 +1,7 @@
 //! The log of a conversation, page by page.
 
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
-use super::conversation::{PAGE_BYTES, conversation_id, query};
+use super::conversation::{conversation_id, query};
 use super::{Items, read};
 use crate::app::AppState;
 use crate::caller::Caller;
@@ -81,9 +81,10 @@ async fn events(
 ) -> Result<Json<Items<EventView>>, ApiError> {
     let (who, id) = (caller.principal()?, conversation_id(&id)?);
     let (at, filter, limit) = page_of(&uri)?;
+    let max_bytes = app.config.quotas.page_bytes as usize;
     let page = read(&app, move |tx| {
         let (conversation, _) = channel::look(tx, id, who)?;
-        Ok(log::page(tx, &conversation, who, &filter, at, limit, PAGE_BYTES)?)
+        Ok(log::page(tx, &conversation, who, &filter, at, limit, max_bytes)?)
     });
     let page = page.await?;
     let edge = match at {
@@ -92,5 +93,15 @@ async fn events(
     };
     let next = edge.filter(|_| page.more).map(|event| event.seq.to_string());
     let items = views::events(&page.events, &page.standing.changes, &page.standing.replies);
-    Ok(Json(Items { items, next }))
+    let cursor = |last: &EventView| last.sequence.to_string();
+    Ok(Json(match at {
+        At::After(_) => Items::fitting(&app, items, next, cursor),
+        // What does not fit is what is farthest from where it is read from.
+        At::Before(_) => {
+            let items = items.into_iter().rev().collect();
+            let Items { mut items, next } = Items::fitting(&app, items, next, cursor);
+            items.reverse();
+            Items { items, next }
+        }
+    }))
 }

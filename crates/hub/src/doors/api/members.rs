@@ -230,7 +230,7 @@ async fn list(
         Ok(members::page(tx, id, &after, limit + 1)?)
     });
     let found = found.await?.into_iter().map(MemberView::from).collect();
-    Ok(Json(Items::of(found, limit, |last: &MemberView| last.handle.clone())))
+    Ok(Json(Items::of(&app, found, limit, |last: &MemberView| last.handle.clone())))
 }
 
 /// Remove a member

@@ -1,7 +1,7 @@
 //! Finding messages by their words, in all conversations of the caller.
 
 use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
-use super::conversation::{PAGE_BYTES, query};
+use super::conversation::query;
 use super::{Items, read};
 use crate::app::AppState;
 use crate::caller::Caller;
@@ -82,7 +82,7 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
 /// Find messages
 ///
 /// Those that hold all words of `q`, whatever their letter case, in all conversations you are a member of: the newest first.
-/// A page may hold fewer than asked for, or none, although there are more: `next` alone says whether the list goes on.
+/// A page may hold fewer than asked for, where they are large: `next` alone says whether the list goes on.
 #[utoipa::path(get, path = "/api/v1/search", tag = "conversations", security(("key" = [])),
     params(("q" = String, Query, min_length = 1, max_length = 200, description = "Words"),
            ("after" = Option<String>, Query, pattern = "^(evt_[0-9a-f]{32})?$", description = "`next` of the page before"),
@@ -95,16 +95,23 @@ async fn find(
     uri: Uri,
 ) -> Result<Json<Items<FoundView>>, ApiError> {
     let (who, asked) = (caller.principal()?, question(&uri)?);
-    Ok(Json(read(&app, move |tx| Ok(found(tx, who, &asked)?)).await?))
+    let max_bytes = app.config.quotas.page_bytes as usize;
+    let Items { items, next } = read(&app, move |tx| Ok(found(tx, who, &asked, max_bytes)?)).await?;
+    Ok(Json(Items::fitting(&app, items, next, |last| last.event.event_id.clone())))
 }
 
 /// A page of messages as they stand; a shorter one where they are large.
-fn found(tx: &mut dyn Tx, who: Principal, asked: &Question) -> Result<Items<FoundView>, StoreError> {
+fn found(
+    tx: &mut dyn Tx,
+    who: Principal,
+    asked: &Question,
+    max_bytes: usize,
+) -> Result<Items<FoundView>, StoreError> {
     let mut places: HashMap<ConversationId, Conversation> = HashMap::new();
-    let found = search::page(tx, who, &asked.text, asked.before, asked.limit)?;
+    let found = search::page(tx, who, None, &asked.text, asked.before, asked.limit)?;
     let (mut items, mut bytes, mut next) = (vec![], 0, found.next.map(|next| next.to_string()));
     for id in found.events {
-        if bytes >= PAGE_BYTES {
+        if bytes >= max_bytes {
             next = items.last().map(|last: &FoundView| last.event.event_id.clone());
             break;
         }

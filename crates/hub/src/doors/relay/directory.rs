@@ -1,8 +1,7 @@
 //! Registering, unregistering and finding agents.
 
 use super::bodies::{AgentAddress, OperatorRegisterBody, RegisterBody};
-use super::filter::Filter;
-use super::{AgentRef, PageQuery};
+use super::{AgentRef, PageQuery, card_fits, filter};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, bearer, is_operator, key_hash};
 use crate::config::Signup;
@@ -17,6 +16,7 @@ use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::page;
 use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
 use chorus_protocol::time::rfc3339;
 use chorus_store::accounts::{self, CredentialKind};
@@ -25,10 +25,6 @@ use chorus_store::relay::{self, RegisterError, Registrar};
 use chorus_store::{StoreError, Tx};
 use serde::Serialize;
 use std::sync::Arc;
-
-/// How many agents are read at once, and at most, to fill one page.
-const SCAN: i64 = 250;
-const MAX_SCANNED: i64 = 5000;
 
 fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     Registration {
@@ -181,6 +177,7 @@ async fn save(
         checked
             .map_err(|blocked| ApiError::new(Code::EndpointBlocked, format_args!("endpoint: {blocked}")))?;
     }
+    let too_large = request.card.as_ref().and_then(|card| card_fits(app, card).err());
     let record = Record {
         name: name.to_owned(),
         endpoint: request.endpoint.map(Into::into),
@@ -200,6 +197,13 @@ async fn save(
         let everybody = matches!(admission, Admission::Everybody);
         if !everybody && agents::by_name(tx, &new.record.name)?.is_none() {
             admission.admit(tx, new.now)?;
+        }
+        if let Some(fault) = &too_large {
+            // Who has it from before may go on saying it.
+            let known = agents::by_name(tx, &new.record.name)?;
+            if known.is_none_or(|known| known.card != new.record.card) {
+                return Err(Faults::one("agent_card", fault).into());
+            }
         }
         let registered = relay::register(tx, &new).map_err(refusal)?;
         if !registered.created && registered.keyed {
@@ -254,35 +258,17 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let (query, filter) = (PageQuery::parse(&uri)?, Filter::parse(&uri)?);
-    let (first, limit) = (query.after.unwrap_or_default(), query.limit as usize);
-    let hub = Arc::clone(&app);
-    let find = move |tx: &mut dyn Tx| {
-        let (mut page, mut after, mut more) = (Vec::new(), first.clone(), true);
-        for _ in 0..MAX_SCANNED / SCAN {
-            let found = agents::list(tx, &after, SCAN)?;
-            more = found.len() == SCAN as usize;
-            for agent in found {
-                agent.name.clone_into(&mut after);
-                let agent = registration(&hub, agent, caller.is_known());
-                if filter.matches(&agent) {
-                    page.push(agent);
-                }
-            }
-            // One more than asked for tells whether there is a next page.
-            if page.len() > limit || !more {
-                break;
-            }
-        }
-        if page.len() > limit {
-            page.truncate(limit);
-            let last = page.last().and_then(|agent| agent.agent_id.split('@').next());
-            let next = last.map(str::to_owned);
-            return Ok((page, next));
-        }
-        Ok((page, more.then_some(after)))
-    };
-    let (page, next) = app.store.read::<_, StoreError, _>(find).await?;
+    let (query, search) = (PageQuery::parse(&uri)?, filter::parse(&uri)?);
+    let (after, limit, now) = (query.after.unwrap_or_default(), query.limit, app.now());
+    let max_bytes = app.config.quotas.page_bytes;
+    let find = move |tx: &mut dyn Tx| agents::search(tx, &search, now, &after, limit, max_bytes as usize);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    let names: Vec<_> = found.agents.iter().map(|agent| agent.name.clone()).collect();
+    let (mut page, mut next) = (vec![], found.next);
+    page.extend(found.agents.into_iter().map(|agent| registration(&app, agent, caller.is_known())));
+    if page::cut(&mut page, max_bytes) {
+        next = names.into_iter().nth(page.len() - 1);
+    }
     Ok(app.success_page(StatusCode::OK, page, next))
 }
 

@@ -17,6 +17,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use chorus_protocol::page;
 use chorus_protocol::relay::{Connected, Delivery, Failure, Gap, InboxMessage, Page, StoredMessage, Success};
 use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
@@ -35,8 +36,6 @@ const READ_ENTRIES: i64 = 64;
 const READ_BYTES: usize = 256 * 1024;
 /// What one turn of a reader takes from the frames.
 const FRAME_BYTES: usize = 64 * 1024;
-/// What one page of the history holds.
-const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Open your inbox
 ///
@@ -284,15 +283,15 @@ pub(crate) async fn history(
     let identity = caller.agent()?;
     let query = PageQuery::parse(&uri)?;
     let after = query.after.map_or(Ok(0), |after| parse_place("after", &after))?;
-    let (agent, limit) = (identity.id, query.limit);
+    let (agent, limit, max_bytes) = (identity.id, query.limit, app.config.quotas.page_bytes);
     let read = move |tx: &mut dyn Tx| {
-        let entries = deliveries::page(tx, agent, after, limit, PAGE_BYTES)?;
+        let entries = deliveries::page(tx, agent, after, limit, max_bytes as usize)?;
         let entries: Vec<_> =
             entries.into_iter().map(|entry| Content::read(tx, agent, entry)).collect::<Result<_, _>>()?;
         Ok((entries, inboxes::handed_through(tx, agent)?, tx.head(agent.0)?))
     };
     let (entries, handed, head) = app.store.read::<_, StoreError, _>(read).await?;
-    let next = entries.last().filter(|(last, _)| last.seq < head).map(|(last, _)| last.seq.to_string());
+    let mut next = entries.last().filter(|(last, _)| last.seq < head).map(|(last, _)| last.seq.to_string());
     let messages = entries.into_iter().map(|(entry, content)| {
         // What waited and was handed since has been delivered.
         let delivery = match entry.state {
@@ -317,6 +316,9 @@ pub(crate) async fn history(
             created_at: rfc3339(entry.created_at),
         })
     });
-    let messages = messages.collect::<Result<_, StoreError>>()?;
+    let mut messages = messages.collect::<Result<_, StoreError>>()?;
+    if page::cut(&mut messages, max_bytes) {
+        next = messages.last().map(|last: &StoredMessage| last.id.clone());
+    }
     Ok(app.success(StatusCode::OK, Page { messages, next }))
 }

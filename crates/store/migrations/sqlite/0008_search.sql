@@ -1,0 +1,21 @@
+-- What a message is found by belongs to its conversation, so that nobody's search goes through what others said: terms are
+-- made of the conversation and the word. Messages from before are indexed again, from the newest on.
+DROP TABLE search;
+CREATE VIRTUAL TABLE search USING fts5 (terms, content = '', contentless_delete = 1, tokenize = 'ascii', detail = none);
+INSERT INTO settings (name, value)
+    SELECT 'search_indexed_from', 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE EXISTS (SELECT 1 FROM events);
+
+-- The place of a version in its conversation: who was there when it was current may read it.
+ALTER TABLE artifacts ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+UPDATE artifacts SET seq = COALESCE((SELECT MIN(e.seq) FROM events e WHERE e.conversation_id = artifacts.conversation_id
+    AND e.kind = 'artifact' AND e.seq <> 0 AND e.trace_id = artifacts.trace_id), 0);
+
+-- What agents are found by: parts of their names and descriptions, ranges of their culture and languages, their owner. Those
+-- that are there already get theirs one after the other.
+CREATE TABLE agent_terms (
+    term     TEXT NOT NULL,
+    name_key TEXT NOT NULL,
+    agent_id BLOB NOT NULL,
+    PRIMARY KEY (term, name_key)
+) STRICT, WITHOUT ROWID;
+INSERT INTO settings (name, value) SELECT 'agents_indexed_through', '' WHERE EXISTS (SELECT 1 FROM agents);
