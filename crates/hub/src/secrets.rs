@@ -19,9 +19,12 @@ impl MasterKey {
         Self(bytes)
     }
 
-    /// The secret with which requests to one agent's endpoint are signed.
-    pub(crate) fn webhook_secret(&self, agent: &[u8]) -> WebhookSecret {
-        WebhookSecret(mac(&self.0, &[b"webhook\0", agent]))
+    /// The secret with which requests to one agent's endpoint are signed, after so many rotations.
+    pub(crate) fn webhook_secret(&self, agent: &[u8], rotations: i64) -> WebhookSecret {
+        let number = rotations.to_be_bytes();
+        // Before the first one there was no number.
+        let number = if rotations == 0 { [].as_slice() } else { &number };
+        WebhookSecret(mac(&self.0, &[b"webhook\0", agent, number]))
     }
 }
 
@@ -232,7 +235,10 @@ mod tests {
     #[test]
     fn each_agent_has_its_own() {
         let master = MasterKey::new([7; 32]);
-        assert_ne!(master.webhook_secret(b"a").printed(), master.webhook_secret(b"b").printed());
-        assert!(master.webhook_secret(b"a").printed().starts_with("whsec_"));
+        let printed = |agent: &[u8], rotations| master.webhook_secret(agent, rotations).printed();
+        assert_ne!(printed(b"a", 0), printed(b"b", 0));
+        assert_ne!(printed(b"a", 0), printed(b"a", 1));
+        assert_ne!(printed(b"a", 1), printed(b"a", 2));
+        assert!(printed(b"a", 0).starts_with("whsec_"));
     }
 }

@@ -7,7 +7,7 @@
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push};
+use chorus_store::{Kind, StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, push};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,11 +119,12 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
         deliveries::fail_abandoned(tx, now)?;
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
         let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let acts = audit::remove_old(tx, now, CLEAN_UP_STEP)?;
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
         // Whatever took a whole step may have more.
-        Ok([keys, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, credentials, acts, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod deliveries;
@@ -27,6 +29,8 @@ mod postgres_only;
 mod push;
 #[cfg(test)]
 mod reconcilers;
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod relay;
 #[cfg(test)]

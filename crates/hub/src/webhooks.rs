@@ -1,0 +1,29 @@
+//! With which secrets requests to an agent are signed.
+//!
+//! Each follows from the master key, the agent's id and how often its secret was replaced. For a while after that requests
+//! carry two signatures, as Standard Webhooks allows, so that a receiver can take the new secret over at a moment of its choice.
+
+use crate::secrets::{MasterKey, WebhookSecret};
+use chorus_store::directory::Agent;
+
+/// How long the secret before the current one goes on.
+const OVERLAP_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// The current secret.
+pub(crate) fn secret(master: &MasterKey, agent: &Agent) -> WebhookSecret {
+    master.webhook_secret(agent.id.as_bytes(), agent.webhook_rotations)
+}
+
+/// When the secret before the current one ends, if it has not yet.
+pub(crate) fn previous_until(agent: &Agent, now: i64) -> Option<i64> {
+    agent.webhook_rotated_at.map(|at| at + OVERLAP_MS).filter(|end| now < *end)
+}
+
+/// All that are good now, the current one first.
+pub(crate) fn signing(master: &MasterKey, agent: &Agent, now: i64) -> Vec<WebhookSecret> {
+    let mut secrets = vec![secret(master, agent)];
+    if previous_until(agent, now).is_some() {
+        secrets.push(master.webhook_secret(agent.id.as_bytes(), agent.webhook_rotations - 1));
+    }
+    secrets
+}
