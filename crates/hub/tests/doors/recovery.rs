@@ -27,8 +27,12 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     cast.join(&cast.channel, "timber").await;
     let stolen = made["api_key"].as_str().unwrap();
 
+    // Acts of one moment are in no order.
+    let tick = || clock.advance(1);
+    tick();
     let rotated = hub.post("/register", Some(stolen), &json!({"agent_id": "timber"})).await;
     let thiefs = rotated.data()["api_key"].as_str().unwrap().to_owned();
+    tick();
     let again = hub.post("/register", Some(&thiefs), &json!({"agent_id": "timber"})).await;
     let thiefs = again.data()["api_key"].as_str().unwrap().to_owned();
     hub.post("/register", Some(stolen), &json!({"agent_id": "timber"})).await.failure(Code::AgentIdTaken);
@@ -43,6 +47,7 @@ async fn the_owner_has_the_last_word(setup: Setup) {
         hub.post(path, Some(key), &json!({})).await.own_failure(Code::Forbidden);
     }
     let ask = || hub.request(Method::POST, path, Some(&cast.anna)).header("idempotency-key", "k");
+    tick();
     let reset = Answer::of(ask()).await;
     assert_eq!(reset.status, 200, "{}", reset.text);
     assert_eq!(members(&reset.body), ["address", "agent_id", "api_key"]);
@@ -62,6 +67,7 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     let key = reset.body["api_key"].as_str().unwrap();
     let mut inbox = hub.inbox(key, None).await;
     assert_eq!(inbox.event("chat").await["event"]["content"], "@timber is not for the thief");
+    tick();
     let by_operator = hub.post(path, Some(OPERATOR), &json!({})).await;
     assert_eq!(by_operator.status, 200, "{}", by_operator.text);
     hub.get("/agent/messages", Some(key)).await.failure(Code::Unauthorized);
@@ -203,7 +209,7 @@ async fn everything_is_written_down(setup: Setup) {
     )
     .await;
     let key = text(&bob["data"]["api_key"]).to_owned();
-    ask("POST", "/agents", OPERATOR, json!({"agent_id": "bob"})).await;
+    ask("POST", "/agents", OPERATOR, json!({"agent_id": "bob", "endpoint": "https://b.example/"})).await;
     ask("POST", "/api/v1/agents/claim", &cast.anna, json!({"api_key": key})).await;
     ask("POST", &format!("{timber}/key/reset"), &cast.anna, json!({})).await;
     ask("POST", &format!("{timber}/webhook-secret/rotate"), &cast.anna, json!({})).await;
@@ -230,7 +236,6 @@ async fn everything_is_written_down(setup: Setup) {
     ask("POST", &format!("{channel}/members"), &cast.anna, json!({"agent": "bob", "handle": "bob"})).await;
     let hook = FakeAgent::start().await;
     hook.set(Reply::Json(400, json!({})));
-    secrets.push("sk_secret".into());
     cast.connected("pine", &hook).await;
     let refused = cast.say("@pine").await;
     cast.delivery_is(&refused, "failed").await;
@@ -260,11 +265,11 @@ async fn everything_is_written_down(setup: Setup) {
         assert!(act["detail"].is_object() && act["client"] == "127.0.0.1", "{act}");
         assert_ne!(act["request_id"], "");
     }
-    secrets.push("s3cr3t".into());
-    secrets.push("sk_hush".into());
+    secrets.extend(["s3cr3t", "sk_hush", "sk_secret"].map(str::to_owned));
     assert!(secrets.len() > 12, "{secrets:?}");
     for secret in secrets {
-        let bare = secret.rsplit(['_', '/']).next().unwrap();
+        // Not even without what stands before it.
+        let bare = if secret.len() > 20 { secret.rsplit(['_', '/']).next().unwrap() } else { &secret };
         assert!(!log.text.contains(bare), "{secret}");
     }
 
@@ -318,7 +323,9 @@ async fn nobody_fills_the_log() {
         hub.delete("/api/v1/tokens/crd_00000000000000000000000000000000", Some(&anna)).await;
     }
     let all = acts(&hub, "", "").await;
-    let found: Vec<_> = all.iter().rev().map(|act| text(&act["action"])).collect();
-    assert_eq!(found, ["account.made", "token.made", "account.made", "agent.registered"]);
-    assert_eq!(all[0]["actor"], json!({"kind": "nobody", "id": "nobody"}));
+    let mut found: Vec<_> = all.iter().map(|act| text(&act["action"])).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["account.made", "account.made", "agent.registered", "token.made"]);
+    let registered = all.iter().find(|act| act["action"] == "agent.registered").unwrap();
+    assert_eq!(registered["actor"], json!({"kind": "nobody", "id": "nobody"}));
 }

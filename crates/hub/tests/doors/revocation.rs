@@ -201,8 +201,9 @@ async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
         assert!(!rest.contains("chunk"), "{loser}: {rest}");
         assert_eq!(rest.contains("event: error"), loser == "bob", "who lost its key is told nothing: {rest}");
         drop((inbox, lines));
+        // It is refused, or its connection is closed while it speaks.
         let status = reply.await.unwrap().map(|answer| answer.status().as_u16());
-        assert!(status.as_ref().is_ok_and(|status| *status == 404) || status.is_err(), "{loser}: {status:?}");
+        assert!(status.as_ref().is_ok_and(|status| *status >= 400) || status.is_err(), "{loser}: {status:?}");
         for name in ["alice", "bob"] {
             hub.delete(&format!("/agents/{name}"), Some(OPERATOR)).await.data();
         }

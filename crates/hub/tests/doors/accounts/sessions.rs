@@ -66,8 +66,8 @@ async fn a_disabled_account_cannot_sign_in_and_nobody_is_told() {
     let (hub, mails) = hub_with_mail(Setup::new());
     let cookie = session(&hub, &mails, ANN).await;
     let link = link_for(&hub, &mails, ANN, None).await;
-    let disabled = hub.post(&format!("/api/v1/operator/accounts/{ANN}/disable"), Some(OPERATOR), &json!({}));
-    assert_eq!(disabled.await.status, 200);
+    let path = format!("/api/v1/operator/accounts/{ANN}/disable");
+    assert_eq!(hub.post(&path, Some(OPERATOR), &json!({})).await.status, 200);
     assert!(me(&hub, &cookie).await.own_failure(Code::Forbidden).contains("disabled"));
     let home = Answer::of(hub.request(Method::GET, "/", None).header("cookie", &*cookie)).await;
     assert!(home.status == 200 && !home.text.contains("Signed in"), "{}", home.text);
@@ -81,8 +81,8 @@ async fn a_disabled_account_cannot_sign_in_and_nobody_is_told() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(mails_to(mails.path(), ANN).len(), before, "no link is sent");
 
-    let enabled = hub.post(&format!("/api/v1/operator/accounts/{ANN}/enable"), Some(OPERATOR), &json!({}));
-    assert_eq!(enabled.await.status, 200);
+    let path = format!("/api/v1/operator/accounts/{ANN}/enable");
+    assert_eq!(hub.post(&path, Some(OPERATOR), &json!({})).await.status, 200);
     assert_eq!(me(&hub, &cookie).await.status, 200, "nothing was lost");
     session(&hub, &mails, ANN).await;
 }
