@@ -2,7 +2,7 @@
 
 use crate::caller::Callers;
 use crate::config::Config;
-use crate::delivery::live::{End, Live};
+use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
 use crate::health::Health;
@@ -13,15 +13,15 @@ use crate::sources::Sources;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::channel::MAX_MESSAGES;
-use chorus_protocol::ids::{AgentId, ConversationId};
+use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::{Metadata, Success};
 use chorus_protocol::time::rfc3339;
 use chorus_store::directory::KeyHash;
-use chorus_store::{Store, Tx};
+use chorus_store::{Store, Tx, revocation};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -35,7 +35,7 @@ pub(crate) struct App {
     /// Shared with the store, which wakes it.
     pub(crate) live: Arc<Live>,
     pub(crate) replies: Arc<Replies>,
-    pub(crate) callers: Callers,
+    pub(crate) callers: Arc<Callers>,
     pub(crate) outbound: Outbound,
     pub(crate) mailer: Mailer,
     /// Tells the pusher that something may be due.
@@ -61,10 +61,19 @@ impl App {
         sources: Sources,
         stopping: CancellationToken,
     ) -> Result<Self, reqwest::Error> {
-        let live = Arc::new(Live::default());
+        let (live, callers, replies) =
+            (Arc::new(Live::default()), Arc::new(Callers::default()), Arc::new(Replies::default()));
         store.on_commit(Box::new({
-            let live = Arc::clone(&live);
-            move |stream, head| live.wake(stream, head)
+            let (live, callers, replies) = (Arc::clone(&live), Arc::clone(&callers), Arc::clone(&replies));
+            move |stream, head| {
+                if let Some(who) = revocation::whose(stream) {
+                    // Before those who are woken look again.
+                    callers.forget(who);
+                    replies.end(AgentId(who));
+                    live.doubt(AgentId(who));
+                }
+                live.wake(stream, head);
+            }
         }));
         Ok(Self {
             outbound: Outbound::new(config.outbound.clone(), config.webhook_timeout)?,
@@ -75,9 +84,9 @@ impl App {
             metrics: Metrics::new(),
             health: Health::new(sources.now()),
             mailer: Mailer::default(),
-            replies: Arc::default(),
+            replies,
             due: Arc::default(),
-            callers: Callers::default(),
+            callers,
             tasks: TaskTracker::new(),
             config,
             sources,
@@ -87,10 +96,9 @@ impl App {
         })
     }
 
-    /// An agent's key is not valid any more: nothing that was reached with it goes on.
-    pub(crate) fn revoke(&self, agent: AgentId) {
-        self.callers.forget(agent);
-        self.live.end(agent, End::Revoked);
+    /// Moves whenever something that lets `who` in may have been taken back, from now on. What still holds is looked up.
+    pub(crate) fn revocations(&self, who: impl Into<Principal>) -> watch::Receiver<i64> {
+        self.live.follow(revocation::stream(who)).0
     }
 
     /// If this transaction is committed, the pusher looks at once for what it made due.

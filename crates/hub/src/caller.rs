@@ -1,7 +1,7 @@
 //! Who calls: one enum for every kind of principal, and the way from a bearer key to it.
 //!
-//! Keys are compared by their SHA-256. What a key means is cached for a second at most; on this node a changed key is
-//! dropped from the cache at once.
+//! Keys are compared by their SHA-256. What a key means is cached for a second at most; a changed key is dropped from the
+//! cache at once, on every node, because the store tells of it like of any commit.
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, header};
 use chorus_protocol::ids::{AccountId, AgentId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::audit::Actor;
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::{StoreError, Tx, inboxes};
 use sha2::{Digest, Sha256};
@@ -18,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq;
 use url::Url;
+use uuid::Uuid;
 
 /// How long another node's change may go unnoticed.
 const MAX_AGE_MS: i64 = 1000;
@@ -113,6 +115,21 @@ impl Caller {
     /// Whether any valid key was shown.
     pub(crate) fn is_known(&self) -> bool {
         *self != Self::Nobody
+    }
+
+    /// Whoever it is, if it is an agent or a person.
+    pub(crate) fn id(&self) -> Option<Principal> {
+        match self {
+            Self::Agent(identity) => Some(identity.id.into()),
+            Self::Account(person) => Some(person.id.into()),
+            Self::Operator | Self::Nobody => None,
+        }
+    }
+
+    /// Who it is for the audit log.
+    pub(crate) fn actor(&self) -> Actor {
+        let other = if *self == Self::Operator { Actor::Operator } else { Actor::Nobody };
+        self.id().map_or(other, Actor::Principal)
     }
 
     /// Its kind, for the log.
@@ -240,11 +257,23 @@ pub(crate) async fn of_browser(app: &App, headers: &HeaderMap) -> Result<Option<
     let caller = match app.callers.recall(app, &shown, app.now()) {
         Recalled::Fresh(caller) => caller,
         Recalled::Stale | Recalled::Never => match app.callers.look_up(app, &shown, app.now()).await {
-            Err(error) if error.code == Code::Unauthorized => return Ok(None),
+            Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return Ok(None),
             found => found?,
         },
     };
     Ok(caller.person().ok().cloned())
+}
+
+/// Somebody shows a right secret, and is kept out all the same. Whoever shows a wrong one learns nothing of it.
+pub(crate) fn disabled(who: &str) -> ApiError {
+    ApiError::new(Code::Forbidden, format_args!("this {who} is disabled; ask the operator of this hub"))
+}
+
+/// Whether this is the key of this agent, and good.
+pub(crate) async fn is_key_of(app: &App, key: KeyHash, agent: AgentId) -> Result<bool, StoreError> {
+    let find = move |tx: &mut dyn Tx| directory::by_key(tx, &key);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    Ok(found.is_some_and(|found| found.id == agent && found.disabled_at.is_none()))
 }
 
 /// Notes a sign of life of an agent. Nobody waits for it, and one that is lost is made up for by the next.
@@ -306,16 +335,22 @@ impl Callers {
             if way == Way::Bearer
                 && let Some(agent) = directory::by_key(tx, &hash)?
             {
+                if agent.disabled_at.is_some() {
+                    return Err(disabled("agent"));
+                }
                 let is_news = now - agent.seen_at >= SEEN_EVERY_MS;
                 return Ok(Some((Caller::Agent(Identity { id: agent.id, name: agent.name }), is_news)));
             }
             let account = accounts::by_credential(tx, kind, &hash, now)?;
+            if account.as_ref().is_some_and(|account| account.disabled_at.is_some()) {
+                return Err(disabled("account"));
+            }
             Ok(account.map(|account| {
                 let person = Person { id: account.id, name: account.name, email: account.email };
                 (Caller::Account(person), false)
             }))
         };
-        let found = app.store.authenticate::<_, StoreError, _>(find).await?;
+        let found = app.store.authenticate::<_, ApiError, _>(find).await?;
         let (caller, is_news) =
             found.ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))?;
         if let Caller::Agent(identity) = &caller
@@ -333,12 +368,11 @@ impl Callers {
         Ok(caller)
     }
 
-    /// A key changed: nothing known of this agent or account holds any more.
-    pub(crate) fn forget(&self, who: impl Into<Principal>) {
-        let who = who.into();
+    /// A key changed: nothing known of the agent or account of this id holds any more.
+    pub(crate) fn forget(&self, who: Uuid) {
         let mut state = self.state();
         state.changes += 1;
-        state.known.retain(|_, (caller, _)| caller.principal().ok() != Some(who));
+        state.known.retain(|_, (caller, _)| caller.id().map(Principal::uuid) != Some(who));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,7 @@
 //! What surrounds every request: an id, a caller, a rate, an end in time, one format for errors, one line in the log.
 
 use crate::app::{App, AppState};
+use crate::audit::Origin;
 use crate::caller::{Caller, Recalled, Shown, key_hash};
 use crate::doors::{channel, mcp};
 use crate::error::{ApiError, Format, render};
@@ -14,6 +15,7 @@ use chorus_store::directory::KeyHash;
 use futures_util::FutureExt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -72,24 +74,31 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
     let client = Client(app.config.trusted_proxies.client(peer, request.headers()));
     request.extensions_mut().insert(client);
+    request.extensions_mut().insert(Origin { request_id: Arc::clone(&id), client: client.0 });
 
-    let mut kind = Caller::Nobody.kind();
+    // Who calls, for the log: the kind, and the id of whoever has one.
+    let (mut kind, mut who) = (Caller::Nobody.kind(), None);
     let format = Format::of(request.uri().path());
     let shown = Shown::by(&app, &request);
     let admitted = match mcp::Ticket::by(&app, &route, request.headers()) {
         // Its door looks up the rest: it is good for the tools of one channel only.
         Some(ticket) => {
             request.extensions_mut().insert(ticket);
+            who = Some(ticket.agent().into());
             pay(&app, ticket.payer()).map(|()| Caller::Nobody)
         }
         None => match answering(&app, &route, request.uri().path()) {
-            Some(agent) => pay(&app, payer("answers", agent)).map(|()| Caller::Nobody),
+            Some(agent) => {
+                who = Some(agent.into());
+                pay(&app, payer("answers", agent)).map(|()| Caller::Nobody)
+            }
             None => admit(&app, shown, &route, client).await,
         },
     };
     let response = match admitted {
         Ok(caller) => {
-            kind = caller.kind();
+            kind = who.map_or(caller.kind(), Principal::kind);
+            who = who.or_else(|| caller.id());
             request.extensions_mut().insert(caller);
             answer(&app, &route, request, next).await
         }
@@ -101,7 +110,7 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     app.metrics.request(method.as_str(), &route, status, elapsed.as_secs_f64());
     tracing::info!(
         method = %method, route, status, duration_ms = elapsed.as_secs_f64() * 1000.0,
-        caller = kind, peer = %client.0, request_id = id, "request"
+        caller = kind, caller_id = who.map(tracing::field::display), peer = %client.0, request_id = &*id, "request"
     );
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -110,13 +119,13 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
 }
 
 /// The id a client gave, if it is harmless, or a new one.
-fn request_id(app: &App, request: &Request) -> String {
+fn request_id(app: &App, request: &Request) -> Arc<str> {
     let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let harmless = |id: &&str| {
         (1..=64).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
-    given.filter(harmless).map_or_else(|| app.sources.uuid_v7().simple().to_string(), str::to_owned)
+    given.filter(harmless).map_or_else(|| app.sources.uuid_v7().simple().to_string().into(), Arc::from)
 }
 
 /// The agent that may answer at this address, if it is one that we signed. It is known without a look-up, and its calls
@@ -165,6 +174,8 @@ async fn admit(
                     return pay_by_address().map(|()| Caller::Nobody);
                 }
                 Err(error) if error.code == Code::Unauthorized => return guess(app, client).and(Err(error)),
+                // A right key of somebody who is kept out: no guess, and not for nothing either.
+                Err(error) if error.code == Code::Forbidden => return pay(app, shown.hash).and(Err(error)),
                 found => found?,
             }
         }

@@ -7,6 +7,7 @@
 
 mod app;
 mod attention;
+mod audit;
 mod caller;
 mod config;
 pub mod delivery;
@@ -29,6 +30,7 @@ mod stall;
 mod to_the_end;
 mod unread;
 mod views;
+mod webhooks;
 
 pub use caller::{key_hash, operator_key_hash};
 pub use config::{Config, Signup, TimeLimits};

@@ -32,6 +32,8 @@ fn documented() -> OpenApiRouter<AppState> {
         .merge(api::channels::routes())
         .merge(api::messages::routes())
         .merge(api::deliveries::routes())
+        .merge(api::recovery::routes())
+        .merge(api::operator::routes())
         .merge(channel::routes())
         .merge(mcp::documented())
 }

@@ -40,10 +40,12 @@ impl MasterKey {
         read(self).or_else(|| self.previous().and_then(&read))
     }
 
-    /// The secret with which requests to one agent's endpoint are signed.
-    pub(crate) fn webhook_secret(&self, agent: &[u8]) -> WebhookSecret {
-        let derive = |key: &Self| mac(&key.0, &[b"webhook\0", agent]);
-        WebhookSecret { current: derive(self), previous: self.previous().map(derive) }
+    /// The secret with which requests to one agent's endpoint are signed, after so many rotations.
+    pub(crate) fn webhook_secret(&self, agent: &[u8], rotations: i64) -> WebhookSecret {
+        let number = rotations.to_be_bytes();
+        // Before the first one there was no number.
+        let number = if rotations == 0 { [].as_slice() } else { &number };
+        WebhookSecret(mac(&self.0, &[b"webhook\0", agent, number]))
     }
 }
 
@@ -143,27 +145,19 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Signs as Standard Webhooks says, so that receivers can check with any library for it.
-pub(crate) struct WebhookSecret {
-    current: [u8; 32],
-    /// While it is being replaced, whoever checks may know either.
-    previous: Option<[u8; 32]>,
-}
+pub(crate) struct WebhookSecret([u8; 32]);
 
 impl WebhookSecret {
     /// As the agent's owner pastes it into a verifier.
     pub(crate) fn printed(&self) -> String {
-        format!("{}{}", SecretKind::WebhookSecret.prefix(), BASE64.encode(&self.current))
+        format!("{}{}", SecretKind::WebhookSecret.prefix(), BASE64.encode(&self.0))
     }
 
-    /// The `webhook-signature` of a request: one for each secret, the current one's first.
+    /// A signature of a request.
     pub(crate) fn sign(&self, id: &str, timestamp_s: i64, body: &[u8]) -> String {
         let time = timestamp_s.to_string();
-        let sign = |secret: &[u8; 32]| {
-            let signature = mac(secret, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
-            format!("v1,{}", BASE64.encode(&signature))
-        };
-        let current = sign(&self.current);
-        self.previous.as_ref().map_or(current.clone(), |previous| format!("{current} {}", sign(previous)))
+        let signature = mac(&self.0, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
+        format!("v1,{}", BASE64.encode(&signature))
     }
 }
 
@@ -287,8 +281,9 @@ mod tests {
         assert_eq!(new.read_callback_token(&both.callback_token(callback)), Some(callback));
         assert_eq!(both.fingerprint(), new.fingerprint());
         assert_ne!(old.fingerprint(), new.fingerprint());
-        let sign = |key: &MasterKey| key.webhook_secret(b"a").sign("msg_1", 1, b"{}");
-        assert_eq!(sign(&both), format!("{} {}", sign(&new), sign(&old)));
+        let sign = |key: &MasterKey| key.webhook_secret(b"a", 0).sign("msg_1", 1, b"{}");
+        assert_eq!(sign(&both), sign(&new));
+        assert_eq!(both.previous().map(sign), Some(sign(&old)));
     }
 
     #[test]
@@ -305,7 +300,10 @@ mod tests {
     #[test]
     fn each_agent_has_its_own() {
         let master = MasterKey::new([7; 32]);
-        assert_ne!(master.webhook_secret(b"a").printed(), master.webhook_secret(b"b").printed());
-        assert!(master.webhook_secret(b"a").printed().starts_with("whsec_"));
+        let printed = |agent: &[u8], rotations| master.webhook_secret(agent, rotations).printed();
+        assert_ne!(printed(b"a", 0), printed(b"b", 0));
+        assert_ne!(printed(b"a", 0), printed(b"a", 1));
+        assert_ne!(printed(b"a", 1), printed(b"a", 2));
+        assert!(printed(b"a", 0).starts_with("whsec_"));
     }
 }

@@ -62,6 +62,8 @@ pub trait Hub: Send + Sync + 'static {
     fn events(&self, events: &[Event], standing: &Standing) -> Vec<Value>;
     /// The head of a conversation from now on; 0 until it moves.
     fn follow(&self, conversation: ConversationId) -> watch::Receiver<i64>;
+    /// Moves when something that lets `who` in may have been taken back.
+    fn revocations(&self, who: Principal) -> watch::Receiver<i64>;
     /// What is open right now.
     fn open(&self) -> &Open;
     /// How many bytes a page of any list may have.

@@ -79,6 +79,10 @@ id!(
     CredentialId, "crd_", simple
 );
 id!(
+    /// One act in the audit log.
+    AuditId, "aud_", simple
+);
+id!(
     /// What ties everything together that one act caused.
     TraceId, "", simple
 );

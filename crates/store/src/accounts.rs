@@ -4,8 +4,8 @@
 //! session, a token) or will (an invitation) is a credential, known by its hash only. What is for one use is deleted by
 //! its use, so that of two who come with it at the same time one gets it.
 
-use crate::directory::KeyHash;
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::directory::{self, KeyHash};
+use crate::{Row, StoreError, Tx, TxExt, revocation};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 
 /// The longest name of an account, in characters.
@@ -22,6 +22,8 @@ pub struct Account {
     pub name: String,
     /// When it was made.
     pub created_at: i64,
+    /// Since when the operator keeps it out.
+    pub disabled_at: Option<i64>,
 }
 
 /// What a credential is for.
@@ -116,18 +118,19 @@ fn account(mut row: Row) -> Result<Account, StoreError> {
         email: row.text(1)?,
         name: row.text(2)?,
         created_at: row.int(3)?,
+        disabled_at: row.opt_int(4)?,
     })
 }
 
 /// The account of this address.
 pub fn by_email(tx: &mut dyn Tx, email: &str) -> Result<Option<Account>, StoreError> {
-    let sql = "SELECT id, email, name, created_at FROM accounts WHERE email_key = $1";
+    let sql = "SELECT id, email, name, created_at, disabled_at FROM accounts WHERE email_key = $1";
     tx.first(sql, &[email_key(email).as_str().into()])?.map(account).transpose()
 }
 
 /// The account of this id.
 pub fn by_id(tx: &mut dyn Tx, id: AccountId) -> Result<Option<Account>, StoreError> {
-    let sql = "SELECT id, email, name, created_at FROM accounts WHERE id = $1";
+    let sql = "SELECT id, email, name, created_at, disabled_at FROM accounts WHERE id = $1";
     tx.first(sql, &[(&id).into()])?.map(account).transpose()
 }
 
@@ -179,7 +182,7 @@ pub fn by_credential(
     now: i64,
 ) -> Result<Option<Account>, StoreError> {
     tx.first(
-        "SELECT a.id, a.email, a.name, a.created_at FROM credentials c JOIN accounts a ON a.id = c.account_id
+        "SELECT a.id, a.email, a.name, a.created_at, a.disabled_at FROM credentials c JOIN accounts a ON a.id = c.account_id
          WHERE c.hash = $1 AND c.kind = $2 AND (c.expires_at IS NULL OR c.expires_at > $3)",
         &[hash.as_slice().into(), kind.as_str().into(), now.into()],
     )?
@@ -255,7 +258,8 @@ pub struct SignIn {
 }
 
 /// Uses a link up and begins a session of the account of its address, which is made if there is none and somebody may
-/// make it: everybody, or whoever was invited. Nobody is signed in by a link that is used, over or never was.
+/// make it: everybody, or whoever was invited. Nobody is signed in by a link that is used, over or never was, and nobody whose
+/// account is kept out.
 pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreError> {
     let Some(link) = redeem(tx, CredentialKind::Link, &with.link, with.now)? else { return Ok(None) };
     let email = link.email.ok_or_else(|| StoreError::unexpected("a link without an address"))?;
@@ -269,11 +273,12 @@ pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreE
             return Ok(None);
         }
         let name = name_of(&email);
-        insert(tx, &Account { id: with.new, email: email.clone(), name, created_at: with.now }, with.trace)?;
+        let (id, created_at) = (with.new, with.now);
+        insert(tx, &Account { id, email: email.clone(), name, created_at, disabled_at: None }, with.trace)?;
         // Whoever made it: another link to the same address may have come first.
         found = by_email(tx, &email)?;
     }
-    let Some(account) = found else { return Ok(None) };
+    let Some(account) = found.filter(|account| account.disabled_at.is_none()) else { return Ok(None) };
     let (id, hash, expires_at) = with.session;
     let session = NewCredential {
         id,
@@ -335,19 +340,62 @@ pub fn revoke(
     id: CredentialId,
 ) -> Result<bool, StoreError> {
     let sql = "DELETE FROM credentials WHERE id = $1 AND account_id = $2 AND kind = $3";
-    Ok(tx.execute(sql, &[(&id).into(), (&account).into(), kind.as_str().into()])? == 1)
+    if tx.execute(sql, &[(&id).into(), (&account).into(), kind.as_str().into()])? == 0 {
+        return Ok(false);
+    }
+    revocation::announce(tx, account)?;
+    Ok(true)
 }
 
 /// Ends the credential of this secret, and says whose it was.
 pub fn end(tx: &mut dyn Tx, kind: CredentialKind, hash: &KeyHash) -> Result<Option<AccountId>, StoreError> {
     let sql = "DELETE FROM credentials WHERE hash = $1 AND kind = $2 RETURNING account_id";
     let ended = tx.first(sql, &[hash.as_slice().into(), kind.as_str().into()])?;
-    Ok(ended
+    let whose = ended
         .map(|mut row| row.opt_bytes(0))
         .transpose()?
         .flatten()
         .as_deref()
-        .and_then(AccountId::from_slice))
+        .and_then(AccountId::from_slice);
+    if let Some(account) = whose {
+        revocation::announce(tx, account)?;
+    }
+    Ok(whose)
+}
+
+/// Signs an account out of all browsers but the one with this session, and says of how many. Links that would sign in
+/// another one end as well.
+pub fn end_sessions(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) -> Result<u64, StoreError> {
+    let but = but.map_or([].as_slice(), <[u8; 32]>::as_slice);
+    let sql = "DELETE FROM credentials WHERE account_id = $1 AND kind = $2 AND hash <> $3";
+    let ended = tx.execute(sql, &[(&account).into(), CredentialKind::Session.as_str().into(), but.into()])?;
+    tx.execute(sql, &[(&account).into(), CredentialKind::Link.as_str().into(), but.into()])?;
+    revocation::announce(tx, account)?;
+    Ok(ended)
+}
+
+/// Keeps an account and its agents out from this time on, and says whether that is news.
+pub fn disable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
+    // An agent that comes into the account meanwhile is kept out as well.
+    tx.lock(id.0)?;
+    let sql = "UPDATE accounts SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
+    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
+        return Ok(false);
+    }
+    directory::owner_disabled(tx, id, Some(now), now)?;
+    revocation::announce(tx, id)?;
+    Ok(true)
+}
+
+/// Lets an account and its agents in again, and says whether that is news. An agent that is kept out itself stays so.
+pub fn enable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
+    tx.lock(id.0)?;
+    let sql = "UPDATE accounts SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
+    if tx.execute(sql, &[(&id).into()])? == 0 {
+        return Ok(false);
+    }
+    directory::owner_disabled(tx, id, None, now)?;
+    Ok(true)
 }
 
 /// A reconciler: forgets a bounded number of credentials that have ended.

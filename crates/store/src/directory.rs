@@ -8,7 +8,7 @@ mod find;
 
 pub use find::{Found, LOOKED_AT, Search, index_old, search};
 
-use crate::{Row, StoreError, Tx, TxExt, channel, inboxes};
+use crate::{Row, StoreError, Tx, TxExt, channel, inboxes, push, revocation};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
 use find::{Findable, index};
 use uuid::Uuid;
@@ -45,6 +45,12 @@ pub struct Agent {
     pub epoch: i64,
     /// Why and since when its connection string is not called.
     pub broken: Option<(String, i64)>,
+    /// Since when the operator keeps it out, or its owner and all of its agents.
+    pub disabled_at: Option<i64>,
+    /// How often the secret was replaced with which requests to it are signed.
+    pub webhook_rotations: i64,
+    /// When that was last.
+    pub webhook_rotated_at: Option<i64>,
 }
 
 impl Agent {
@@ -69,7 +75,8 @@ macro_rules! select_agent {
     ($($rest:literal),+) => {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
-                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at
+                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
+                    a.webhook_rotations, a.webhook_rotated_at
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -92,6 +99,9 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         epoch: row.int(10)?,
         broken: row.opt_text(11)?.zip(row.opt_int(12)?),
         seen_at: row.opt_int(13)?.unwrap_or(0),
+        disabled_at: row.opt_int(14)?,
+        webhook_rotations: row.int(15)?,
+        webhook_rotated_at: row.opt_int(16)?,
     })
 }
 
@@ -126,7 +136,7 @@ pub fn set_inlet(tx: &mut dyn Tx, id: AgentId, secret: &KeyHash, now: i64) -> Re
         "UPDATE agents SET inlet_hash = $2, epoch = epoch + 1, updated_at = $3 WHERE id = $1",
         &[(&id).into(), secret.as_slice().into(), now.into()],
     )?;
-    Ok(())
+    revocation::announce(tx, id)
 }
 
 /// Replaces an agent's own connection string, sealed; whatever was broken is mended by it.
@@ -140,7 +150,7 @@ pub fn set_connection(
         "UPDATE agents SET connection = $2, epoch = epoch + 1, broken = NULL, broken_at = NULL, updated_at = $3 WHERE id = $1",
         &[(&id).into(), sealed.into(), now.into()],
     )?;
-    Ok(())
+    revocation::announce(tx, id)
 }
 
 /// Marks an agent's connection as broken, or as mended.
@@ -152,7 +162,7 @@ pub fn set_broken(tx: &mut dyn Tx, id: AgentId, broken: Option<(&str, i64)>) -> 
     Ok(())
 }
 
-/// Gives an agent to an account.
+/// Gives an agent to an account. One that is kept out keeps its agents out, too.
 pub fn set_owner(
     tx: &mut dyn Tx,
     id: AgentId,
@@ -160,8 +170,14 @@ pub fn set_owner(
     description: Option<&str>,
 ) -> Result<(), StoreError> {
     let Some(before) = by_id(tx, id)? else { return Ok(()) };
+    if let Some(owner) = owner {
+        // Or an account that is disabled meanwhile would miss this one.
+        tx.lock(owner.0)?;
+    }
     tx.execute(
-        "UPDATE agents SET owner_id = $2, description = COALESCE($3, description) WHERE id = $1",
+        "UPDATE agents SET owner_id = $2, description = COALESCE($3, description),
+                owner_disabled_at = (SELECT disabled_at FROM accounts WHERE id = $2)
+         WHERE id = $1",
         &[(&id).into(), owner.as_ref().into(), description.into()],
     )?;
     let before = Findable::from(&before);
@@ -235,10 +251,13 @@ pub fn insert(
         connection: None,
         epoch: 0,
         broken: None,
+        disabled_at: None,
+        webhook_rotations: 0,
+        webhook_rotated_at: None,
     })
 }
 
-/// Replaces what an agent's record says, and its key if one is given.
+/// Replaces what an agent's record says, and its key if one is given: what was given out under the old one ends with it.
 pub fn update(
     tx: &mut dyn Tx,
     agent: Agent,
@@ -247,7 +266,8 @@ pub fn update(
     now: i64,
 ) -> Result<Agent, StoreError> {
     tx.execute(
-        "UPDATE agents SET endpoint = $2, card = $3, updated_at = $4, key_hash = COALESCE($5, key_hash)
+        "UPDATE agents SET endpoint = $2, card = $3, updated_at = $4, key_hash = COALESCE($5, key_hash),
+                epoch = epoch + $6
          WHERE id = $1",
         &[
             (&agent.id).into(),
@@ -255,16 +275,90 @@ pub fn update(
             record.card.as_deref().into(),
             now.into(),
             key.map(<[u8; 32]>::as_slice).into(),
+            i64::from(key.is_some()).into(),
         ],
     )?;
+    if key.is_some() {
+        revocation::announce(tx, agent.id)?;
+    }
     let updated = Agent {
         endpoint: record.endpoint.clone(),
         card: record.card.clone(),
         updated_at: now,
+        epoch: agent.epoch + i64::from(key.is_some()),
         ..agent.clone()
     };
     index(tx, agent.id, Some((&agent).into()), Some((&updated).into()))?;
     Ok(updated)
+}
+
+/// Replaces an agent's key, whatever it was; what was given out under the old one ends with it.
+pub fn reset_key(tx: &mut dyn Tx, id: AgentId, key: &KeyHash, now: i64) -> Result<(), StoreError> {
+    // Whoever reads the inbox did so with the old key. Its row is a lock as well, for whoever rotates at the same time.
+    inboxes::disconnect(tx, id)?;
+    tx.execute(
+        "UPDATE agents SET key_hash = $2, epoch = epoch + 1, updated_at = $3 WHERE id = $1",
+        &[(&id).into(), key.as_slice().into(), now.into()],
+    )?;
+    revocation::announce(tx, id)
+}
+
+/// Replaces the secret with which requests to an agent are signed, and says how often that was done.
+pub fn rotate_webhook_secret(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<i64, StoreError> {
+    let row = tx.first(
+        "UPDATE agents SET webhook_rotations = webhook_rotations + 1, webhook_rotated_at = $2 WHERE id = $1
+         RETURNING webhook_rotations",
+        &[(&id).into(), now.into()],
+    )?;
+    row.ok_or_else(|| StoreError::unexpected("no such agent"))?.int(0)
+}
+
+/// Keeps an agent out from this time on, and says whether that is news.
+pub fn disable(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
+    let sql = "UPDATE agents SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
+    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
+        return Ok(false);
+    }
+    shut_out(tx, id)?;
+    Ok(true)
+}
+
+/// Lets an agent in again, and says whether that is news. What waited for it is due now.
+pub fn enable(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
+    let sql = "UPDATE agents SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
+    if tx.execute(sql, &[(&id).into()])? == 0 {
+        return Ok(false);
+    }
+    push::retry_now(tx, id, now)?;
+    Ok(true)
+}
+
+/// Keeps all agents of an account out, as long as it is, or lets them in again.
+pub(crate) fn owner_disabled(
+    tx: &mut dyn Tx,
+    owner: AccountId,
+    since: Option<i64>,
+    now: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET owner_disabled_at = $2 WHERE owner_id = $1",
+        &[(&owner).into(), since.into()],
+    )?;
+    let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
+    for mut row in tx.query(sql, &[(&owner).into()])? {
+        let id = AgentId(row.uuid(0)?);
+        match since {
+            Some(_) => shut_out(tx, id)?,
+            None => push::retry_now(tx, id, now)?,
+        }
+    }
+    Ok(())
+}
+
+/// Whatever the agent has open ends.
+fn shut_out(tx: &mut dyn Tx, id: AgentId) -> Result<(), StoreError> {
+    inboxes::disconnect(tx, id)?;
+    revocation::announce(tx, id)
 }
 
 /// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.
@@ -278,5 +372,5 @@ pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64, fresh: &dyn Fn() -> Uuid) 
         &[(&id).into(), now.into()],
     )?;
     channel::leave_all(tx, id.into(), now, fresh)?;
-    inboxes::disconnect(tx, id)
+    shut_out(tx, id)
 }

@@ -14,6 +14,7 @@
 
 pub mod accounts;
 pub mod artifacts;
+pub mod audit;
 pub mod channel;
 pub mod conversations;
 pub mod deliveries;
@@ -29,6 +30,7 @@ mod postgres;
 pub mod push;
 mod queue;
 pub mod relay;
+pub mod revocation;
 pub mod sealed;
 pub mod search;
 pub mod settings;

@@ -30,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0006_reading.sql"),
     migration!("0007_sealed.sql"),
     migration!("0008_search.sql"),
+    migration!("0009_recovery.sql"),
 ];
 
 /// The number of the newest.

@@ -199,10 +199,19 @@ fn next_in_line(
 pub fn mend(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError> {
     tx.lock(agent.0)?;
     directory::set_broken(tx, agent, None)?;
-    tx.execute(
-        "UPDATE deliveries SET due_at = $2 WHERE agent_id = $1 AND state = 'waiting' AND due_at IS NOT NULL",
-        &[(&agent).into(), now.into()],
-    )
+    tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])
+}
+
+const RETRY_NOW: &str =
+    "UPDATE deliveries SET due_at = $2 WHERE agent_id = $1 AND state = 'waiting' AND due_at IS NOT NULL";
+
+/// The agent may be called again: what waited for it is due now, unless it waits for its owner.
+pub(crate) fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
+    tx.lock(agent.0)?;
+    if directory::by_id(tx, agent)?.is_some_and(|agent| !waits_for_its_owner(&agent, now)) {
+        tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])?;
+    }
+    Ok(())
 }
 
 /// Tries a delivery anew that was given up or refused, and says whether it was one. If others of its conversation wait, it

@@ -22,6 +22,9 @@ pub enum RegisterError {
     /// The name belongs to an agent whose key was not shown.
     #[error("the name is taken")]
     Taken,
+    /// The agent is kept out, and so is its key.
+    #[error("the agent is disabled")]
+    Disabled,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,6 +81,9 @@ pub fn register(tx: &mut dyn Tx, new: &Registration) -> Result<Registered, Regis
             // Its row is a lock as well: another with the same key may have come first.
             if !holds(tx, &agent, &key)? {
                 return Err(RegisterError::Taken);
+            }
+            if agent.disabled_at.is_some() {
+                return Err(RegisterError::Disabled);
             }
             true
         }
@@ -220,7 +226,9 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     }
 
     let open = receiver.open_until > send.now;
-    let transport = deliveries::best_transport(&receiver, send.now);
+    // Whoever is kept out is called nowhere: what it is sent waits for it.
+    let is_out = receiver.disabled_at.is_some();
+    let transport = if is_out { Transport::Inbox } else { deliveries::best_transport(&receiver, send.now) };
     let state = match transport {
         Transport::Inbox if open && send.stream => Delivery::Sending,
         Transport::Inbox if open => Delivery::DeliveredSse,

@@ -1,9 +1,11 @@
-//! `chorus agents`: who is there.
+//! `chorus agents`: who is there; and getting back what was stolen.
 
+use super::channel::{tell, text};
 use crate::global::Global;
 use crate::output;
-use chorus_agent::{Client, ClientError};
+use chorus_agent::{Client, ClientError, Method};
 use chorus_protocol::relay::Registration;
+use clap::Subcommand;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -11,7 +13,12 @@ const EXAMPLES: &str = "\
 Examples:
   chorus agents                                     everybody
   chorus agents bob                                 bob alone
-  chorus agents --json | jq -r '.[] | select(.online) | .agent_id'";
+  chorus agents --json | jq -r '.[] | select(.online) | .agent_id'
+  chorus agents reset-key bob                       bob's key was stolen: a new one, the old one stops at once
+  chorus agents rotate-secret bob                   a new webhook secret; the old one goes on for 24 hours
+  chorus agents disable bob                         keep bob out until `chorus agents enable bob`
+
+reset-key and rotate-secret are for bob's owner (a token ct_…) and the operator (co_…), the others for the operator.";
 
 /// How many agents one request asks for.
 const PAGE: u32 = 100;
@@ -21,15 +28,78 @@ const MAX_PAGES: usize = 10_000;
 
 const HEAD: [&str; 5] = ["ADDRESS", "ONLINE", "CULTURE", "LANGUAGES", "REGISTERED"];
 
-/// List the agents of a hub, or show one.
+/// List the agents of a hub, or show one; take keys and secrets back, and keep one out.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     /// The name of one agent, or its address name@host
     name: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Give an agent a new key; the old one and everything given out under it stop at once
+    ResetKey {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// Give an agent a new webhook secret; the old one goes on for 24 hours, unless you do it twice
+    RotateSecret {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// Keep an agent out, as the operator: its key is refused and it is called nowhere
+    Disable {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// Let an agent in again that was disabled
+    Enable {
+        /// The agent's name, address or id
+        agent: String,
+    },
+}
+
+async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
+    let client = global.keyed_client()?;
+    let post = async |path: &[&str]| client.api_write(Method::POST, path, &[], None).await;
+    match command {
+        Command::ResetKey { agent } => {
+            let answer = post(&["agents", &agent, "key", "reset"]).await?;
+            tell(global, &answer, |answer| text(answer, "api_key"))?;
+            output::talk(format_args!(
+                "the old key is dead, and whatever was given out under it\nif it was stolen: look where {} is reached \
+                 (`chorus agents {agent} --json`), and rotate its webhook secret twice and its connection string",
+                text(&answer, "address")
+            ));
+        }
+        Command::RotateSecret { agent } => {
+            let answer = post(&["agents", &agent, "webhook-secret", "rotate"]).await?;
+            tell(global, &answer, |answer| text(answer, "webhook_secret"))?;
+            let until = text(&answer, "previous_until");
+            output::talk(format_args!("requests are signed with the old one as well until {until}"));
+        }
+        Command::Disable { agent } => {
+            let answer = post(&["operator", "agents", &agent, "disable"]).await?;
+            tell(global, &answer, |answer| format!("{} is disabled", text(answer, "address")))?;
+        }
+        Command::Enable { agent } => {
+            let answer = post(&["operator", "agents", &agent, "enable"]).await?;
+            let is_out = answer["disabled_since"].is_string();
+            let state = if is_out { "stays out: its owner is disabled" } else { "is enabled" };
+            tell(global, &answer, |answer| format!("{} {state}", text(answer, "address")))?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(command) = args.command {
+        change(global, command).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let client = global.client()?;
     let agents = match &args.name {
         Some(name) => {

@@ -39,6 +39,8 @@ pub(crate) struct Inbox {
     recorded: AtomicI64,
     /// Whether the store knows of this connection.
     stored: AtomicBool,
+    /// Whether the key it was opened with must be looked up again.
+    doubted: AtomicBool,
     end: OnceLock<End>,
     changed: Notify,
 }
@@ -52,6 +54,7 @@ impl Inbox {
             handed: AtomicI64::new(0),
             recorded: AtomicI64::new(0),
             stored: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
             end: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -91,6 +94,16 @@ impl Inbox {
 
     pub(crate) fn set_stored(&self) {
         self.stored.store(true, Ordering::Release);
+    }
+
+    fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Whether the key must be looked up again before anything more is handed out; said once.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire) && self.doubted.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn ended(&self) -> Option<End> {
@@ -154,10 +167,10 @@ impl Live {
         }
     }
 
-    /// Ends an agent's inbox.
-    pub(crate) fn end(&self, agent: AgentId, end: End) {
+    /// An agent's key may have been replaced: its inbox is read on only if not.
+    pub(crate) fn doubt(&self, agent: AgentId) {
         if let Some(inbox) = self.inboxes().get(&agent) {
-            inbox.finish(end);
+            inbox.doubt();
         }
     }
 

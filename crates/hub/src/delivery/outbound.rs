@@ -177,9 +177,11 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    pub(crate) fn new(secret: &WebhookSecret, id: String, now_ms: i64, body: Bytes, stream: bool) -> Self {
+    /// Signed with each of these secrets.
+    pub(crate) fn new(secrets: &[WebhookSecret], id: String, now_ms: i64, body: Bytes, stream: bool) -> Self {
         let timestamp_s = now_ms / 1000;
-        let signature = secret.sign(&id, timestamp_s, &body);
+        let signatures: Vec<_> = secrets.iter().map(|secret| secret.sign(&id, timestamp_s, &body)).collect();
+        let signature = signatures.join(" ");
         Self { id, timestamp_s, signature, body, stream }
     }
 }
@@ -412,8 +414,8 @@ mod tests {
         let policy = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
         let (short, long) = (Duration::from_millis(200), Duration::from_secs(30));
         let outbound = Outbound::with(policy, short, long).unwrap();
-        let secret = crate::MasterKey::new([7; 32]).webhook_secret(&[1; 16]);
-        let message = Signed::new(&secret, "msg_1".into(), 0, Bytes::new(), false);
+        let secret = crate::MasterKey::new([7; 32]).webhook_secret(&[1; 16], 0);
+        let message = Signed::new(&[secret], "msg_1".into(), 0, Bytes::new(), false);
         let failed = outbound.push(&format!("http://{address}/"), message).await.unwrap_err();
         assert_eq!(failed.to_string(), "receiver took no connection within 0.2 s");
         assert_eq!(failed.code(), Code::Timeout);

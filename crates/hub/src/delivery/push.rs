@@ -127,9 +127,8 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             (None, None, if at < due.give_up_at { again } else { Outcome::Dead })
         }
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
-        Ok(Plan::Post { url, body, epoch }) => {
-            let secret = app.config.master_key.webhook_secret(due.id.agent.as_bytes());
-            let message = Signed::new(&secret, format!("msg_{}", due.event.0.simple()), at, body, false);
+        Ok(Plan::Post { url, body, epoch, secrets }) => {
+            let message = Signed::new(&secrets, format!("msg_{}", due.event.0.simple()), at, body, false);
             tokio::select! {
                 posted = app.outbound.push(&url, message) => {
                     let outcome = judge(&due, epoch, &posted, app.now(), app.sources.bytes());

@@ -9,7 +9,7 @@ use crate::app::{App, AppState};
 use crate::sealing::{self, Walk};
 use chorus_protocol::ids::AgentId;
 use chorus_store::{
-    Kind, StoreError, Tx, accounts, deliveries, directory, idempotency, inboxes, push, search,
+    Kind, StoreError, Tx, accounts, audit, deliveries, directory, idempotency, inboxes, push, search,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -132,11 +132,12 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
         let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
         let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let acts = audit::remove_old(tx, now, CLEAN_UP_STEP)?;
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
         // Whatever took a whole step may have more.
-        Ok([keys, answers, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, answers, credentials, acts, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
     while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {

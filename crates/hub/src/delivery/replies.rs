@@ -35,6 +35,11 @@ impl Replies {
         self.waiting().remove(&(agent, seq)).filter(|listener| !listener.is_closed())
     }
 
+    /// Nothing that was given to this agent to reply with is good any more.
+    pub(crate) fn end(&self, agent: AgentId) {
+        self.waiting().retain(|(receiver, _), _| *receiver != agent);
+    }
+
     fn waiting(&self) -> MutexGuard<'_, HashMap<(AgentId, i64), mpsc::Sender<Line>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

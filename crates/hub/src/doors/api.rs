@@ -10,6 +10,8 @@ pub(crate) mod deliveries;
 mod events;
 mod members;
 pub(crate) mod messages;
+pub(crate) mod operator;
+pub(crate) mod recovery;
 mod search;
 mod stream;
 

@@ -9,7 +9,7 @@ mod operations;
 use super::{api, body};
 use crate::app::{App, AppState};
 use crate::attention;
-use crate::caller::{Caller, bearer, key_hash};
+use crate::caller::{Caller, bearer, disabled, key_hash};
 use crate::error::ApiError;
 use crate::frame::{ForPeople, Local, may_say};
 use crate::secrets::McpToken;
@@ -20,12 +20,12 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::any;
 use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
-use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
-use chorus_store::directory::{self, KeyHash};
+use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::log::Standing;
 use chorus_store::{Store, StoreError, Tx};
 use serde_json::Value;
@@ -51,6 +51,11 @@ impl Ticket {
         let shown = bearer(headers).ok().flatten().filter(|_| route == PATH)?;
         let token = app.config.master_key.read_mcp_token(shown)?;
         (app.now() < token.expires_at).then_some(Self(token))
+    }
+
+    /// Who was given it.
+    pub(crate) fn agent(&self) -> AgentId {
+        self.0.agent
     }
 
     /// Whose rate it counts for: the agent's, however many tokens it was given.
@@ -83,7 +88,7 @@ async fn answer(
     let id = ConversationId::parse(&channel);
     let pass = match parts.extensions.get::<Ticket>() {
         Some(ticket) if id != Some(ticket.0.channel) => return Err(ChannelError::NotFound.into()),
-        Some(ticket) => by_ticket(&app, ticket.0),
+        Some(ticket) => by_ticket(&app, ticket.0).await?,
         None => by_key(&app, &caller, &parts.headers)?,
     };
     let channel = Channel::new(hub, pass, id.ok_or(ChannelError::NotFound)?);
@@ -101,13 +106,21 @@ async fn answer(
 }
 
 /// The agent of a token, as long as it holds and the agent is reached by what it was reached by then.
-fn by_ticket(app: &AppState, token: McpToken) -> Pass {
+async fn by_ticket(app: &AppState, token: McpToken) -> Result<Pass, ApiError> {
+    let out = move |tx: &mut dyn Tx| {
+        let agent = directory::by_id(tx, token.agent)?;
+        Ok(agent.is_some_and(|agent| agent.disabled_at.is_some()))
+    };
+    if app.store.read::<_, StoreError, _>(out).await? {
+        return Err(disabled("agent"));
+    }
     let app = Arc::clone(app);
     let holds = move |tx: &mut dyn Tx| {
         let agent = directory::by_id(tx, token.agent)?;
-        Ok(app.now() < token.expires_at && agent.is_some_and(|agent| agent.epoch == token.epoch))
+        let holds = |agent: Agent| agent.epoch == token.epoch && agent.disabled_at.is_none();
+        Ok(app.now() < token.expires_at && agent.is_some_and(holds))
     };
-    Pass { who: token.agent.into(), holds: Arc::new(holds) }
+    Ok(Pass { who: token.agent.into(), holds: Arc::new(holds) })
 }
 
 /// Whoever's key or token this is, as long as it is.
@@ -120,10 +133,13 @@ fn by_key(app: &AppState, caller: &Caller, headers: &HeaderMap) -> Result<Pass, 
     })?;
     let (who, app) = (caller.principal()?, Arc::clone(app));
     let holds = move |tx: &mut dyn Tx| match who {
-        Principal::Agent(agent) => Ok(directory::by_key(tx, &shown)?.is_some_and(|found| found.id == agent)),
+        Principal::Agent(agent) => {
+            let found = directory::by_key(tx, &shown)?;
+            Ok(found.is_some_and(|found| found.id == agent && found.disabled_at.is_none()))
+        }
         Principal::Account(account) => {
             let found = accounts::by_credential(tx, CredentialKind::Token, &shown, app.now())?;
-            Ok(found.is_some_and(|found| found.id == account))
+            Ok(found.is_some_and(|found| found.id == account && found.disabled_at.is_none()))
         }
     };
     Ok(Pass { who, holds: Arc::new(holds) })
@@ -200,6 +216,10 @@ impl Hub for Tools {
 
     fn follow(&self, conversation: ConversationId) -> watch::Receiver<i64> {
         self.app.live.follow(conversation.0).0
+    }
+
+    fn revocations(&self, who: Principal) -> watch::Receiver<i64> {
+        self.app.revocations(who)
     }
 
     fn open(&self) -> &Open {

@@ -6,6 +6,7 @@
 use super::body;
 use super::pages::{page, style};
 use crate::app::{App, AppState};
+use crate::audit::Origin;
 use crate::caller::{SESSION_COOKIE, is_same_site, key_hash, session_cookie};
 use crate::config::{Config, Signup};
 use crate::error::ApiError;
@@ -23,8 +24,10 @@ use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind, NewCredential, SignIn};
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, StoreError, Tx, settings};
+use serde_json::json;
 use std::sync::Arc;
 
 const MINUTE_MS: i64 = 60 * 1000;
@@ -155,6 +158,9 @@ async fn issue_link(
     };
     let issue = move |tx: &mut dyn Tx| {
         let account = accounts::by_email(tx, &email)?;
+        if account.as_ref().is_some_and(|account| account.disabled_at.is_some()) {
+            return Ok(None);
+        }
         let invitation = invitation.filter(|_| account.is_none() && signup == Signup::Invite);
         let invited = match invitation {
             Some(hash) => accounts::peek(tx, CredentialKind::Invitation, &hash, now)?,
@@ -224,6 +230,7 @@ async fn link(State(app): State<AppState>, Path(token): Path<String>) -> Result<
 /// The button of a link: it is used up, and a session begins.
 async fn enter(
     State(app): State<AppState>,
+    origin: Origin,
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -240,7 +247,16 @@ async fn enter(
         trace: TraceId(app.sources.uuid_v7()),
         now,
     };
-    let sign_in = move |tx: &mut dyn Tx| accounts::sign_in(tx, &with);
+    let hub = Arc::clone(&app);
+    let sign_in = move |tx: &mut dyn Tx| {
+        let account = accounts::sign_in(tx, &with)?;
+        // Its id is new, so it was made by this.
+        if let Some(new) = account.as_ref().filter(|account| account.id == with.new) {
+            let (actor, subject) = (Actor::Principal(new.id.into()), Subject::Account(new.id));
+            origin.record_as(tx, &hub, actor, Action::AccountMade, subject, json!({}))?;
+        }
+        Ok(account)
+    };
     if app.store.write::<_, StoreError, _>(sign_in).await?.is_none() {
         return over(&app);
     }
@@ -257,19 +273,27 @@ fn cookie(app: &App, secret: &str, seconds: i64) -> Result<HeaderValue, ApiError
 }
 
 /// The button for signing out.
-async fn leave(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let cookie = end_session(&app, &headers).await?;
+async fn leave(
+    State(app): State<AppState>,
+    origin: Origin,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let cookie = end_session(&app, &origin, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }
 
 /// Ends the session of this browser, if there is one, and returns the cookie that replaces its own.
-pub(crate) async fn end_session(app: &AppState, headers: &HeaderMap) -> Result<HeaderValue, ApiError> {
+pub(crate) async fn end_session(
+    app: &AppState,
+    origin: &Origin,
+    headers: &HeaderMap,
+) -> Result<HeaderValue, ApiError> {
     if let Some(session) = session_cookie(headers) {
-        let (hash, hub) = (key_hash(session), Arc::clone(app));
+        let (hash, hub, origin) = (key_hash(session), Arc::clone(app), origin.clone());
         let end = move |tx: &mut dyn Tx| {
             if let Some(account) = accounts::end(tx, CredentialKind::Session, &hash)? {
-                let hub = Arc::clone(&hub);
-                tx.after_commit(Box::new(move || hub.callers.forget(account)));
+                let (actor, subject) = (Actor::Principal(account.into()), Subject::Account(account));
+                origin.record_as(tx, &hub, actor, Action::SessionsEnded, subject, json!({"ended": 1}))?;
             }
             Ok(())
         };

@@ -1,9 +1,10 @@
 //! The page on which a person makes a token for the command line, without one.
 
-use super::api::accounts::{MAX_LABEL, issue_token};
+use super::api::accounts::{MAX_LABEL, issue_token, keep_token};
 use super::pages::{page, style};
 use super::{body, signin};
 use crate::app::AppState;
+use crate::audit::Origin;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use askama::Template;
@@ -13,6 +14,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
+use chorus_store::Tx;
+use chorus_store::audit::{Action, Subject};
+use serde_json::json;
+use std::sync::Arc;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/tokens", post(make))
@@ -32,6 +37,7 @@ struct Made {
 async fn make(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -41,7 +47,11 @@ async fn make(
         signin::member(&body, "label").chars().filter(|c| !c.is_control()).take(MAX_LABEL).collect();
     let label = if label.is_empty() { "command line".to_owned() } else { label };
     let (new, token) = issue_token(&app, person.id, label.clone());
-    let issue = move |tx: &mut dyn chorus_store::Tx| super::api::accounts::keep_token(tx, &new);
+    let (hub, who) = (Arc::clone(&app), caller.clone());
+    let issue = move |tx: &mut dyn Tx| {
+        keep_token(tx, &new)?;
+        Ok(origin.record(tx, &hub, &who, Action::TokenMade, Subject::Credential(new.id), json!({}))?)
+    };
     app.store.write::<_, ApiError, _>(issue).await?;
     let (host, url) = (app.config.host_name.clone(), app.config.public_url.clone());
     page(&Made { style: style(), host, url, label, token })

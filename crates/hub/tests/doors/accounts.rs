@@ -1,5 +1,6 @@
 //! People: accounts, tokens and invitations; `signin` is about links and sessions.
 
+mod sessions;
 mod signin;
 
 use crate::support::{Answer, HOST, OPERATOR, Setup, TestHub, eventually, members};

@@ -57,6 +57,15 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("put", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection-string/rotate", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection/mend", [401, 401, 200, 403, 200, 403, 200]),
+    ("post", "/api/v1/agents/{id}/key/reset", [401, 401, 403, 403, 200, 403, 200]),
+    ("post", "/api/v1/agents/{id}/webhook-secret/rotate", [401, 401, 200, 403, 200, 403, 200]),
+    ("delete", "/api/v1/me/sessions", [401, 401, 403, 403, 200, 200, 403]),
+    ("get", "/api/v1/audit", [401, 401, 403, 403, 403, 403, 200]),
+    ("post", "/api/v1/operator/accounts/{id}/disable", [401, 401, 403, 403, 403, 403, 200]),
+    ("post", "/api/v1/operator/accounts/{id}/enable", [401, 401, 403, 403, 403, 403, 200]),
+    ("delete", "/api/v1/operator/accounts/{id}/sessions", [401, 401, 403, 403, 403, 403, 200]),
+    ("post", "/api/v1/operator/agents/{id}/disable", [401, 401, 403, 403, 403, 403, 200]),
+    ("post", "/api/v1/operator/agents/{id}/enable", [401, 401, 403, 403, 403, 403, 200]),
     ("get", "/api/v1/channels", [401, 401, 200, 200, 200, 200, 403]),
     ("post", "/api/v1/channels", [401, 401, 201, 201, 201, 201, 403]),
     ("delete", "/api/v1/channels/{id}", [401, 401, 403, 404, 204, 404, 403]),
@@ -186,6 +195,10 @@ impl World {
             "/inbox/{sk}" => return self.inlet.clone(),
             "/channels/{id}/inbox/{token}" => return self.callback.clone(),
             "/api/v1/search" => return format!("{route}?q=hello"),
+            _ if route.starts_with("/api/v1/operator/accounts/") => {
+                let owner = format!("owner-{}@example.org", &self.name[2..]);
+                return route.replace("{id}", &owner);
+            }
             _ => {}
         }
         let id = match route.split('/').nth(3).unwrap_or_default() {

@@ -27,6 +27,8 @@ mod channels;
 #[cfg(test)]
 mod deliveries;
 #[cfg(test)]
+mod disabled;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod errors;
@@ -57,7 +59,11 @@ mod pages;
 #[cfg(test)]
 mod push;
 #[cfg(test)]
+mod recovery;
+#[cfg(test)]
 mod register;
+#[cfg(test)]
+mod revocation;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]

@@ -33,6 +33,7 @@ enum Told {
 struct Reader<H> {
     channel: Channel<H>,
     head: watch::Receiver<i64>,
+    revocations: watch::Receiver<i64>,
     cursor: i64,
     told: Told,
     ready: VecDeque<Notice>,
@@ -42,7 +43,7 @@ struct Reader<H> {
 impl<H: Hub> Channel<H> {
     pub(super) async fn open_notices(&self, wants: Wants) -> Result<Notices, RpcError> {
         // Followed before the store is asked, so that no commit in between goes unnoticed.
-        let head = self.hub.follow(self.id);
+        let (head, revocations) = (self.hub.follow(self.id), self.hub.revocations(self.pass.who));
         let (told, after, accepted) = match wants {
             Wants::Session { id, after } => (Told::Session(id), after, Value::Null),
             Wants::Filter(filter) => {
@@ -63,7 +64,8 @@ impl<H: Hub> Channel<H> {
             Told::These(..) => None,
         };
         let opened = self.hub.open().open(who, session);
-        let reader = Reader { channel: self.clone(), head, cursor, told, ready: VecDeque::new(), opened };
+        let (channel, ready) = (self.clone(), VecDeque::new());
+        let reader = Reader { channel, head, revocations, cursor, told, ready, opened };
         let stream = stream::unfold(reader, |mut reader| async move {
             let notice = reader.next().await?;
             Some((notice, reader))
@@ -102,6 +104,11 @@ impl<H: Hub> Reader<H> {
     /// The next notice; none at the end.
     async fn next(&mut self) -> Option<Notice> {
         loop {
+            // What was found before a key was taken back is not told after it.
+            if self.revocations.has_changed().unwrap_or(true) {
+                self.revocations.mark_unchanged();
+                self.channel.read(|_| Ok(())).await.ok()?;
+            }
             if let Some(notice) = self.ready.pop_front() {
                 return Some(notice);
             }
@@ -116,7 +123,11 @@ impl<H: Hub> Reader<H> {
                 biased;
                 () = self.opened.over.cancelled() => return None,
                 moved = self.head.changed() => moved.ok()?,
-                // A key that is taken back ends the stream also when nothing happens.
+                changed = self.revocations.changed() => {
+                    changed.ok()?;
+                    self.revocations.mark_changed();
+                }
+                // A token that runs out ends the stream also when nothing happens.
                 () = tokio::time::sleep(self.channel.hub.ping()) => {}
             }
         }

@@ -30,7 +30,7 @@ impl<H: Hub> Channel<H> {
             (Poll { after, limit, filter, own: fields.flag("include_own") }, wait_ms)
         })?;
         // Followed before the store is asked, so that no commit in between goes unnoticed.
-        let mut head = self.hub.follow(self.id);
+        let (mut head, mut revocations) = (self.hub.follow(self.id), self.hub.revocations(self.pass.who));
         let opened = self.hub.open().open(self.pass.who, None);
         let until = Instant::now() + Duration::from_millis(wait_ms as u64);
         loop {
@@ -45,6 +45,8 @@ impl<H: Hub> Channel<H> {
             }
             tokio::select! {
                 biased;
+                // The next look finds out whether the caller may still be here.
+                changed = revocations.changed() => if changed.is_ok() { continue },
                 moved = head.changed() => if moved.is_ok() { continue },
                 () = tokio::time::sleep_until(until) => {}
                 () = opened.over.cancelled() => {}

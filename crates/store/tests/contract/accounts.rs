@@ -25,7 +25,13 @@ on_both![
 ];
 
 fn account(email: &str) -> Account {
-    Account { id: AccountId(fresh()), email: email.into(), name: "x".into(), created_at: NOW }
+    Account {
+        id: AccountId(fresh()),
+        email: email.into(),
+        name: "x".into(),
+        created_at: NOW,
+        disabled_at: None,
+    }
 }
 
 async fn add(store: &Store, email: &str) -> Account {

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod deliveries;
@@ -33,6 +35,8 @@ mod push;
 mod readers;
 #[cfg(test)]
 mod reconcilers;
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod relay;
 #[cfg(test)]

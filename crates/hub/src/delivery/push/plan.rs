@@ -3,6 +3,8 @@
 use crate::app::{App, AppState};
 use crate::delivery::bridge::{Said, UNREADABLE_CONNECTION};
 use crate::sealing;
+use crate::secrets::WebhookSecret;
+use crate::webhooks;
 use bytes::Bytes;
 use chorus_protocol::time::rfc3339;
 use chorus_store::deliveries::Transport;
@@ -10,8 +12,8 @@ use chorus_store::push::{Due, Outcome};
 use chorus_store::{StoreError, Tx, conversations, directory, members};
 
 pub(super) enum Plan {
-    /// It is POSTed there, over the connection of this epoch.
-    Post { url: String, body: Bytes, epoch: i64 },
+    /// It is POSTed there, over the connection of this epoch, signed with these.
+    Post { url: String, body: Bytes, epoch: i64, secrets: Vec<WebhookSecret> },
     /// This is the outcome, without a try and perhaps for a reason.
     Without(Outcome, Option<String>),
 }
@@ -49,6 +51,10 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         Ok(body) => body,
         Err(why) => return Ok(Plan::refuse(why)),
     };
+    if agent.disabled_at.is_some() {
+        return Ok(Plan::wait(due, over, "the agent is disabled".into()));
+    }
+    let secrets = webhooks::signing(&app.config.master_key, &agent, now);
     let url = match (due.transport, &agent.broken) {
         (Transport::Channel, Some((why, since))) => {
             // Until it is mended.
@@ -74,7 +80,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     let Some(url) = url else {
         return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
     };
-    Ok(Plan::Post { url, body, epoch: agent.epoch })
+    Ok(Plan::Post { url, body, epoch: agent.epoch, secrets })
 }
 
 /// What is POSTed, each time with a fresh callback; or why nothing is.

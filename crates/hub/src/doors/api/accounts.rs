@@ -4,6 +4,7 @@ use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge
 use super::conversation::{fields, line};
 use super::{Items, read, value, write};
 use crate::app::{App, AppState};
+use crate::audit::Origin;
 use crate::caller::Caller;
 use crate::config::Signup;
 use crate::doors::body;
@@ -18,12 +19,13 @@ use axum::response::{IntoResponse, Response};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
-use chorus_protocol::json;
 use chorus_protocol::relay::{Code, MAX_BODY};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::accounts::{self, Account, Credential, CredentialKind, MAX_NAME, NewCredential};
+use chorus_store::audit::{Action, Subject};
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -117,14 +119,18 @@ pub(crate) struct Accepted {
     responses((status = 204, description = "The browser is signed out"),
               (status = 401, description = "`UNAUTHORIZED`: a key was sent, and it is not valid", body = crate::error::OwnFailure),
               Forbidden, TooFast, Overloaded))]
-pub(crate) async fn sign_out(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let cookie = signin::end_session(&app, &headers).await?;
+pub(crate) async fn sign_out(
+    State(app): State<AppState>,
+    origin: Origin,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let cookie = signin::end_session(&app, &origin, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
 /// Who you are
 #[utoipa::path(get, path = "/api/v1/me", tag = "people", security(("key" = [])),
-    responses((status = 200, description = "The caller", body = Me), Unknown, TooFast, Overloaded))]
+    responses((status = 200, description = "The caller", body = Me), Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn me(State(app): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
     let kind = caller.kind();
     let me = match caller {
@@ -180,20 +186,23 @@ pub(crate) struct Me {
 pub(crate) async fn make_token(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let account = caller.person()?.id;
     let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
-    let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
+    let parsed = chorus_protocol::json::parse(&bytes).map_err(ApiError::validation)?;
     let label = fields(&parsed, |fields| {
         fields.required("label");
         line(fields, "label", MAX_LABEL).unwrap_or_default()
     })?;
     let (new, token) = issue_token(&app, account, label.clone());
     let answer = value(&NewToken { id: new.id.to_string(), token, label, created_at: rfc3339(new.now) })?;
+    let (hub, who) = (Arc::clone(&app), caller.clone());
     let make = move |tx: &mut dyn Tx| {
         keep_token(tx, &new)?;
+        origin.record(tx, &hub, &who, Action::TokenMade, Subject::Credential(new.id), json!({}))?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     write(&app, &caller, &headers, "/api/v1/tokens", &bytes, make).await
@@ -310,6 +319,7 @@ impl From<Credential> for TokenView {
 pub(crate) async fn revoke_token(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let account = caller.person()?.id;
@@ -318,8 +328,8 @@ pub(crate) async fn revoke_token(
     let revoke = move |tx: &mut dyn Tx| {
         // Nothing of one's own is as good as gone, whether or not somebody else has it.
         if accounts::revoke(tx, account, CredentialKind::Token, id)? {
-            let hub = Arc::clone(&hub);
-            tx.after_commit(Box::new(move || hub.callers.forget(account)));
+            let subject = Subject::Credential(id);
+            origin.record(tx, &hub, &caller, Action::TokenRevoked, subject, json!({}))?;
         }
         Ok(())
     };
@@ -338,18 +348,20 @@ pub(crate) async fn revoke_token(
 pub(crate) async fn make_account(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     caller.operator()?;
     let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
-    let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
+    let parsed = chorus_protocol::json::parse(&bytes).map_err(ApiError::validation)?;
     let (email, name) = fields(&parsed, |fields| {
         fields.required("email");
         (email(fields).unwrap_or_default(), line(fields, "name", MAX_NAME))
     })?;
     let name = name.unwrap_or_else(|| accounts::name_of(&email));
-    let account = Account { id: AccountId(app.sources.uuid_v7()), email, name, created_at: app.now() };
+    let (id, created_at) = (AccountId(app.sources.uuid_v7()), app.now());
+    let account = Account { id, email, name, created_at, disabled_at: None };
     let api_token = app.sources.secret(SecretKind::ApiToken);
     let token = NewCredential {
         account: Some(account.id),
@@ -363,11 +375,13 @@ pub(crate) async fn make_account(
         api_token,
     })?;
     let trace = TraceId(app.sources.uuid_v7());
+    let (hub, who) = (Arc::clone(&app), caller.clone());
     let make = move |tx: &mut dyn Tx| {
         if !accounts::insert(tx, &account, trace)? {
             return Err(ApiError::new(Code::Conflict, "this address has an account already"));
         }
         accounts::issue(tx, &token)?;
+        origin.record(tx, &hub, &who, Action::AccountMade, Subject::Account(id), json!({}))?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     write(&app, &caller, &headers, "/api/v1/accounts", &bytes, make).await
@@ -414,6 +428,7 @@ pub(crate) struct NewAccount {
 pub(crate) async fn invite(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -422,7 +437,7 @@ pub(crate) async fn invite(
         other => Some(other.person()?.id),
     };
     let bytes = body::read(&app, &headers, body, MAX_BODY).await?;
-    let parsed = json::parse(&bytes).map_err(ApiError::validation)?;
+    let parsed = chorus_protocol::json::parse(&bytes).map_err(ApiError::validation)?;
     let (email, days) = fields(&parsed, |fields| (email(fields), days(fields)))?;
     if app.config.signup == Signup::Closed {
         return Err(ApiError::new(
@@ -444,6 +459,7 @@ pub(crate) async fn invite(
         invitation,
         expires_at: rfc3339(expires_at),
     })?;
+    let (hub, who) = (Arc::clone(&app), caller.clone());
     let make = move |tx: &mut dyn Tx| {
         if let Some(account) = account {
             room(
@@ -454,6 +470,8 @@ pub(crate) async fn invite(
             )?;
         }
         accounts::issue(tx, &new)?;
+        let detail = json!({"expires_at": rfc3339(expires_at)});
+        origin.record(tx, &hub, &who, Action::InvitationMade, Subject::Credential(new.id), detail)?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     write(&app, &caller, &headers, "/api/v1/invitations", &bytes, make).await
@@ -462,7 +480,7 @@ pub(crate) async fn invite(
 /// How long an invitation is good.
 fn days(fields: &mut Fields<'_, '_>) -> i64 {
     let Some(value) = fields.get("days") else { return DAYS };
-    let days = json::whole(value).filter(|days| (1..=MOST_DAYS).contains(days));
+    let days = chorus_protocol::json::whole(value).filter(|days| (1..=MOST_DAYS).contains(days));
     days.unwrap_or_else(|| {
         fields.fault("days", format_args!("must be an integer from 1 to {MOST_DAYS}"));
         DAYS

@@ -5,9 +5,11 @@ mod connection;
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
+use super::recovery::host;
 use super::{Items, Written};
 use crate::app::{App, AppState};
-use crate::caller::{Caller, key_hash};
+use crate::audit::Origin;
+use crate::caller::{Caller, disabled, key_hash};
 use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery, card_fits};
@@ -21,13 +23,13 @@ use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AgentId, TraceId};
-use chorus_protocol::json;
 use chorus_protocol::relay::{Code, MAX_BODY, check_card, check_endpoint};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
+use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, Record, Search};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use url::Url;
 use utoipa_axum::router::OpenApiRouter;
@@ -73,6 +75,9 @@ pub(crate) struct AgentView {
     /// How its own connection string is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     connection: Option<ConnectionView>,
+    /// Since when it is kept out by the operator, if it is; for its owner and the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disabled_since: Option<String>,
 }
 
 /// How an agent's own connection string is.
@@ -103,7 +108,7 @@ impl ConnectionView {
     }
 }
 
-fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
+pub(super) fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
     let (now, presence) = (app.now(), app.config.presence.as_millis() as i64);
     // An open inbox is a lease that was last renewed so long before its end.
     let renewed = (agent.open_until > 0).then(|| (agent.open_until - presence).min(now));
@@ -118,6 +123,7 @@ fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
         online: agent.open_until > now,
         last_seen: seen.map(rfc3339),
         connection: may_manage(caller, agent).then(|| ConnectionView::of(agent)),
+        disabled_since: agent.disabled_at.filter(|_| may_manage(caller, agent)).map(rfc3339),
     }
 }
 
@@ -132,7 +138,7 @@ pub(super) fn may_manage(caller: &Caller, agent: &Agent) -> bool {
 }
 
 /// The agent, if the caller may change it.
-fn managed(tx: &mut dyn Tx, caller: &Caller, agent: &AgentRef) -> Result<Agent, ApiError> {
+pub(super) fn managed(tx: &mut dyn Tx, caller: &Caller, agent: &AgentRef) -> Result<Agent, ApiError> {
     let agent = agent.find(tx)?.ok_or_else(|| super::not_found("agent"))?;
     if !may_manage(caller, &agent) {
         return Err(ApiError::new(
@@ -143,7 +149,7 @@ fn managed(tx: &mut dyn Tx, caller: &Caller, agent: &AgentRef) -> Result<Agent, 
     Ok(agent)
 }
 
-fn known(caller: &Caller) -> Result<(), ApiError> {
+pub(super) fn known(caller: &Caller) -> Result<(), ApiError> {
     if caller.is_known() {
         return Ok(());
     }
@@ -277,13 +283,14 @@ fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, ApiError> {
 pub(crate) async fn create(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let owner = caller.person()?.id;
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
-    let new = NewAgent::read(&app, &json::parse(&body).map_err(ApiError::validation)?)?;
+    let new = NewAgent::read(&app, &chorus_protocol::json::parse(&body).map_err(ApiError::validation)?)?;
     check_url(&app, "connection_string", new.connection.as_ref()).await?;
     check_url(&app, "endpoint", new.endpoint.as_ref()).await?;
     let (id, trace) = (AgentId(app.sources.uuid_v4()), TraceId(app.sources.uuid_v7()));
@@ -297,9 +304,10 @@ pub(crate) async fn create(
         agent_id: id.to_string(),
         address: app.address(&new.record.name),
         connection_string: inlet(&app, &secret),
-        webhook_secret: app.config.master_key.webhook_secret(id.as_bytes()).printed(),
+        webhook_secret: app.config.master_key.webhook_secret(id.as_bytes(), 0).printed(),
         api_key: key.clone(),
     })?;
+    let (hub, who) = (Arc::clone(&app), caller.clone());
     let make = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
@@ -310,6 +318,9 @@ pub(crate) async fn create(
         if let Some(sealed) = &sealed {
             directory::set_connection(tx, id, Some(sealed), now)?;
         }
+        let endpoint = host(new.record.endpoint.as_deref());
+        let detail = json!({"name": new.record.name, "endpoint": endpoint, "connection": sealed.is_some()});
+        origin.record(tx, &hub, &who, Action::AgentRegistered, Subject::Agent(id), detail)?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     super::write(&app, &caller, &headers, uri.path(), &body, make).await
@@ -414,13 +425,14 @@ pub(crate) struct ClaimBody {
 pub(crate) async fn claim(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let owner = caller.person()?.id;
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
-    let value = json::parse(&body).map_err(ApiError::validation)?;
+    let value = chorus_protocol::json::parse(&body).map_err(ApiError::validation)?;
     let mut faults = Faults::new();
     let key = Fields::of(&value, "", &mut faults).and_then(|mut fields| fields.required_text("api_key"));
     let key = key_hash(key.ok_or(faults)?);
@@ -431,10 +443,15 @@ pub(crate) async fn claim(
         // Of two that hold the key one comes first.
         tx.lock(agent.id.0)?;
         let agent = directory::by_id(tx, agent.id)?.ok_or_else(|| super::not_found("agent"))?;
+        if agent.disabled_at.is_some() {
+            return Err(disabled("agent"));
+        }
         if agent.owner.is_some() {
             return Err(ApiError::new(Code::Conflict, "this agent belongs to an account already"));
         }
         directory::set_owner(tx, agent.id, Some(owner), None)?;
+        let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
+        origin.record(tx, &hub, &who, Action::AgentClaimed, subject, detail)?;
         let agent = Agent { owner: Some(owner), ..agent };
         Ok((StatusCode::OK, super::value(&view(&hub, &who, &agent))?))
     };

@@ -20,9 +20,12 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::channel::{self, Handle};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use serde::Serialize;
+use serde_json::json;
+use std::sync::Arc;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -225,6 +228,7 @@ async fn change(
         return Err(Faults::one("body", "must have a name, a context, a history or an owner").into());
     }
     let act = asked.act(&app, conversation_id(&id)?);
+    let (hub, origin) = (Arc::clone(&app), asked.origin.clone());
     asked
         .write(&app, move |tx| {
             let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
@@ -235,6 +239,11 @@ async fn change(
                 conversation.history = history.unwrap_or(conversation.history);
             })
             .map_err(only(OWNERS))?;
+            if changed.owner != conversation.owner {
+                let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(changed.id));
+                let detail = json!({"owner": changed.owner.to_string()});
+                origin.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
+            }
             Ok((StatusCode::OK, value(&ChangedView::new(&changed, &masked))?))
         })
         .await

@@ -2,6 +2,7 @@
 
 use super::Written;
 use crate::app::App;
+use crate::audit::Origin;
 use crate::caller::Caller;
 use crate::doors::body;
 use crate::error::ApiError;
@@ -40,6 +41,7 @@ pub(super) struct MemberRequest {
     what: String,
     headers: HeaderMap,
     bytes: Bytes,
+    pub(super) origin: Origin,
 }
 
 impl MemberRequest {
@@ -48,10 +50,10 @@ impl MemberRequest {
         let (parts, body) = request.into_parts();
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| ApiError::internal("a request without a caller"))?;
-        let who = caller.principal()?;
+        let (who, origin) = (caller.principal()?, Origin::of(&parts.extensions)?);
         let bytes = body::read(app, &parts.headers, body, limit).await?;
         let what = format!("{} {}", parts.method, parts.uri.path());
-        Ok(Self { caller, who, what, headers: parts.headers, bytes })
+        Ok(Self { caller, who, what, headers: parts.headers, bytes, origin })
     }
 
     pub(super) fn caller(&self) -> &Caller {

@@ -8,6 +8,7 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::app::{App, AppState};
+use crate::audit::Origin;
 use crate::caller::Caller;
 use crate::doors::body;
 use crate::doors::relay::bodies::AgentAddress;
@@ -21,9 +22,11 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::relay::{Code, Delivery, MAX_BODY};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use chorus_store::audit::{Action, Subject};
 use chorus_store::push::{self, Cursor, Filter, Record};
 use chorus_store::{Tx, directory};
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -234,6 +237,7 @@ pub(crate) struct ReplayView {
 pub(crate) async fn replay(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<ReplayView>), ApiError> {
     if !caller.is_known() {
@@ -250,6 +254,10 @@ pub(crate) async fn replay(
             let state = record.state.as_str();
             let what = format_args!("only what is dead or failed can be replayed; this delivery is {state}");
             return Err(ApiError::new(Code::Conflict, what));
+        }
+        if caller == Caller::Operator {
+            let (subject, detail) = (Subject::Agent(id.agent), json!({"delivery": id.to_string()}));
+            origin.record(tx, &hub, &caller, Action::DeliveriesReplayed, subject, detail)?;
         }
         hub.push_after(tx);
         Ok(())
@@ -282,6 +290,7 @@ pub(crate) struct ReplayedView {
 pub(crate) async fn replay_all(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -295,7 +304,8 @@ pub(crate) async fn replay_all(
     }
     let asked = Asked::of_query(&app, &uri, &[Delivery::Dead, Delivery::Failed])?;
     // Found before it is written, and written in parts: everybody who writes waits for whoever writes.
-    let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
+    let who = caller.clone();
+    let find = move |tx: &mut dyn Tx| match asked.filter(tx, &who)? {
         Some(filter) => Ok(push::find_replayable(tx, &filter, MAX_REPLAYED)?),
         None => Ok((vec![], false)),
     };
@@ -303,9 +313,15 @@ pub(crate) async fn replay_all(
     let mut replayed = 0;
     for some in found.chunks(REPLAYED_TOGETHER) {
         let (hub, now, some) = (Arc::clone(&app), app.now(), some.to_vec());
+        let (caller, origin) = (caller.clone(), origin.clone());
         let replay = move |tx: &mut dyn Tx| {
             hub.push_after(tx);
-            Ok(push::replay_all(tx, &some, now)?)
+            let replayed = push::replay_all(tx, &some, now)?;
+            if caller == Caller::Operator {
+                let detail = json!({"replayed": replayed});
+                origin.record(tx, &hub, &caller, Action::DeliveriesReplayed, Subject::Hub, detail)?;
+            }
+            Ok(replayed)
         };
         replayed += app.store.write::<_, ApiError, _>(replay).await?;
     }

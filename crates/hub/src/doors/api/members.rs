@@ -20,8 +20,11 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::ids::{AccountId, Principal};
 use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::channel::{self, ChannelError, Handle, Newcomer};
 use chorus_store::{StoreError, Tx, accounts, members};
+use serde_json::json;
+use std::sync::Arc;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -193,6 +196,7 @@ async fn add(
     })?;
     let whom = whom.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
     let act = asked.act(&app, conversation_id(&id)?);
+    let (hub, origin) = (Arc::clone(&app), asked.origin.clone());
     asked
         .write(&app, move |tx| {
             // Strangers are not told who there is.
@@ -203,6 +207,10 @@ async fn add(
             let new = Newcomer { principal, handle, roles: roles.clone(), lead };
             let member = channel::add_member(tx, &act, &new)
                 .map_err(only("the owner of the channel and its leads add members"))?;
+            let detail =
+                json!({"member": member.principal.to_string(), "handle": member.handle, "lead": lead});
+            let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(act.conversation));
+            origin.record_as(tx, &hub, actor, Action::MemberAdded, subject, detail)?;
             Ok((StatusCode::CREATED, value(&MemberView::from(member))?))
         })
         .await
@@ -249,6 +257,7 @@ async fn remove(
 ) -> Result<Response, ApiError> {
     let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let act = asked.act(&app, conversation_id(&id)?);
+    let (hub, origin) = (Arc::clone(&app), asked.origin.clone());
     asked
         .write(&app, move |tx| {
             let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
@@ -256,9 +265,16 @@ async fn remove(
             if !is_handle(&handle) {
                 return Err(ChannelError::NoHandle(handle.clone()).into());
             }
+            let gone = members::by_handle(tx, act.conversation, &handle)?;
             channel::remove_member(tx, &act, &handle).map_err(only(
                 "the owner of the channel and its leads remove others; and the owner is removed by nobody",
             ))?;
+            // Who leaves by itself takes nothing from anybody.
+            if let Some(gone) = gone.filter(|gone| gone.principal != act.author) {
+                let detail = json!({"member": gone.principal.to_string(), "handle": gone.handle});
+                let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(act.conversation));
+                origin.record_as(tx, &hub, actor, Action::MemberRemoved, subject, detail)?;
+            }
             Ok((StatusCode::NO_CONTENT, ().into()))
         })
         .await

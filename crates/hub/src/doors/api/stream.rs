@@ -3,7 +3,9 @@
 //! A reader is a cursor, as for inboxes: it takes what follows from the frames that were just encoded, and from the store
 //! when they are not there. Frames are the same for everybody, so they serve only where everybody reads everything. Only
 //! messages have frames: comings, goings and changes of the conversation are always met in the store, where what this
-//! reader may read is looked up again; so a member that is removed gets nothing that comes after.
+//! reader may read is looked up again; so a member that is removed gets nothing that comes after. And whoever's key, token or
+//! session is taken back gets nothing that is said after that: the commit moves `revocations`, and until it is known what
+//! still holds nothing more goes out.
 
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
@@ -65,7 +67,7 @@ fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
 /// A stream of server-sent events, the same as in the log: `id` is the sequence number, `event` the kind. Send the last
 /// `id` as `Last-Event-ID` to go on after it, or a sequence number as `after` to begin with; without either it begins with
 /// what comes next. The first event is `connected`, with the place it begins `after`. Besides, `typing` says who is typing, and has no `id`. A comment shows every 15 s that it lives. It
-/// ends when you are no member any more.
+/// ends when you are no member any more, and when your key, token or session is taken back.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("after" = Option<String>, Query, pattern = "^[0-9]{0,18}$", description = "Begin after this sequence number"),
@@ -107,6 +109,8 @@ struct Reader {
     shown: Shown,
     head: watch::Receiver<i64>,
     signs: broadcast::Receiver<Bytes>,
+    /// Moves when something that lets the caller in was taken back.
+    revocations: watch::Receiver<i64>,
     /// The last event that was encoded for the connection, or that it may not read.
     cursor: i64,
     /// Up to here it is read from the store: frames know nothing of what was changed since.
@@ -128,7 +132,9 @@ impl Reader {
         place: Option<i64>,
     ) -> Result<Self, ApiError> {
         // Followed before the store is asked, so that no commit in between goes unnoticed.
-        let (head, signs) = app.live.follow(id.0);
+        let ((head, signs), revocations) = (app.live.follow(id.0), app.revocations(who));
+        // What was taken back before this was followed is seen here.
+        app.callers.look_up(&app, &shown, app.now()).await?;
         let begun = read(&app, move |tx| {
             let (conversation, _) = channel::look(tx, id, who)?;
             Ok((conversation.history, tx.head(id.0)?))
@@ -140,7 +146,20 @@ impl Reader {
         let shared = history == History::All;
         let connected = json!({"channel": id.to_string(), "after": cursor}).to_string();
         let greeting = Some(sse::encode("connected", None, &connected).into());
-        Ok(Self { app, id, who, shown, head, signs, cursor, begun_at: end, shared, check_at, greeting })
+        Ok(Self {
+            app,
+            id,
+            who,
+            shown,
+            head,
+            signs,
+            revocations,
+            cursor,
+            begun_at: end,
+            shared,
+            check_at,
+            greeting,
+        })
     }
 
     /// The next bytes for the connection; none at the end of the stream.
@@ -150,6 +169,11 @@ impl Reader {
         }
         loop {
             // However much there is to say, it is said to members with valid keys only.
+            if self.revocations.has_changed().unwrap_or(true) {
+                self.revocations.mark_unchanged();
+                // Whoever is not known for certain to be still let in connects again.
+                self.app.callers.look_up(&self.app, &self.shown, self.app.now()).await.ok()?;
+            }
             if Instant::now() >= self.check_at {
                 self.check().await?;
             }
@@ -176,6 +200,10 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = self.app.stopping.cancelled() => return None,
+                changed = self.revocations.changed() => {
+                    changed.ok()?;
+                    self.revocations.mark_changed();
+                }
                 moved = self.head.changed() => moved.ok()?,
                 sign = self.signs.recv() => match sign {
                     Ok(sign) => return Some(sign),
@@ -197,7 +225,7 @@ impl Reader {
         let caller = self.app.callers.look_up(&self.app, &self.shown, self.app.now()).await;
         match caller {
             Ok(caller) if caller.principal().ok() != Some(self.who) => return None,
-            Err(error) if error.code == Code::Unauthorized => return None,
+            Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return None,
             // That the store is busy says nothing of the caller.
             _ => {}
         }

@@ -6,8 +6,10 @@
 use super::bodies::CallbackBody;
 use crate::app::{App, AppState};
 use crate::attention;
-use crate::caller::Caller;
-use crate::doors::api::answers::{Conflict, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow};
+use crate::caller::{Caller, disabled};
+use crate::doors::api::answers::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow,
+};
 use crate::doors::api::{self, Written};
 use crate::doors::body;
 use crate::doors::relay::send;
@@ -54,7 +56,7 @@ pub(crate) struct Recorded {
     masked: Vec<&'static str>,
 }
 
-/// `GONE`: the address has ended: after 24 h, because the agent left or was unregistered, or its connection was replaced
+/// `GONE`: the address has ended: after 24 h, because the agent left or was unregistered, or its key or connection was replaced
 #[derive(utoipa::IntoResponses)]
 #[response(status = 410)]
 #[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
@@ -71,7 +73,7 @@ pub(crate) struct Over(OwnFailure);
             description = "The same for every retry of the same events")),
     request_body(content((CallbackBody = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, description = "Recorded", body = Recorded),
-              Invalid, Missing, Conflict, Over, TooSlow, TooLarge, TooFast, Overloaded))]
+              Invalid, Forbidden, Missing, Conflict, Over, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn callback(
     State(app): State<AppState>,
     Path((id, token)): Path<(String, String)>,
@@ -136,8 +138,11 @@ impl Turn {
         let agent = agent.ok_or_else(|| gone("the agent is not registered any more"))?;
         if agent.epoch != self.token.epoch {
             return Err(gone(
-                "the agent's connection was replaced since; newer messages carry valid callbacks",
+                "the agent's key or connection was replaced since; newer messages carry valid callbacks",
             ));
+        }
+        if agent.disabled_at.is_some() {
+            return Err(disabled("agent"));
         }
         let (events, mut masked) = match &*sent.kind {
             "envelope" => (self.answer_envelope(tx, &agent, &sent)?, vec![]),

@@ -5,8 +5,8 @@
 
 use super::bodies::ForeignPost;
 use crate::app::AppState;
-use crate::caller::key_hash;
-use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow};
+use crate::caller::{disabled, key_hash};
+use crate::doors::api::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
 use crate::frame::{Client, guess, pay, payer};
@@ -44,7 +44,7 @@ pub(crate) struct Received {
     params(("sk" = String, Path, pattern = "^sk_[0-9a-f]{32}$", description = "The secret of the connection string")),
     request_body(content_type = "application/json", content = ForeignPost),
     responses((status = 200, description = "Stored for the agent", body = Received),
-              Invalid, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
+              Invalid, Forbidden, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn receive(
     State(app): State<AppState>,
     Path(secret): Path<String>,
@@ -59,6 +59,9 @@ pub(crate) async fn receive(
         return guess(&app, client).and(Err(unknown()));
     };
     pay(&app, payer("connection string", agent.id))?;
+    if agent.disabled_at.is_some() {
+        return Err(disabled("agent"));
+    }
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let post = Post::read(&body)?;
     let body = String::from_utf8(body.into()).map_err(ApiError::validation)?;
@@ -68,7 +71,11 @@ pub(crate) async fn receive(
     let body = sealing::seal_post(&app.config.master_key, app.sources.bytes(), event, &body)
         .ok_or_else(|| ApiError::internal("a post could not be sealed"))?;
     let store = move |tx: &mut dyn Tx| {
-        let agent = directory::by_inlet(tx, &secret)?.ok_or_else(unknown)?.id;
+        let agent = directory::by_inlet(tx, &secret)?.ok_or_else(unknown)?;
+        if agent.disabled_at.is_some() {
+            return Err(disabled("agent"));
+        }
+        let agent = agent.id;
         // What the message says may differ between tries: its callback is fresh each time.
         let ids = [agent.as_bytes(), post.channel.id.as_bytes(), post.message.id.as_bytes()];
         let key = Key::new("foreign", &ids, b"", Some(now + KNOWN_MS));

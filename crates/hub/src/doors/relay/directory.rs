@@ -3,11 +3,14 @@
 use super::bodies::{AgentAddress, OperatorRegisterBody, RegisterBody};
 use super::{AgentRef, PageQuery, card_fits, filter};
 use crate::app::{App, AppState};
-use crate::caller::{Caller, bearer, is_operator, key_hash};
+use crate::audit::Origin;
+use crate::caller::{Caller, bearer, disabled, is_operator, key_hash};
 use crate::config::Signup;
 use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
+use crate::doors::api::recovery;
 use crate::doors::body;
 use crate::error::ApiError;
+use crate::webhooks;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -20,11 +23,14 @@ use chorus_protocol::page;
 use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
 use chorus_protocol::time::rfc3339;
 use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::{self as agents, Agent, KeyHash, Record};
 use chorus_store::relay::{self, RegisterError, Registrar};
 use chorus_store::{StoreError, Tx};
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     Registration {
@@ -41,9 +47,9 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
 /// Register yourself, or update your record with your key
 ///
 /// A new address answers 201 with its key, which is shown this once. Your own address with your key as bearer
-/// answers 200: the record is replaced and so is the key; the old one stops working at once. What came with messages, a
-/// `callback` or an `mcp` token, lasts for its day all the same; rotating the connection string ends that too. Where
-/// sign-up is by invitation, a new address needs one.
+/// answers 200: the record is replaced and so is the key. The old one stops working at once, and so does everything that was
+/// given out under it: inboxes and streams, callbacks, `mcp` tokens. If the agent belongs to an account, its owner is told by
+/// mail, and can always reset the key again. Where sign-up is by invitation, a new address needs one.
 #[utoipa::path(post, path = "/register", tag = "relay",
     params(("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
     request_body(content_type = "application/json", content = RegisterBody),
@@ -51,13 +57,14 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
         (status = 201, description = "Registered", body = Success<Registered>),
         (status = 200, description = "Updated; the key was replaced", body = Success<Registered>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_ENDPOINT_BLOCKED`", body = Failure),
-        (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open, or the invitation is not good", body = Failure),
+        (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open, the invitation is not good, or the agent is disabled", body = Failure),
         (status = 404, description = "An OAuth client tried to register here", body = Failure),
         (status = 409, description = "`ERR_AGENT_ID_TAKEN`", body = Failure),
         TooSlow, TooLarge, TooFast, Overloaded,
     ))]
 pub(crate) async fn register(
     State(app): State<AppState>,
+    origin: Origin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -79,7 +86,8 @@ pub(crate) async fn register(
         Signup::Invite => Admission::Invited(invitation(&headers, &request).map(key_hash)),
         Signup::Closed => Admission::Nobody,
     };
-    save(&app, request, Registrar::Itself(key), admission).await
+    let newcomer = if operator { Actor::Operator } else { Actor::Nobody };
+    save(&app, &origin, newcomer, request, Registrar::Itself(key), admission).await
 }
 
 /// The invitation a registration comes with, in its header or its body.
@@ -135,6 +143,7 @@ impl Admission {
 pub(crate) async fn register_by_operator(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -150,12 +159,14 @@ pub(crate) async fn register_by_operator(
     }
     let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
     let request = Register::read(&body, true)?;
-    save(&app, request, Registrar::Operator, Admission::Everybody).await
+    save(&app, &origin, Actor::Operator, request, Registrar::Operator, Admission::Everybody).await
 }
 
 /// Saves an agent that is there, or a new one if that is let in.
 async fn save(
     app: &AppState,
+    origin: &Origin,
+    newcomer: Actor,
     request: Register,
     registrar: Registrar,
     admission: Admission,
@@ -192,7 +203,7 @@ async fn save(
         trace: TraceId(app.sources.uuid_v7()),
         now: app.now(),
     };
-    let hub = Arc::clone(app);
+    let (hub, origin, runtime) = (Arc::clone(app), origin.clone(), Handle::current());
     let register = move |tx: &mut dyn Tx| {
         let everybody = matches!(admission, Admission::Everybody);
         if !everybody && agents::by_name(tx, &new.record.name)?.is_none() {
@@ -206,11 +217,17 @@ async fn save(
             }
         }
         let registered = relay::register(tx, &new).map_err(refusal)?;
-        if !registered.created && registered.keyed {
-            let (hub, agent) = (Arc::clone(&hub), registered.agent.id);
-            // Whether or not anybody still waits for the answer.
-            tx.after_commit(Box::new(move || hub.revoke(agent)));
+        let agent = &registered.agent;
+        let (action, actor) = match registrar {
+            _ if registered.created => (Action::AgentRegistered, newcomer),
+            Registrar::Operator => (Action::AgentUpdated, Actor::Operator),
+            Registrar::Itself(_) => (Action::KeyRotated, Actor::Principal(agent.id.into())),
+        };
+        if action == Action::KeyRotated {
+            recovery::tell_owner(tx, &hub, &runtime, agent)?;
         }
+        let detail = json!({"name": agent.name, "endpoint": recovery::host(agent.endpoint.as_deref())});
+        origin.record_as(tx, &hub, actor, action, Subject::Agent(agent.id), detail)?;
         Ok(registered)
     };
     let registered = app.store.write::<_, ApiError, _>(register).await?;
@@ -222,7 +239,7 @@ async fn save(
             .agent
             .endpoint
             .as_ref()
-            .map(|_| app.config.master_key.webhook_secret(registered.agent.id.as_bytes()).printed()),
+            .map(|_| webhooks::secret(&app.config.master_key, &registered.agent).printed()),
         registration: registration(app, registered.agent, true),
     };
     Ok(app.success(status, data))
@@ -234,6 +251,7 @@ fn refusal(error: RegisterError) -> ApiError {
             Code::AgentIdTaken,
             "this agent_id belongs to somebody else; if it is yours, send its key as Authorization: Bearer",
         ),
+        RegisterError::Disabled => disabled("agent"),
         RegisterError::Store(error) => error.into(),
     }
 }
@@ -252,6 +270,7 @@ fn refusal(error: RegisterError) -> ApiError {
     responses((status = 200, description = "A page", body = Success<Vec<Registration>>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
+              (status = 403, description = "`ERR_FORBIDDEN`: a key was sent, and its agent or account is disabled", body = Failure),
               TooFast, Overloaded))]
 pub(crate) async fn list(
     State(app): State<AppState>,
@@ -278,6 +297,7 @@ pub(crate) async fn list(
     responses((status = 200, description = "The agent", body = Success<Registration>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
+              (status = 403, description = "`ERR_FORBIDDEN`: a key was sent, and its agent or account is disabled", body = Failure),
               (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
               TooFast, Overloaded))]
 pub(crate) async fn one(
@@ -305,6 +325,7 @@ pub(crate) async fn one(
 pub(crate) async fn unregister(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     if !caller.is_known() {
@@ -327,8 +348,8 @@ pub(crate) async fn unregister(
             ));
         }
         agents::delete(tx, found.id, now, &|| hub.sources.uuid_v7())?;
-        let (hub, id) = (Arc::clone(&hub), found.id);
-        tx.after_commit(Box::new(move || hub.revoke(id)));
+        let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
+        origin.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
         Ok(Some(found))
     };
     let deleted = app.store.write(delete).await?;

@@ -5,7 +5,7 @@
 
 use super::{PageQuery, parse_place};
 use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity, bearer, key_hash};
+use crate::caller::{Caller, Identity, bearer, disabled, is_key_of, key_hash};
 use crate::delivery::bridge::{self, Content};
 use crate::delivery::live::{End, Inbox};
 use crate::delivery::reconcile;
@@ -88,6 +88,8 @@ struct Reader {
     app: AppState,
     identity: Identity,
     inbox: Arc<Inbox>,
+    /// What it was opened with.
+    key: KeyHash,
     /// The last entry that was encoded for the connection.
     cursor: i64,
     /// Frames to be sent before anything else.
@@ -105,8 +107,8 @@ impl Reader {
         let session = app.sources.uuid_v4();
         // Registered here before it is in the database, so that no commit in between goes unnoticed.
         let (inbox, former) = app.live.open(identity.id, session);
-        let mut reader = Self { app, identity, inbox, cursor: 0, first: VecDeque::new(), ended: false };
-        reader.begin(session, former, key, place).await?;
+        let mut reader = Self { app, identity, inbox, key, cursor: 0, first: VecDeque::new(), ended: false };
+        reader.begin(session, former, place).await?;
         Ok(reader)
     }
 
@@ -114,16 +116,20 @@ impl Reader {
         &mut self,
         session: Uuid,
         former: Option<Arc<Inbox>>,
-        key: KeyHash,
         place: Option<i64>,
     ) -> Result<(), ApiError> {
-        let (agent, node) = (self.identity.id, self.app.config.node);
+        let (agent, key, node) = (self.identity.id, self.key, self.app.config.node);
         let until = self.app.now() + self.app.config.presence.as_millis() as i64;
         let open = move |tx: &mut dyn Tx| {
             // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
             let opened = inboxes::open(tx, agent, session, node, until)?;
-            let valid = agents::by_key(tx, &key)?.is_some_and(|holder| holder.id == agent);
-            opened.filter(|_| valid).ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))
+            let holder = agents::by_key(tx, &key)?.filter(|holder| holder.id == agent);
+            if holder.as_ref().is_some_and(|holder| holder.disabled_at.is_some()) {
+                return Err(disabled("agent"));
+            }
+            opened
+                .filter(|_| holder.is_some())
+                .ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))
         };
         let opened = self.app.store.write(open).await?;
         self.inbox.set_stored();
@@ -151,6 +157,14 @@ impl Reader {
         // The connection asks for more, so it took what it was given.
         self.inbox.hand(self.cursor);
         while !self.ended {
+            if self.inbox.is_doubted() {
+                match is_key_of(&self.app, self.key, self.inbox.agent).await {
+                    Ok(true) => {}
+                    Ok(false) => self.inbox.finish(End::Revoked),
+                    // The client connects again, and then it is known.
+                    Err(_) => return None,
+                }
+            }
             if let Some(end) = self.inbox.ended() {
                 self.ended = true;
                 return Some(farewell(end));

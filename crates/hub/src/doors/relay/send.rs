@@ -3,13 +3,14 @@
 use super::bodies::SendBody;
 use super::stream::{self, Source};
 use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity};
+use crate::caller::{Caller, Identity, bearer, key_hash};
 use crate::delivery::bridge;
 use crate::delivery::outbound::Signed;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
 use crate::to_the_end::ToTheEnd;
+use crate::webhooks;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -22,7 +23,7 @@ use chorus_protocol::relay::{
 use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
 use chorus_store::deliveries::{Lease, Transport};
-use chorus_store::directory as agents;
+use chorus_store::directory::{self as agents, KeyHash};
 use chorus_store::idempotency::{Answer, Key};
 use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
 use chorus_store::{StoreError, Tx, push};
@@ -51,7 +52,7 @@ pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
         (status = 202, description = "Queued for the receiver's inbox", body = Success<Outcome>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_SENDER_NOT_REGISTERED`", body = Failure),
         (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
-        (status = 403, description = "`ERR_SENDER_MISMATCH`", body = Failure),
+        (status = 403, description = "`ERR_SENDER_MISMATCH`, `ERR_FORBIDDEN`: the sender is disabled", body = Failure),
         (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
         (status = 409, description = "`ERR_IDEMPOTENCY_CONFLICT`, `ERR_IDEMPOTENCY_IN_PROGRESS`", body = Failure),
         TooSlow, TooLarge, TooFast, Overloaded,
@@ -68,6 +69,9 @@ pub(crate) async fn send(
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let request = Send::read(&body).map_err(ApiError::validation)?;
     let key = body::idempotency_key(&headers)?;
+    // Only a stream outlives the moment in which its sender was let in.
+    let outlives = request.stream && caller != Caller::Operator;
+    let shown = if outlives { bearer(&headers)?.map(key_hash) } else { None };
     let sender = sender(&app, caller, &request).await?;
     let receiver = request.receiver.local_name(&app.config.host_name).ok_or_else(not_found)?.to_owned();
 
@@ -93,17 +97,18 @@ pub(crate) async fn send(
         now,
     };
     // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
-    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, command, envelope.into())).await
+    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, shown, command, envelope.into())).await
 }
 
 async fn deliver(
     app: AppState,
     sender: Identity,
+    shown: Option<KeyHash>,
     command: relay::Send,
     envelope: Arc<RawValue>,
 ) -> Result<Response, ApiError> {
     let (hub, wants_stream) = (Arc::clone(&app), command.stream);
-    let sender_address = app.address(&sender.name);
+    let (sender_id, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
     let (listener, lines) = mpsc::channel(1);
     let accepted = app.store.write({
@@ -136,12 +141,14 @@ async fn deliver(
         Sent::Pending(pending) => pending,
     };
     if pending.transport == Transport::Inbox {
-        return Ok(stream::answer(&app, pending, Source::Reply(lines)));
+        let sender = stream::Sender::new(&app, sender_id, shown);
+        return Ok(stream::answer(&app, pending, Source::Reply(lines), sender));
     }
     let posting = posting(&app, &sender_address, &pending, &envelope, wants_stream)?;
     Ok(match posting {
         Some((endpoint, message)) if wants_stream => {
-            stream::answer(&app, pending, Source::Endpoint(endpoint, message))
+            let sender = stream::Sender::new(&app, sender_id, shown);
+            stream::answer(&app, pending, Source::Endpoint(endpoint, message), sender)
         }
         // Boxed, because most messages go to an inbox and need no room for this.
         Some((endpoint, message)) => answer(&app, Box::pin(post(&app, pending, &endpoint, message)).await),
@@ -165,8 +172,8 @@ fn posting(
         )),
     };
     let Some((endpoint, body)) = posting else { return Ok(None) };
-    let secret = app.config.master_key.webhook_secret(pending.receiver.id.as_bytes());
-    let message = Signed::new(&secret, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
+    let secrets = webhooks::signing(&app.config.master_key, &pending.receiver, app.now());
+    let message = Signed::new(&secrets, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
     Ok(Some((endpoint, message)))
 }
 

@@ -6,6 +6,7 @@
 //! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
 
 use crate::app::{App, AppState};
+use crate::caller::is_key_of;
 use crate::delivery::outbound::{PostError, Signed};
 use crate::delivery::replies::Line;
 use crate::doors::answers::TooFast;
@@ -15,9 +16,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use chorus_protocol::ids::AgentId;
 use chorus_protocol::json;
 use chorus_protocol::relay::{Code, Delivery, Failure, Outcome, Success};
 use chorus_protocol::sse::{self, Item, Parser};
+use chorus_store::directory::KeyHash;
 use chorus_store::relay::Pending;
 use futures_util::stream;
 use http_body_util::BodyExt;
@@ -26,7 +29,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// The longest a stream may last; its lease is as long.
@@ -72,6 +75,43 @@ impl From<PostError> for Broken {
     }
 }
 
+/// Who is told what the receiver says, as long as what it showed is good.
+pub(super) struct Sender {
+    app: AppState,
+    id: AgentId,
+    /// None for the operator, whose key is replaced by a restart only.
+    key: Option<KeyHash>,
+    revocations: watch::Receiver<i64>,
+    doubted: bool,
+}
+
+impl Sender {
+    pub(super) fn new(app: &AppState, id: AgentId, key: Option<KeyHash>) -> Self {
+        // It may have lost its key since it was let in.
+        Self { revocations: app.revocations(id), app: Arc::clone(app), id, key, doubted: key.is_some() }
+    }
+
+    /// The next of what is said to it; nothing at the end, nor once it is not let in any more.
+    async fn hear(&mut self, said: &mut mpsc::Receiver<Bytes>) -> Option<Bytes> {
+        loop {
+            if let Some(key) = self.key.filter(|_| self.doubted) {
+                is_key_of(&self.app, key, self.id).await.ok().filter(|good| *good)?;
+            }
+            tokio::select! {
+                biased;
+                changed = self.revocations.changed() => {
+                    changed.ok()?;
+                    self.doubted = true;
+                }
+                said = timeout(self.app.config.times.ping, said.recv()) => {
+                    self.doubted = false;
+                    return said.unwrap_or_else(|_| Some(Bytes::from_static(sse::PING)));
+                }
+            }
+        }
+    }
+}
+
 /// Where a receiver's output comes from.
 pub(super) enum Source {
     /// The endpoint, which gets the message now.
@@ -81,18 +121,14 @@ pub(super) enum Source {
 }
 
 /// Relays the receiver's output to the sender. The work goes on in a task of its own, so that the outcome is
-/// recorded even if the sender hangs up.
-pub(super) fn answer(app: &AppState, pending: Pending, source: Source) -> Response {
+/// recorded even if the sender hangs up, or is not let in any more.
+pub(super) fn answer(app: &AppState, pending: Pending, source: Source, sender: Sender) -> Response {
     let (frames, taken) = mpsc::channel(AHEAD);
     let trace = pending.trace.to_string();
     app.tasks.spawn(run(Arc::clone(app), pending, source, frames));
-    let ping = app.config.times.ping;
-    let body = Body::from_stream(stream::unfold(taken, move |mut taken| async move {
-        let frame = match timeout(ping, taken.recv()).await {
-            Ok(frame) => frame?,
-            Err(_) => Bytes::from_static(sse::PING),
-        };
-        Some((Ok::<_, Infallible>(frame), taken))
+    let body = Body::from_stream(stream::unfold((taken, sender), |(mut taken, mut sender)| async move {
+        let frame = sender.hear(&mut taken).await?;
+        Some((Ok::<_, Infallible>(frame), (taken, sender)))
     }));
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -247,11 +283,18 @@ pub(crate) async fn reply(
         )
     };
     let (agent, seq) = app.config.master_key.read_reply_token(&token).ok_or_else(gone)?;
+    // Followed before it is taken: whatever was taken back before has nobody waiting any more.
+    let mut revocations = app.revocations(agent);
     let listener = app.replies.take(agent, seq).ok_or_else(gone)?;
     let mut lines =
         Lines { body, buffer: BytesMut::new(), read: 0, number: 0, patience: app.config.times.reply };
     loop {
-        let said = match lines.next().await {
+        let line = tokio::select! {
+            biased;
+            _ = revocations.changed() => return Err(gone()),
+            line = lines.next() => line,
+        };
+        let said = match line {
             Ok(Some(said)) => said,
             Ok(None) => {
                 return Err(ApiError::validation("the last line must be of type done or error"));

@@ -5,10 +5,12 @@
 
 use super::{AgentView, check_url, inlet, known, managed, seal, url_of, view};
 use crate::app::AppState;
+use crate::audit::Origin;
 use crate::caller::{Caller, key_hash};
 use crate::doors::api::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
+use crate::doors::api::recovery::host;
 use crate::doors::api::{Written, not_found, value, write};
 use crate::doors::body;
 use crate::doors::relay::AgentRef;
@@ -23,9 +25,11 @@ use bytes::Bytes;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::relay::MAX_BODY;
+use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent};
 use chorus_store::{Tx, push};
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,6 +58,7 @@ pub(crate) struct ConnectionBody {
 pub(crate) async fn connect(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -66,9 +71,11 @@ pub(crate) async fn connect(
         .and_then(|mut fields| url_of(&mut fields, "connection_string", true));
     let url = url.ok_or(faults)?;
     check_url(&app, "connection_string", Some(&url)).await?;
-    let hub = Arc::clone(&app);
+    let (hub, who) = (Arc::clone(&app), caller.clone());
     change(&app, caller, agent, move |tx, agent| {
         let sealed = seal(&hub, agent.id, &url)?;
+        let (subject, detail) = (Subject::Agent(agent.id), json!({"connection": host(Some(url.as_str()))}));
+        origin.record(tx, &hub, &who, Action::ConnectionSet, subject, detail)?;
         directory::set_connection(tx, agent.id, Some(&sealed), hub.now())?;
         push::mend(tx, agent.id, hub.now())?;
         Ok(())
@@ -86,12 +93,19 @@ pub(crate) async fn connect(
 pub(crate) async fn disconnect(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     known(&caller)?;
     let (agent, now) = (AgentRef::parse(&app, &id)?, app.now());
-    let remove =
-        move |tx: &mut dyn Tx, agent: &Agent| Ok(directory::set_connection(tx, agent.id, None, now)?);
+    let (hub, who) = (Arc::clone(&app), caller.clone());
+    let remove = move |tx: &mut dyn Tx, agent: &Agent| {
+        if agent.connection.is_some() {
+            let subject = Subject::Agent(agent.id);
+            origin.record(tx, &hub, &who, Action::ConnectionRemoved, subject, json!({}))?;
+        }
+        Ok(directory::set_connection(tx, agent.id, None, now)?)
+    };
     change(&app, caller, agent, remove).await
 }
 
@@ -153,6 +167,7 @@ pub(crate) struct InletView {
 pub(crate) async fn rotate(
     State(app): State<AppState>,
     caller: Caller,
+    origin: Origin,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -161,10 +176,12 @@ pub(crate) async fn rotate(
     let (agent, now) = (AgentRef::parse(&app, &id)?, app.now());
     let secret = app.sources.secret(SecretKind::ConnectionString);
     let answer = value(&InletView { connection_string: inlet(&app, &secret) })?;
-    let (hash, who) = (key_hash(&secret), caller.clone());
+    let (hash, who, hub) = (key_hash(&secret), caller.clone(), Arc::clone(&app));
     let rotate = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
         let agent = managed(tx, &who, &agent)?;
         directory::set_inlet(tx, agent.id, &hash, now)?;
+        let subject = Subject::Agent(agent.id);
+        origin.record(tx, &hub, &who, Action::ConnectionStringRotated, subject, json!({}))?;
         Ok((StatusCode::OK, answer.clone()))
     };
     write(&app, &caller, &headers, uri.path(), &Bytes::new(), rotate).await

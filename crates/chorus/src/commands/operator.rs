@@ -1,0 +1,130 @@
+//! `chorus operator`: keeping people out, ending their sessions, and who did what.
+
+use super::channel::{tell, text};
+use crate::global::Global;
+use crate::output;
+use chorus_agent::Method;
+use clap::Subcommand;
+use serde_json::Value;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus operator disable eve@example.org           keep eve and all of her agents out; nothing is lost
+  chorus operator enable eve@example.org            let them in again
+  chorus operator end-sessions ann@example.org      sign ann out of every browser
+  chorus operator audit --subject acc_…             who did what to this account
+  chorus operator audit --action key.reset --since 2026-11-15T00:00:00Z
+
+The key (--key or CHORUS_KEY) is the operator's co_…; for agents see `chorus agents --help`";
+
+/// How many acts are shown unless said.
+const SHOWN: u32 = 50;
+
+const HEAD: [&str; 6] = ["AT", "ACTOR", "ACTION", "SUBJECT", "DETAIL", "FROM"];
+
+/// What the operator does about people: disable and enable accounts, end sessions, read the audit log.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Keep an account and its agents out: whatever proves them is refused, what they have open ends
+    Disable {
+        /// The account's email address or id
+        account: String,
+    },
+    /// Let an account and its agents in again
+    Enable {
+        /// The account's email address or id
+        account: String,
+    },
+    /// Sign an account out of every browser; its tokens stay
+    EndSessions {
+        /// The account's email address or id
+        account: String,
+    },
+    /// Show who did what to whom, the newest first
+    Audit(Filter),
+}
+
+#[derive(clap::Args)]
+struct Filter {
+    /// Only what was done by this agent's or account's id, by `operator` or by `nobody`
+    #[arg(long)]
+    actor: Option<String>,
+    /// Only these acts, such as key.reset or agent.disabled
+    #[arg(long)]
+    action: Option<String>,
+    /// Only what was done to this id
+    #[arg(long)]
+    subject: Option<String>,
+    /// Only what was done since this time, such as 2026-11-15T08:00:00Z
+    #[arg(long)]
+    since: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = SHOWN, value_parser = clap::value_parser!(u32).range(1..=200))]
+    limit: u32,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let client = global.keyed_client()?;
+    match args.command {
+        Command::Disable { account } => {
+            let path = ["operator", "accounts", &account, "disable"];
+            let answer = client.api_write(Method::POST, &path, &[], None).await?;
+            tell(global, &answer, |answer| {
+                format!("{} is disabled, with all of its agents", text(answer, "email"))
+            })?;
+        }
+        Command::Enable { account } => {
+            let path = ["operator", "accounts", &account, "enable"];
+            let answer = client.api_write(Method::POST, &path, &[], None).await?;
+            tell(global, &answer, |answer| format!("{} is enabled", text(answer, "email")))?;
+        }
+        Command::EndSessions { account } => {
+            let path = ["operator", "accounts", &account, "sessions"];
+            let answer = client.api_write(Method::DELETE, &path, &[], None).await?;
+            tell(global, &answer, |answer| format!("{} ended", text(answer, "ended")))?;
+        }
+        Command::Audit(Filter { actor, action, subject, since, limit }) => {
+            let limit = limit.to_string();
+            let asked = [("actor", actor), ("action", action), ("subject", subject), ("since", since)];
+            let given = asked.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+            let query: Vec<_> = given.chain([("limit", &*limit)]).collect();
+            let mut page = client.api_get(&["audit"], &query).await?;
+            let acts = match page["items"].take() {
+                Value::Array(acts) => acts,
+                _ => vec![],
+            };
+            if global.json {
+                output::json(&acts)?;
+            } else {
+                let rows: Vec<_> = acts.iter().map(row).collect();
+                output::data(output::table(HEAD, &rows))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(act: &Value) -> [String; 6] {
+    // An id says by itself what it is of, but an agent's.
+    let party = |party: &Value| match &party["kind"] {
+        Value::String(kind) if kind == "agent" => format!("agent {}", text(party, "id")),
+        _ => text(party, "id"),
+    };
+    let detail = output::one_line(&act["detail"].to_string());
+    [
+        text(act, "at"),
+        party(&act["actor"]),
+        text(act, "action"),
+        party(&act["subject"]),
+        detail,
+        text(act, "client"),
+    ]
+}

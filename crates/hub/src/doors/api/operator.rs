@@ -1,0 +1,321 @@
+//! What the operator does about people and agents, and the log of what everybody did.
+
+use super::agents::{AgentView, view};
+use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
+use super::recovery::EndedSessions;
+use super::{Items, not_found, read};
+use crate::app::AppState;
+use crate::audit::Origin;
+use crate::caller::Caller;
+use crate::doors::relay::bodies::AgentAddress;
+use crate::doors::relay::{AgentRef, PageQuery};
+use crate::error::ApiError;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AccountId, AuditId};
+use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use chorus_store::accounts::{self, Account};
+use chorus_store::audit::{self, Action, Filter, Recorded, Subject};
+use chorus_store::{Tx, directory};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The longest id that is asked for, in bytes.
+const MAX_ID: usize = 64;
+
+pub(crate) fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(disable_account))
+        .routes(routes!(enable_account))
+        .routes(routes!(end_sessions))
+        .routes(routes!(disable_agent))
+        .routes(routes!(enable_agent))
+        .routes(routes!(audit_log))
+}
+
+/// An account as the operator sees it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct AccountView {
+    /// Its id.
+    #[schema(example = "acc_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    account_id: String,
+    /// Where its sign-in links go.
+    email: String,
+    /// What to call the person.
+    name: String,
+    /// When it was made.
+    created_at: String,
+    /// Since when it is kept out, if it is.
+    disabled_since: Option<String>,
+}
+
+impl From<Account> for AccountView {
+    fn from(account: Account) -> Self {
+        Self {
+            account_id: account.id.to_string(),
+            email: account.email,
+            name: account.name,
+            created_at: rfc3339(account.created_at),
+            disabled_since: account.disabled_at.map(rfc3339),
+        }
+    }
+}
+
+/// The account that a path names by its id or its address.
+fn account(tx: &mut dyn Tx, text: &str) -> Result<Account, ApiError> {
+    let found = match AccountId::parse(text) {
+        Some(id) => accounts::by_id(tx, id)?,
+        // No address has this sign, and PostgreSQL takes no text with it.
+        None if text.contains('\0') => None,
+        None => accounts::by_email(tx, text)?,
+    };
+    found.ok_or_else(|| not_found("account"))
+}
+
+/// Disable an account
+///
+/// It is kept out, with all of its agents, until it is enabled again: whatever proves it is refused, what it has open ends at
+/// once, and no sign-in link lets it in. Nothing of it is lost.
+#[utoipa::path(post, path = "/api/v1/operator/accounts/{id}/disable", tag = "operator", security(("key" = [])),
+    params(("id" = String, Path, description = "The account's id or email address")),
+    responses((status = 200, description = "It is kept out", body = AccountView),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn disable_account(
+    State(app): State<AppState>,
+    caller: Caller,
+    origin: Origin,
+    Path(id): Path<String>,
+) -> Result<Json<AccountView>, ApiError> {
+    change_account(&app, caller, origin, id, Action::AccountDisabled, accounts::disable).await
+}
+
+/// Enable an account that was disabled
+///
+/// What proved it before does again, and its agents are let in, unless one is disabled itself.
+#[utoipa::path(post, path = "/api/v1/operator/accounts/{id}/enable", tag = "operator", security(("key" = [])),
+    params(("id" = String, Path, description = "The account's id or email address")),
+    responses((status = 200, description = "It is let in", body = AccountView),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn enable_account(
+    State(app): State<AppState>,
+    caller: Caller,
+    origin: Origin,
+    Path(id): Path<String>,
+) -> Result<Json<AccountView>, ApiError> {
+    change_account(&app, caller, origin, id, Action::AccountEnabled, accounts::enable).await
+}
+
+async fn change_account(
+    app: &AppState,
+    caller: Caller,
+    origin: Origin,
+    id: String,
+    action: Action,
+    change: fn(&mut dyn Tx, AccountId, i64) -> Result<bool, chorus_store::StoreError>,
+) -> Result<Json<AccountView>, ApiError> {
+    caller.operator()?;
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        let found = account(tx, &id)?;
+        if change(tx, found.id, hub.now())? {
+            origin.record(tx, &hub, &caller, action, Subject::Account(found.id), json!({}))?;
+            hub.push_after(tx);
+        }
+        Ok(AccountView::from(account(tx, &id)?))
+    };
+    app.store.write::<_, ApiError, _>(work).await.map(Json)
+}
+
+/// End all sessions of an account
+///
+/// Every browser is signed out, and sign-in links that nobody has used yet are over. Its tokens stay.
+#[utoipa::path(delete, path = "/api/v1/operator/accounts/{id}/sessions", tag = "operator", security(("key" = [])),
+    params(("id" = String, Path, description = "The account's id or email address")),
+    responses((status = 200, description = "They are over", body = EndedSessions),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn end_sessions(
+    State(app): State<AppState>,
+    caller: Caller,
+    origin: Origin,
+    Path(id): Path<String>,
+) -> Result<Json<EndedSessions>, ApiError> {
+    caller.operator()?;
+    let hub = Arc::clone(&app);
+    let work = move |tx: &mut dyn Tx| {
+        let found = account(tx, &id)?;
+        let ended = accounts::end_sessions(tx, found.id, None)?;
+        let detail = json!({"ended": ended});
+        origin.record(tx, &hub, &caller, Action::SessionsEnded, Subject::Account(found.id), detail)?;
+        Ok(EndedSessions { ended })
+    };
+    app.store.write::<_, ApiError, _>(work).await.map(Json)
+}
+
+/// Disable an agent
+///
+/// It is kept out until it is enabled again: its key, its connection string and whatever was given out under them are refused,
+/// and what it has open ends at once. It is called nowhere: envelopes for it are `queued`, and what would wake it waits, for a
+/// day at most where it is pushed.
+#[utoipa::path(post, path = "/api/v1/operator/agents/{id}/disable", tag = "operator", security(("key" = [])),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    responses((status = 200, description = "It is kept out", body = AgentView),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn disable_agent(
+    State(app): State<AppState>,
+    caller: Caller,
+    origin: Origin,
+    Path(id): Path<String>,
+) -> Result<Json<AgentView>, ApiError> {
+    change_agent(&app, caller, origin, &id, Action::AgentDisabled).await
+}
+
+/// Enable an agent that was disabled
+///
+/// What proved it before does again, and what waited for it is delivered. One whose owner is disabled stays out with it.
+#[utoipa::path(post, path = "/api/v1/operator/agents/{id}/enable", tag = "operator", security(("key" = [])),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    responses((status = 200, description = "It is let in, unless its owner is not", body = AgentView),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn enable_agent(
+    State(app): State<AppState>,
+    caller: Caller,
+    origin: Origin,
+    Path(id): Path<String>,
+) -> Result<Json<AgentView>, ApiError> {
+    change_agent(&app, caller, origin, &id, Action::AgentEnabled).await
+}
+
+async fn change_agent(
+    app: &AppState,
+    caller: Caller,
+    origin: Origin,
+    id: &str,
+    action: Action,
+) -> Result<Json<AgentView>, ApiError> {
+    caller.operator()?;
+    let (agent, hub) = (AgentRef::parse(app, id)?, Arc::clone(app));
+    let change = if action == Action::AgentDisabled { directory::disable } else { directory::enable };
+    let work = move |tx: &mut dyn Tx| {
+        let found = agent.find(tx)?.ok_or_else(|| not_found("agent"))?;
+        if change(tx, found.id, hub.now())? {
+            let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
+            origin.record(tx, &hub, &caller, action, subject, detail)?;
+            hub.push_after(tx);
+        }
+        let changed = directory::by_id(tx, found.id)?.ok_or_else(|| not_found("agent"))?;
+        Ok(view(&hub, &caller, &changed))
+    };
+    app.store.write::<_, ApiError, _>(work).await.map(Json)
+}
+
+/// One act.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct AuditView {
+    /// Its id.
+    #[schema(example = "aud_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    id: String,
+    /// When.
+    at: String,
+    /// Who did it.
+    actor: AuditParty,
+    /// What was done: a word such as `key.reset`.
+    action: String,
+    /// To whom or what.
+    subject: AuditParty,
+    /// What else there is to say.
+    #[schema(value_type = Object)]
+    detail: Value,
+    /// The request it was done by: `X-Request-Id`.
+    request_id: String,
+    /// The address it came from.
+    client: String,
+}
+
+/// One side of an act.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct AuditParty {
+    /// `agent`, `account`, `operator` or `nobody`; of a subject also `channel` or `credential`.
+    kind: String,
+    /// Its id; of the operator and of nobody, the same word.
+    id: String,
+}
+
+impl From<Recorded> for AuditView {
+    fn from(recorded: Recorded) -> Self {
+        let party = |(kind, id): (String, String)| AuditParty { kind, id };
+        Self {
+            id: recorded.id.to_string(),
+            at: rfc3339(recorded.at),
+            actor: party(recorded.actor),
+            action: recorded.action,
+            subject: party(recorded.subject),
+            detail: serde_json::from_str(&recorded.detail).unwrap_or_default(),
+            request_id: recorded.request_id,
+            client: recorded.client,
+        }
+    }
+}
+
+/// Who did what to whom
+///
+/// The newest first: registrations, keys and secrets replaced, what was disabled and enabled, sessions, tokens, invitations and
+/// accounts, connection strings, owners and members of channels, and what the operator did. Kept for 400 days; of one agent
+/// or account, the newest 1,000 of its own acts.
+#[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit", tag = "operator", security(("key" = [])),
+    params(("actor" = Option<String>, Query, max_length = 64, pattern = "^[!-~]*$",
+            description = "Only what was done by this id: an agent's, an account's, `operator` or `nobody`"),
+           ("action" = Option<String>, Query, pattern = "^[a-z_]+[.][a-z_]+$", description = "Only these acts, such as `key.reset`"),
+           ("subject" = Option<String>, Query, max_length = 64, pattern = "^[!-~]*$", description = "Only what was done to this id"),
+           ("since" = Option<String>, Query, format = "date-time", description = "Only what was done since"),
+           ("after" = Option<String>, Query, pattern = "^(aud_[0-9a-f]{32})?$", description = "`next` of the page before"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+    responses((status = 200, description = "A page", body = Items<AuditView>),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+pub(crate) async fn audit_log(
+    State(app): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Items<AuditView>>, ApiError> {
+    caller.operator()?;
+    let (PageQuery { after, limit }, filter) = (PageQuery::parse(&uri)?, filter(&uri)?);
+    let after = after.filter(|after| !after.is_empty());
+    let before = after.map(|after| {
+        AuditId::parse(&after).ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
+    });
+    let before = before.transpose()?;
+    let found = read(&app, move |tx| Ok(audit::list(tx, &filter, before, limit + 1)?)).await?;
+    let found = found.into_iter().map(AuditView::from).collect();
+    Ok(Json(Items::of(&app, found, limit, |last: &AuditView| last.id.clone())))
+}
+
+fn filter(uri: &Uri) -> Result<Filter, Faults> {
+    let (mut filter, mut faults) = (Filter::default(), Faults::new());
+    for (name, given) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        let is_id = given.len() <= MAX_ID && given.bytes().all(|byte| byte.is_ascii_graphic());
+        match &*name {
+            "actor" | "subject" if !is_id => {
+                faults.add(&name, format_args!("must be an id of at most {MAX_ID} characters"));
+            }
+            "actor" => filter.actor = Some(given.into_owned()),
+            "subject" => filter.subject = Some(given.into_owned()),
+            "action" => match Action::parse(&given) {
+                Some(action) => filter.action = Some(action),
+                None => {
+                    let words: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
+                    faults.add("action", format_args!("must be one of {}", words.join(", ")));
+                }
+            },
+            "since" => match parse_rfc3339(&given) {
+                Some(time) => filter.since = time,
+                None => faults.add("since", "must be a time such as 2026-03-20T10:00:00Z"),
+            },
+            _ => {}
+        }
+    }
+    if faults.is_empty() { Ok(filter) } else { Err(faults) }
+}

@@ -1,0 +1,88 @@
+//! Ending sessions, by whose they are and by the operator; and a disabled account that wants to sign in.
+
+use super::{by_page, hub_with_mail, link_for, mails_to, me, press, session};
+use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually};
+use chorus_protocol::relay::Code;
+use reqwest::Method;
+use serde_json::json;
+use std::time::Duration;
+
+const ANN: &str = "ann@mail.example";
+
+async fn end(hub: &TestHub, cookie: &str) -> Answer {
+    let request = hub.request(Method::DELETE, "/api/v1/me/sessions", None).header("cookie", cookie);
+    Answer::of(by_page(request)).await
+}
+
+#[tokio::test]
+async fn a_person_signs_out_everywhere_else() {
+    let (hub, mails) = hub_with_mail(Setup::new());
+    let mut cookies = vec![];
+    for _ in 0..3 {
+        cookies.push(session(&hub, &mails, ANN).await);
+    }
+    let other = session(&hub, &mails, "bob@mail.example").await;
+    let link = link_for(&hub, &mails, ANN, None).await;
+    let ended = end(&hub, &cookies[1]).await;
+    assert_eq!((ended.status, &ended.body), (200, &json!({"ended": 2})));
+    for (n, status) in [(0, 401), (1, 200), (2, 401)] {
+        assert_eq!(me(&hub, &cookies[n]).await.status, status, "{n}");
+    }
+    assert_eq!(me(&hub, &other).await.status, 200, "others stay");
+    assert_eq!(press(&hub, &link).await.status, 410, "a link that somebody else may have is over");
+
+    // From another site nobody can do it.
+    let elsewhere = hub.request(Method::DELETE, "/api/v1/me/sessions", None).header("cookie", &cookies[1]);
+    let refused = Answer::of(elsewhere.header("sec-fetch-site", "cross-site")).await;
+    refused.own_failure(Code::Forbidden);
+    // A program ends them all.
+    let token = by_page(hub.request(Method::POST, "/api/v1/tokens", None).header("cookie", &cookies[1]));
+    let token =
+        Answer::of(token.json(&json!({"label": "t"}))).await.body["token"].as_str().unwrap().to_owned();
+    assert_eq!(hub.delete("/api/v1/me/sessions", Some(&token)).await.body, json!({"ended": 1}));
+    assert_eq!(me(&hub, &cookies[1]).await.status, 401);
+    assert_eq!(hub.get("/api/v1/me", Some(&token)).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_operator_ends_sessions() {
+    let (hub, mails) = hub_with_mail(Setup::new());
+    let cookies = [session(&hub, &mails, ANN).await, session(&hub, &mails, ANN).await];
+    let link = link_for(&hub, &mails, ANN, None).await;
+    let path = format!("/api/v1/operator/accounts/{ANN}/sessions");
+    let ended = hub.delete(&path, Some(OPERATOR)).await;
+    assert_eq!((ended.status, &ended.body), (200, &json!({"ended": 2})));
+    for cookie in &cookies {
+        assert_eq!(me(&hub, cookie).await.status, 401);
+    }
+    assert_eq!(press(&hub, &link).await.status, 410);
+    session(&hub, &mails, ANN).await;
+    let unknown = "/api/v1/operator/accounts/acc_00000000000000000000000000000000/sessions";
+    hub.delete(unknown, Some(OPERATOR)).await.own_failure(Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_disabled_account_cannot_sign_in_and_nobody_is_told() {
+    let (hub, mails) = hub_with_mail(Setup::new());
+    let cookie = session(&hub, &mails, ANN).await;
+    let link = link_for(&hub, &mails, ANN, None).await;
+    let path = format!("/api/v1/operator/accounts/{ANN}/disable");
+    assert_eq!(hub.post(&path, Some(OPERATOR), &json!({})).await.status, 200);
+    assert!(me(&hub, &cookie).await.own_failure(Code::Forbidden).contains("disabled"));
+    let home = Answer::of(hub.request(Method::GET, "/", None).header("cookie", &*cookie)).await;
+    assert!(home.status == 200 && !home.text.contains("Signed in"), "{}", home.text);
+    assert_eq!(press(&hub, &link).await.status, 410);
+
+    let before = mails_to(mails.path(), ANN).len();
+    let asked = hub.post("/api/v1/signin", None, &json!({"email": ANN})).await;
+    let other = hub.post("/api/v1/signin", None, &json!({"email": "bob@mail.example"})).await;
+    assert_eq!((asked.status, &asked.text), (other.status, &other.text));
+    eventually(async || mails_to(mails.path(), "bob@mail.example").len(), |mails| *mails == 1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(mails_to(mails.path(), ANN).len(), before, "no link is sent");
+
+    let path = format!("/api/v1/operator/accounts/{ANN}/enable");
+    assert_eq!(hub.post(&path, Some(OPERATOR), &json!({})).await.status, 200);
+    assert_eq!(me(&hub, &cookie).await.status, 200, "nothing was lost");
+    session(&hub, &mails, ANN).await;
+}

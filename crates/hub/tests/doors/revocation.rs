@@ -1,0 +1,259 @@
+//! What was taken back is dead at once: nothing that it opened goes on, on this node or another.
+
+use crate::cast::Cast;
+use crate::support::{Answer, Inbox, OPERATOR, SOON, Setup, TestHub, envelope};
+use chorus_protocol::relay::Code;
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// What another node does about it takes no longer.
+const ELSEWHERE: Duration = Duration::from_secs(1);
+
+/// A stream that is over by now, and was not told anything more.
+async fn assert_over(stream: &mut Inbox, what: &str) {
+    let told = stream.rest().await;
+    assert!(told.is_empty(), "{what}: {told:?}");
+}
+
+/// A second token of an account: its id, and the token itself.
+pub(crate) async fn token(hub: &TestHub, account: &str) -> (String, String) {
+    let made = hub.post("/api/v1/tokens", Some(account), &json!({"label": "t"})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let text = |name: &str| made.body[name].as_str().unwrap().to_owned();
+    (text("id"), text("token"))
+}
+
+/// The first message of an MCP client.
+fn initialize() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
+}
+
+/// What an MCP client is told that shows this.
+pub(crate) async fn mcp(hub: &TestHub, channel: &str, bearer: &str) -> Answer {
+    hub.post(&format!("/mcp/{channel}"), Some(bearer), &initialize()).await
+}
+
+/// The secret of the tools that came with a message.
+pub(crate) fn mcp_token(chat: &Value) -> String {
+    chat["mcp"]["headers"]["Authorization"].as_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned()
+}
+
+/// A tool call of a client with a session: `wait_for_events`, which takes a minute if nothing happens.
+fn long_poll(hub: &TestHub, channel: &str, bearer: &str, session: &str) -> JoinHandle<Answer> {
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "wait_for_events", "arguments": {"wait_ms": 60_000}}});
+    let request = hub.request(Method::POST, &format!("/mcp/{channel}"), Some(bearer)).json(&call);
+    let request = request.header("accept", "application/json, text/event-stream");
+    tokio::spawn(Answer::of(
+        request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-11-25"),
+    ))
+}
+
+async fn publish_after_a_revoked_token(setup: Setup) {
+    let cast = Cast::on(&setup.config(|config| config.times.ping = Duration::from_secs(60))).await;
+    let (hub, channel) = (&cast.hub, format!("/api/v1/channels/{}", cast.channel));
+    let ((id, stolen), (_, kept)) = (token(hub, &cast.anna).await, token(hub, &cast.anna).await);
+    let mut thief = hub.follow(&channel, &stolen, None).await;
+    let mut other = hub.follow(&channel, &kept, None).await;
+    cast.say("before").await;
+    assert_eq!(thief.event("message").await["content"], "before");
+
+    assert_eq!(hub.delete(&format!("/api/v1/tokens/{id}"), Some(&cast.anna)).await.status, 204);
+    for n in 0..20 {
+        cast.say(&n.to_string()).await;
+    }
+    assert_over(&mut thief, "a revoked token").await;
+    assert_eq!(other.event("message").await["content"], "before");
+    for n in 0..20 {
+        assert_eq!(other.event("message").await["content"], n.to_string(), "another token goes on");
+    }
+    hub.get("/api/v1/me", Some(&stolen)).await.own_failure(Code::Unauthorized);
+}
+
+#[tokio::test]
+async fn a_revoked_tokens_stream_ends_before_the_next_message() {
+    publish_after_a_revoked_token(Setup::new()).await;
+}
+
+#[tokio::test]
+async fn a_revoked_tokens_stream_ends_before_the_next_message_on_postgres() {
+    publish_after_a_revoked_token(Setup::postgres()).await;
+}
+
+/// Everything that an agent's key opened, or that was given out under it.
+struct GivenOut {
+    inbox: Inbox,
+    stream: Inbox,
+    poll: JoinHandle<Answer>,
+    notices: reqwest::Response,
+    mcp_token: String,
+    callback: Value,
+}
+
+/// Whatever an agent that is called `timber` can have. `key` is its key.
+async fn give_out(cast: &Cast, reader: &TestHub, key: &str) -> GivenOut {
+    let mut inbox = reader.inbox(key, None).await;
+    cast.say("@timber hello").await;
+    let chat = inbox.event("chat").await;
+    let stream = reader.follow(&format!("/api/v1/channels/{}", cast.channel), key, None).await;
+    let opened = mcp(reader, &cast.channel, key).await;
+    assert_eq!(opened.status, 200, "{}", opened.text);
+    let session = opened.header("mcp-session-id").to_owned();
+    let mcp_token = mcp_token(&chat);
+    assert_eq!(mcp(reader, &cast.channel, &mcp_token).await.status, 200);
+    let notices = reader.request(Method::GET, &format!("/mcp/{}", cast.channel), Some(key));
+    let notices = notices.header("accept", "text/event-stream").header("mcp-session-id", &session);
+    let notices = notices.send().await.unwrap();
+    assert_eq!(notices.status(), 200);
+    let poll = long_poll(reader, &cast.channel, key, &session);
+    // It must have begun to wait: until then the key is looked up anyway.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!poll.is_finished());
+    GivenOut { inbox, stream, poll, notices, mcp_token, callback: chat["callback"].clone() }
+}
+
+impl GivenOut {
+    /// All of it is over, within a time, and its secrets are refused.
+    async fn assert_over(mut self, cast: &Cast, reader: &TestHub, within: Duration, what: &str) {
+        let begun = Instant::now();
+        assert_over(&mut self.inbox, what).await;
+        assert_over(&mut self.stream, what).await;
+        let polled = self.poll.await.unwrap();
+        assert!(
+            polled.body["error"].is_object() || polled.body["result"]["isError"] == true,
+            "{what}: {polled:?}"
+        );
+        let rest = tokio::time::timeout(SOON, self.notices.text()).await.expect("the notices end").unwrap();
+        assert!(!rest.contains("data:"), "{what}: {rest}");
+        assert!(begun.elapsed() < within, "{what}: {:?}", begun.elapsed());
+        let refused = mcp(reader, &cast.channel, &self.mcp_token).await;
+        assert!([401, 403].contains(&refused.status), "{what}: {}", refused.text);
+        let said = json!({"type": "message", "content": "still here"});
+        let refused = cast.call_back(&self.callback, &said).await;
+        assert!([403, 410].contains(&refused.status), "{what}: {}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn a_replaced_key_ends_everything_that_was_given_out_under_it() {
+    let cast = Cast::on(&Setup::new().config(|config| config.times.ping = Duration::from_secs(60))).await;
+    let hub = &cast.hub;
+    let made = cast.agent(&json!({"name": "timber"})).await;
+    cast.join(&cast.channel, "timber").await;
+    let key = made["api_key"].as_str().unwrap();
+
+    let given = give_out(&cast, hub, key).await;
+    let rotated = hub.post("/register", Some(key), &json!({"agent_id": "timber"})).await;
+    let second = rotated.data()["api_key"].as_str().unwrap().to_owned();
+    given.assert_over(&cast, hub, SOON, "rotated").await;
+
+    let given = give_out(&cast, hub, &second).await;
+    let reset = hub.post("/api/v1/agents/timber/key/reset", Some(&cast.anna), &json!({})).await;
+    assert_eq!(reset.status, 200, "{}", reset.text);
+    given.assert_over(&cast, hub, SOON, "reset").await;
+    for dead in [key, &second] {
+        hub.get("/agent/messages", Some(dead)).await.failure(Code::Unauthorized);
+    }
+
+    let third = reset.body["api_key"].as_str().unwrap();
+    let mut given = give_out(&cast, hub, third).await;
+    let rotate = "/api/v1/agents/timber/connection-string/rotate";
+    assert_eq!(hub.post(rotate, Some(third), &json!({})).await.status, 200);
+    let said = json!({"type": "message", "content": "still here"});
+    assert_eq!(cast.call_back(&given.callback, &said).await.status, 410);
+    assert_eq!(mcp(hub, &cast.channel, &given.mcp_token).await.status, 401);
+    cast.say("@timber the key is good").await;
+    given.inbox.event("chat").await;
+    given.stream.event("message").await;
+    assert_eq!(given.poll.await.unwrap().status, 200, "its key is good, so it goes on");
+}
+
+/// A receiver that answers with a stream, and a sender that hears it: either ends with its own key.
+#[tokio::test]
+async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
+    let hub = TestHub::start();
+    for loser in ["alice", "bob"] {
+        let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+        let mut inbox = hub.inbox(&bob, None).await;
+        let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "hi"), "stream": true});
+        let sent = hub.request(Method::POST, "/messages", Some(&alice)).json(&body).send();
+        let mut sent = tokio::spawn(sent).await.unwrap().unwrap();
+        let (_, message) = inbox.message().await;
+        let (lines, body) = mpsc::channel::<Result<String, std::io::Error>>(1);
+        let body = reqwest::Body::wrap_stream(futures_util::stream::unfold(body, |mut body| async {
+            Some((body.recv().await?, body))
+        }));
+        let reply =
+            tokio::spawn(hub.client.post(message["reply_stream"].as_str().unwrap()).body(body).send());
+        let chunk = |n: u32| Ok(format!("{}\n", json!({"type": "chunk", "text": n.to_string()})));
+        lines.send(chunk(1)).await.unwrap();
+        assert!(String::from_utf8_lossy(&sent.chunk().await.unwrap().unwrap()).contains("chunk"));
+
+        let reset = hub.post(&format!("/api/v1/agents/{loser}/key/reset"), Some(OPERATOR), &json!({})).await;
+        assert_eq!(reset.status, 200, "{}", reset.text);
+        // Perhaps nobody reads it any more.
+        lines.send(chunk(2)).await.ok();
+        let rest = tokio::time::timeout(SOON, sent.text()).await.expect("the sender's stream ends").unwrap();
+        assert!(!rest.contains("chunk"), "{loser}: {rest}");
+        assert_eq!(rest.contains("event: error"), loser == "bob", "who lost its key is told nothing: {rest}");
+        drop((inbox, lines));
+        // It is refused, or its connection is closed while it speaks.
+        let status = reply.await.unwrap().map(|answer| answer.status().as_u16());
+        assert!(status.as_ref().is_ok_and(|status| *status >= 400) || status.is_err(), "{loser}: {status:?}");
+        for name in ["alice", "bob"] {
+            hub.delete(&format!("/agents/{name}"), Some(OPERATOR)).await.data();
+        }
+    }
+}
+
+/// On the other node of two.
+#[tokio::test]
+async fn what_is_taken_back_on_one_node_ends_on_the_other() {
+    let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_secs(60));
+    let (cast, there) = (Cast::on(&setup).await, setup.start());
+    let here = &cast.hub;
+    let made = cast.agent(&json!({"name": "timber"})).await;
+    cast.join(&cast.channel, "timber").await;
+    let channel = format!("/api/v1/channels/{}", cast.channel);
+
+    let (id, stolen) = token(here, &cast.anna).await;
+    let mut thief = there.follow(&channel, &stolen, None).await;
+    let begun = Instant::now();
+    assert_eq!(here.delete(&format!("/api/v1/tokens/{id}"), Some(&cast.anna)).await.status, 204);
+    assert_over(&mut thief, "a token").await;
+    assert!(begun.elapsed() < ELSEWHERE, "{:?}", begun.elapsed());
+    there.get("/api/v1/me", Some(&stolen)).await.own_failure(Code::Unauthorized);
+
+    let key = made["api_key"].as_str().unwrap();
+    let given = give_out(&cast, &there, key).await;
+    let begun = Instant::now();
+    let reset = here.post("/api/v1/agents/timber/key/reset", Some(&cast.anna), &json!({})).await;
+    assert_eq!(reset.status, 200, "{}", reset.text);
+    given.assert_over(&cast, &there, ELSEWHERE, "a key").await;
+    there.get("/agent/messages", Some(key)).await.failure(Code::Unauthorized);
+    assert!(begun.elapsed() < 2 * ELSEWHERE, "{:?}", begun.elapsed());
+
+    let key = reset.body["api_key"].as_str().unwrap();
+    let given = give_out(&cast, &there, key).await;
+    let disabled = here.post("/api/v1/operator/agents/timber/disable", Some(OPERATOR), &json!({})).await;
+    assert_eq!(disabled.status, 200, "{}", disabled.text);
+    given.assert_over(&cast, &there, ELSEWHERE, "a disabled agent").await;
+    there.get("/agent/messages", Some(key)).await.failure(Code::Forbidden);
+
+    // Who is not a member any more is told nothing either.
+    let bob = here.register("bob").await;
+    here.add(&channel, &cast.anna, &json!({"agent": "bob", "handle": "bob"})).await;
+    let mut stream = there.follow(&channel, &bob, None).await;
+    let begun = Instant::now();
+    assert_eq!(here.delete(&format!("{channel}/members/bob"), Some(&cast.anna)).await.status, 204);
+    for n in 0..20 {
+        cast.say(&n.to_string()).await;
+    }
+    let told = stream.rest().await;
+    assert!(told.iter().all(|event| event.event != "message"), "{told:?}");
+    assert!(begun.elapsed() < 2 * ELSEWHERE, "{:?}", begun.elapsed());
+}

@@ -1,0 +1,52 @@
+//! Telling every node that what somebody was let in by may not hold any more.
+//!
+//! Each agent and account has a stream for it, whose id follows from its own. It moves in the transaction that takes a
+//! key, a token, a session or a connection string away, so that whoever is told of commits hears of it like of anything
+//! else: on this node before that transaction is answered, on others by NOTIFY, and by the poll if that is lost. The number says
+//! nothing but that there was a change: what still holds is looked up.
+
+use crate::{StoreError, Tx};
+use chorus_protocol::ids::Principal;
+use uuid::Uuid;
+
+/// Ids are of version 4, 7 or 8, so this bit is free in those of agents and accounts, and both bits together in all others.
+const MARK: u8 = 0x80;
+const MARKED: u8 = 0xC0;
+
+/// The stream that moves when something of `who` is taken back.
+pub fn stream(who: impl Into<Principal>) -> Uuid {
+    mark(who.into().uuid())
+}
+
+/// Whose stream this is, if it is one of these: the id of an agent or an account.
+pub fn whose(stream: Uuid) -> Option<Uuid> {
+    (stream.as_bytes()[6] & MARKED == MARKED).then(|| mark(stream))
+}
+
+fn mark(id: Uuid) -> Uuid {
+    let mut bytes = id.into_bytes();
+    bytes[6] ^= MARK;
+    Uuid::from_bytes(bytes)
+}
+
+/// Something of `who` is taken back by this transaction. Others that do the same wait for it.
+pub fn announce(tx: &mut dyn Tx, who: impl Into<Principal>) -> Result<(), StoreError> {
+    tx.next_seq(stream(who)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::ids::{AccountId, AgentId, ConversationId};
+
+    #[test]
+    fn nobody_elses_stream_is_taken_for_one() {
+        let agent = AgentId(uuid::Builder::from_random_bytes([0xFF; 16]).into_uuid());
+        let account = AccountId(uuid::Builder::from_unix_timestamp_millis(u64::MAX, &[0xFF; 10]).into_uuid());
+        assert_eq!(whose(stream(agent)), Some(agent.0));
+        assert_eq!(whose(stream(account)), Some(account.0));
+        for other in [agent.0, account.0, ConversationId::of_pair(agent, account).0] {
+            assert_eq!(whose(other), None);
+        }
+    }
+}
