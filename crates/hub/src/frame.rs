@@ -31,7 +31,6 @@ const KEYLESS: &[&str] = &[
     "/register",
     "/api/v1/signin",
     "/health",
-    "/metrics",
     "/.well-known/chorus.json",
     "/skill",
     "/llms.txt",

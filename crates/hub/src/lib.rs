@@ -26,6 +26,7 @@ mod sources;
 mod stall;
 mod to_the_end;
 mod unread;
+mod usage;
 mod views;
 
 pub use caller::{key_hash, operator_key_hash};

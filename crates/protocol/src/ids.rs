@@ -79,6 +79,14 @@ id!(
     CredentialId, "crd_", simple
 );
 id!(
+    /// One invitation into a conversation.
+    InvitationId, "inv_", simple
+);
+id!(
+    /// One block: somebody that somebody keeps out.
+    BlockId, "blk_", simple
+);
+id!(
     /// What ties everything together that one act caused.
     TraceId, "", simple
 );

@@ -4,7 +4,7 @@
 //! name that was deleted and registered again is a new agent and inherits nothing; only its inbox is numbered on, so that a
 //! place in the former one means nothing there.
 
-use crate::{Param, Row, StoreError, Tx, TxExt, channel, inboxes};
+use crate::{Param, Row, StoreError, Tx, TxExt, blocks, channel, inboxes, usage};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
 use uuid::Uuid;
 
@@ -40,6 +40,8 @@ pub struct Agent {
     pub epoch: i64,
     /// Why and since when its connection string is not called.
     pub broken: Option<(String, i64)>,
+    /// Whether it, or its owner, keeps anybody out.
+    pub has_blocks: bool,
 }
 
 impl Agent {
@@ -64,7 +66,7 @@ macro_rules! select_agent {
     ($($rest:literal),+) => {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
-                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at
+                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, a.has_blocks
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -86,6 +88,7 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         epoch: row.int(10)?,
         broken: row.opt_text(11)?.zip(row.opt_int(12)?),
         seen_at: row.opt_int(13)?.unwrap_or(0),
+        has_blocks: row.int(14)? == 1,
     })
 }
 
@@ -205,7 +208,7 @@ pub fn set_broken(tx: &mut dyn Tx, id: AgentId, broken: Option<(&str, i64)>) -> 
     Ok(())
 }
 
-/// Gives an agent to an account.
+/// Gives an agent to an account, whose blocks hold for it from now on and for whom it counts.
 pub fn set_owner(
     tx: &mut dyn Tx,
     id: AgentId,
@@ -216,7 +219,10 @@ pub fn set_owner(
         "UPDATE agents SET owner_id = $2, description = COALESCE($3, description) WHERE id = $1",
         &[(&id).into(), owner.as_ref().into(), description.into()],
     )?;
-    Ok(())
+    if let Some(owner) = owner {
+        usage::bring(tx, id, owner)?;
+    }
+    blocks::mark(tx, id.into())
 }
 
 /// How many agents there are.
@@ -280,6 +286,7 @@ pub fn insert(
         connection: None,
         epoch: 0,
         broken: None,
+        has_blocks: false,
     })
 }
 

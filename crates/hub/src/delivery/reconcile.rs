@@ -6,14 +6,17 @@
 
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
+use crate::usage;
 use chorus_protocol::ids::AgentId;
-use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, push};
+use chorus_store::{Kind, StoreError, Tx, accounts, deliveries, idempotency, inboxes, invitations, push};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often watermarks are written, and other nodes' commits looked for.
 const TICK: Duration = Duration::from_millis(500);
+/// Every so many ticks it is written what is stored of whom.
+const USAGE_TICKS: u64 = 2;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
 /// How many deliveries one step sends another way.
@@ -39,6 +42,9 @@ pub(crate) async fn run(app: AppState) {
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(&app).await);
         }
+        if tick % USAGE_TICKS == 0 {
+            report("record what is stored", usage::flush(&app).await);
+        }
         if tick % renew_ticks == 0 {
             report("renew open inboxes", renew(&app).await);
         }
@@ -48,6 +54,7 @@ pub(crate) async fn run(app: AppState) {
         }
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
+    report("record what is stored", usage::flush(&app).await);
 }
 
 fn report<T>(step: &str, result: Result<T, StoreError>) {
@@ -112,9 +119,10 @@ async fn renew(app: &App) -> Result<u64, StoreError> {
 }
 
 /// What is over is brought to its end.
-async fn clean_up(app: &App) -> Result<(), StoreError> {
+async fn clean_up(app: &AppState) -> Result<(), StoreError> {
     let now = app.now();
     let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
+    let hub = Arc::clone(app);
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
@@ -122,10 +130,12 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
+        hub.give_bytes_back(tx, old.bytes);
+        let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
         // Whatever took a whole step may have more.
-        Ok([keys, credentials, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, credentials, invited, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
-    while app.store.write::<_, StoreError, _>(step).await? {
+    while app.store.write::<_, StoreError, _>(step.clone()).await? {
         if app.stopping.is_cancelled() {
             break;
         }
