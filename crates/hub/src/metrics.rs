@@ -90,7 +90,7 @@ impl Metrics {
         self.pushes.get_or_create(&labels).inc();
     }
 
-    pub(crate) fn quota_refused(&self, quota: &'static str) {
+    pub(crate) fn quota_refused(&self, quota: &str) {
         self.quota_refused.get_or_create(&vec![("quota", quota.to_owned())]).inc();
     }
 

@@ -10,7 +10,6 @@
 //! envelope until retention removes it. A post from another service counts for the agent it is for.
 
 use crate::app::App;
-use crate::metrics::Metrics;
 use crate::quotas::{OFF, Quotas};
 use chorus_protocol::ids::{AccountId, Principal};
 use chorus_store::channel::ChannelError;
@@ -150,6 +149,19 @@ impl Usage {
         }
         Ok(Held { usage: Arc::clone(self), who, owner, bytes, kept: false })
     }
+
+    /// Gives bytes back that are removed, if this transaction is committed.
+    pub(crate) fn give_back(
+        self: &Arc<Self>,
+        tx: &mut dyn Tx,
+        removed: impl IntoIterator<Item = (Principal, i64)> + Send + 'static,
+    ) {
+        let usage = Arc::clone(self);
+        tx.after_commit(Box::new(move || {
+            let mut state = usage.state();
+            removed.into_iter().for_each(|(who, bytes)| state.add(who, -bytes));
+        }));
+    }
 }
 
 /// Room for what is being stored. Dropped, it is given back: nothing was committed.
@@ -190,22 +202,9 @@ impl App {
         bytes: i64,
     ) -> Result<(), ChannelError> {
         self.usage.meet(tx, who)?;
-        let held = self.usage.hold(who, bytes).map_err(|exceeded| self.metrics.refused(exceeded))?;
+        let held = self.usage.hold(who, bytes)?;
         tx.after_commit(Box::new(move || held.keep()));
         Ok(())
-    }
-
-    /// Gives bytes back that are removed, if this transaction is committed.
-    pub(crate) fn give_bytes_back(
-        &self,
-        tx: &mut dyn Tx,
-        removed: impl IntoIterator<Item = (Principal, i64)> + Send + 'static,
-    ) {
-        let usage = Arc::clone(&self.usage);
-        tx.after_commit(Box::new(move || {
-            let mut state = usage.state();
-            removed.into_iter().for_each(|(who, bytes)| state.add(who, -bytes));
-        }));
     }
 
     /// Whether there may be one more of something of which there are so many.
@@ -214,21 +213,13 @@ impl App {
         if used < limit {
             return Ok(());
         }
-        Err(self.metrics.refused(Exceeded { quota, used, limit }).into())
+        Err(Exceeded { quota, used, limit }.into())
     }
 
     /// Whether somebody may own one more channel.
     pub(crate) fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ChannelError> {
         let used = usage::channels(tx, owner)?;
         self.room("channels", used, self.config.quotas.channels)
-    }
-}
-
-impl Metrics {
-    /// A quota refused something.
-    fn refused(&self, exceeded: Exceeded) -> Exceeded {
-        self.quota_refused(exceeded.quota);
-        exceeded
     }
 }
 

@@ -119,10 +119,11 @@ async fn renew(app: &App) -> Result<u64, StoreError> {
 }
 
 /// What is over is brought to its end.
-async fn clean_up(app: &AppState) -> Result<(), StoreError> {
+async fn clean_up(app: &App) -> Result<(), StoreError> {
     let now = app.now();
     let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
-    let hub = Arc::clone(app);
+    // Not the whole hub: the store must not keep it alive.
+    let usage = Arc::clone(&app.usage);
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
@@ -130,7 +131,7 @@ async fn clean_up(app: &AppState) -> Result<(), StoreError> {
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
-        hub.give_bytes_back(tx, old.bytes);
+        usage.give_back(tx, old.bytes);
         let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
         // Whatever took a whole step may have more.
         Ok([keys, credentials, invited, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))

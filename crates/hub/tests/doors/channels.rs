@@ -421,7 +421,7 @@ async fn documents_in_versions() {
     // As large as they may be, and no larger; and without credentials.
     let large = |length: usize| json!({"slug": format!("large-{length}"), "content": "\n".repeat(length)});
     assert_eq!(hub.post(&path, Some(&anna), &large(1024 * 1024)).await.status, 201);
-    hub.post(&path, Some(&anna), &large(1024 * 1024 + 1)).await.own_failure(Code::Validation);
+    hub.post(&path, Some(&anna), &large(1024 * 1024 + 1)).await.own_failure(Code::QuotaExceeded);
     let body = vec![b' '; 3 * 1024 * 1024];
     let too_large = hub.request(reqwest::Method::POST, &path, Some(&anna)).body(body);
     Answer::of(too_large).await.own_failure(Code::TooLarge);

@@ -205,7 +205,7 @@ pub(crate) fn put(
     app.count_bytes(tx, act.author, event_bytes(bytes) + event_bytes(0))?;
     let keep = i64::try_from(quotas.document_versions).unwrap_or(i64::MAX);
     let removed = artifacts::trim(tx, act.conversation, &artifact.slug, keep)?;
-    app.give_bytes_back(tx, removed);
+    app.usage.give_back(tx, removed);
     Ok(artifact)
 }
 
