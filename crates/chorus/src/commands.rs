@@ -9,6 +9,7 @@ pub(crate) mod completions;
 pub(crate) mod deliveries;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
+pub(crate) mod invitations;
 pub(crate) mod operator;
 pub(crate) mod receive;
 pub(crate) mod register;

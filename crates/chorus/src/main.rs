@@ -15,8 +15,8 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    agent, agent_url, agents, bench, channel, completions, deliveries, doctor, inbox, operator, receive,
-    register, reply, send, serve, skill,
+    agent, agent_url, agents, bench, channel, completions, deliveries, doctor, inbox, invitations, operator,
+    receive, register, reply, send, serve, skill,
 };
 use global::Global;
 use std::num::NonZero;
@@ -59,6 +59,7 @@ enum Command {
     Channel(channel::Args),
     Agent(Box<agent::Args>),
     AgentUrl(agent_url::Args),
+    Invitations(invitations::Args),
     Deliveries(deliveries::Args),
     Operator(operator::Args),
     Skill(skill::Args),
@@ -93,6 +94,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Channel(args) => channel::run(&global, args).await,
             Command::Agent(args) => agent::run(&global, *args).await,
             Command::AgentUrl(args) => agent_url::run(&global, args).await,
+            Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Skill(args) => skill::run(&global, args).await,

@@ -10,6 +10,7 @@ use crate::mail::Mailer;
 use crate::metrics::Metrics;
 use crate::rate::Limiter;
 use crate::sources::Sources;
+use crate::usage::Usage;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::channel::MAX_MESSAGES;
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub(crate) say_rate: Option<Limiter<(AgentId, ConversationId)>>,
     /// Of secrets that turned out to be nobody's. Apart from the others, so that no traffic but guessing keeps a key out.
     pub(crate) guess_rate: Option<Limiter<IpAddr>>,
+    /// Who has how much stored.
+    pub(crate) usage: Arc<Usage>,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -81,6 +84,7 @@ impl App {
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
             guess_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            usage: Arc::new(Usage::new(&config.quotas)),
             metrics: Metrics::new(),
             health: Health::new(sources.now()),
             mailer: Mailer::default(),

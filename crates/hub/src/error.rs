@@ -10,6 +10,7 @@ use chorus_protocol::relay::{Code, ErrorBody, Failure, Metadata};
 use chorus_protocol::time::rfc3339;
 use chorus_store::StoreError;
 use chorus_store::channel::ChannelError;
+use chorus_store::usage::Exceeded;
 use serde::Serialize;
 use serde_json::Value;
 use std::error::Error;
@@ -134,8 +135,18 @@ impl From<ChannelError> for ApiError {
                 format_args!("the document is at version {version}; read it and change that one"),
             )
             .details(serde_json::json!({"version": version})),
+            ChannelError::Blocked => Self::new(Code::Forbidden, "the other does not want to hear from you"),
+            ChannelError::Quota(exceeded) => exceeded.into(),
             ChannelError::Store(error) => error.into(),
         }
+    }
+}
+
+impl From<Exceeded> for ApiError {
+    fn from(exceeded: Exceeded) -> Self {
+        let Exceeded { quota, used, limit } = &exceeded;
+        let details = serde_json::json!({"quota": quota, "used": used, "limit": limit});
+        Self::new(Code::QuotaExceeded, exceeded).details(details)
     }
 }
 

@@ -33,7 +33,6 @@ const KEYLESS: &[&str] = &[
     "/register",
     "/api/v1/signin",
     "/health",
-    "/metrics",
     "/.well-known/chorus.json",
     "/skill",
     "/llms.txt",
@@ -247,6 +246,10 @@ fn finish(app: &App, mut response: Response, format: Format, id: &str, method: &
         // The store tells of its own trouble once for all requests it fails; this is for what is told nowhere else.
         if let Some(cause) = error.cause.as_ref().filter(|_| error.code == Code::Internal) {
             tracing::error!(error = &**cause as &dyn std::error::Error, request_id = id, "a request failed");
+        }
+        if error.code == Code::QuotaExceeded {
+            let quota = error.details.as_ref().and_then(|details| details["quota"].as_str());
+            app.metrics.quota_refused(quota.unwrap_or_default());
         }
         response = render(&error, format, response, app.now());
         if method == Method::HEAD {

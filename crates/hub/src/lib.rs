@@ -29,6 +29,7 @@ mod sources;
 mod stall;
 mod to_the_end;
 mod unread;
+mod usage;
 mod views;
 mod webhooks;
 

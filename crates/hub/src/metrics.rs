@@ -19,6 +19,8 @@ pub(crate) struct Metrics {
     pub(crate) inboxes: Gauge,
     pub(crate) queued: Gauge,
     pub(crate) rate_limited: Counter,
+    quota_refused: Family<Labels, Counter>,
+    pub(crate) stored_bytes: Gauge,
 }
 
 impl Metrics {
@@ -35,6 +37,8 @@ impl Metrics {
             inboxes: Gauge::default(),
             queued: Gauge::default(),
             rate_limited: Counter::default(),
+            quota_refused: Family::default(),
+            stored_bytes: Gauge::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -54,6 +58,13 @@ impl Metrics {
         registry.register("inboxes_open", "Open inboxes on this node", metrics.inboxes.clone());
         registry.register("store_queue", "Writes that wait for the store", metrics.queued.clone());
         registry.register("rate_limited", "Requests refused for their number", metrics.rate_limited.clone());
+        registry.register("quota_refused", "What quotas refused, by quota", metrics.quota_refused.clone());
+        registry.register_with_unit(
+            "stored",
+            "What is stored of what everybody said, wrote and sent, as quotas count it",
+            Unit::Bytes,
+            metrics.stored_bytes.clone(),
+        );
         metrics
     }
 
@@ -77,6 +88,10 @@ impl Metrics {
     pub(crate) fn push(&self, transport: &'static str, outcome: &'static str) {
         let labels = vec![("transport", transport.to_owned()), ("outcome", outcome.to_owned())];
         self.pushes.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn quota_refused(&self, quota: &str) {
+        self.quota_refused.get_or_create(&vec![("quota", quota.to_owned())]).inc();
     }
 
     pub(crate) fn render(&self) -> Result<String, std::fmt::Error> {

@@ -20,6 +20,7 @@ use crate::rpc::RpcError;
 use crate::service::{About, Ask, Notices, Outlet, Refusal, Service, Wants};
 use crate::sessions;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{self, Act, ChannelError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::log::Standing;
@@ -58,6 +59,10 @@ pub trait Hub: Send + Sync + 'static {
     fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String>;
     /// Hands on what was said, once it is committed.
     fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError>;
+    /// Counts an event of so many bytes for its author, if this transaction is committed, or refuses it.
+    fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ChannelError>;
+    /// Makes a version of a document, within the quotas.
+    fn put_document(&self, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError>;
     /// Events as the API shows them.
     fn events(&self, events: &[Event], standing: &Standing) -> Vec<Value>;
     /// The head of a conversation from now on; 0 until it moves.
@@ -138,7 +143,9 @@ impl From<ChannelError> for Failure {
             error @ (ChannelError::Forbidden
             | ChannelError::OwnerStays
             | ChannelError::HandleTaken(_)
-            | ChannelError::Already(_)) => error.to_string(),
+            | ChannelError::Already(_)
+            | ChannelError::Blocked
+            | ChannelError::Quota(_)) => error.to_string(),
         };
         Self::Tool(sentence)
     }

@@ -83,6 +83,14 @@ id!(
     AuditId, "aud_", simple
 );
 id!(
+    /// One invitation into a conversation.
+    InvitationId, "inv_", simple
+);
+id!(
+    /// One block: somebody that somebody keeps out.
+    BlockId, "blk_", simple
+);
+id!(
     /// What ties everything together that one act caused.
     TraceId, "", simple
 );

@@ -103,7 +103,7 @@ pub struct Redeemed {
 
 /// The key an address is found by. Only ASCII letters are folded: other foldings make one address of two that different
 /// people may hold (`K`, the Kelvin sign, would be `k`).
-fn email_key(email: &str) -> String {
+pub(crate) fn email_key(email: &str) -> String {
     email.to_ascii_lowercase()
 }
 

@@ -5,6 +5,7 @@
 
 use crate::conversations::Conversation;
 use crate::members::Stay;
+use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::ids::{ConversationId, Principal, TraceId};
 
@@ -125,5 +126,34 @@ pub fn page(
     )?
     .into_iter()
     .map(artifact)
+    .collect()
+}
+
+/// How many documents a conversation has.
+pub fn count(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(DISTINCT slug) FROM artifacts WHERE conversation_id = $1";
+    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// Removes all versions of a document but the newest `keep`, and at least one; whose they were, and how many bytes each had.
+pub fn trim(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    slug: &str,
+    keep: i64,
+) -> Result<Vec<(Principal, i64)>, StoreError> {
+    tx.query(
+        "DELETE FROM artifacts WHERE conversation_id = $1 AND slug = $2 AND version <=
+             (SELECT MAX(n.version) FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = $2) - CAST($3 AS BIGINT)
+         RETURNING author_kind, author_id, OCTET_LENGTH(content)",
+        &[(&conversation).into(), slug.into(), keep.max(1).into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        let (kind, id) = (row.text(0)?, row.uuid(1)?);
+        let author = Principal::new(&kind, id);
+        let author = author.ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?;
+        Ok((author, row.int(2)? + ROW_BYTES))
+    })
     .collect()
 }

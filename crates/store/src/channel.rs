@@ -8,14 +8,17 @@
 
 mod roster;
 
-pub use roster::{Handle, Newcomer, add_member, archive, change, create, leave_all, pair, remove_member};
+pub use roster::{
+    Handle, Newcomer, add_member, admit, archive, change, create, leave_all, may_add, pair, remove_member,
+};
 
 use crate::artifacts::{self, Artifact};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
 use crate::deliveries::{self, Chat, NewDelivery, Transport};
 use crate::members::{self, Member, Stay};
 use crate::push::{self, GIVE_UP_MS};
-use crate::{StoreError, Tx, TxExt, directory, log, search};
+use crate::usage::Exceeded;
+use crate::{StoreError, Tx, TxExt, blocks, directory, log, search};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
 use chorus_protocol::relay::Delivery;
 use serde_json::json;
@@ -54,6 +57,12 @@ pub enum ChannelError {
     /// The document has moved on to this version.
     #[error("the document is at version {0}")]
     Stale(i64),
+    /// The other of two keeps the caller out.
+    #[error("the other keeps you out")]
+    Blocked,
+    /// A quota would be exceeded.
+    #[error(transparent)]
+    Quota(#[from] Exceeded),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -108,7 +117,16 @@ pub fn enter(
     // Strangers lock nothing; and who was a member before it had to wait may be none any more.
     knock(tx, id, who)?;
     tx.lock(id.0)?;
-    knock(tx, id, who)
+    let (conversation, member) = knock(tx, id, who)?;
+    if conversation.kind == ConversationKind::Dm {
+        let pair = members::page(tx, id, "", 2)?;
+        if let Some(other) = pair.iter().find(|other| other.principal != who)
+            && blocks::keeps_out(tx, other.principal, who)?
+        {
+            return Err(ChannelError::Blocked);
+        }
+    }
+    Ok((conversation, member))
 }
 
 /// A message of this conversation that this member may read.

@@ -6,8 +6,9 @@
 //! business.
 
 use crate::directory::Agent;
+use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
 use chorus_protocol::relay::{Code, Delivery};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -241,12 +242,14 @@ pub fn event_of(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<EventId>, Stor
 }
 
 /// What a retention step did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Deliveries that are gone.
     pub deliveries: u64,
     /// Events that are gone.
     pub events: u64,
+    /// How many bytes of whose they were.
+    pub bytes: BTreeMap<Principal, i64>,
 }
 
 /// A reconciler: removes deliveries and events from before `cutoff`, a bounded number at a time; undelivered ones
@@ -268,12 +271,23 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
             &[(&agent).into(), seq.into()],
         )?;
         // An event with a place in a conversation belongs to all its readers; one without goes with its only delivery.
-        let gone = tx.execute("DELETE FROM events WHERE id = $1 AND seq = 0", &[(&event).into()])?;
-        if gone == 1 {
-            tx.execute("DELETE FROM large_bodies WHERE event_id = $1", &[(&event).into()])?;
+        let gone = tx.first(
+            "DELETE FROM events WHERE id = $1 AND seq = 0 RETURNING author_kind, author_id, OCTET_LENGTH(body)",
+            &[(&event).into()],
+        )?;
+        if let Some(mut gone) = gone {
+            let large = tx.first(
+                "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body)",
+                &[(&event).into()],
+            )?;
+            let large = large.map_or(Ok(0), |mut row| row.int(0))?;
+            if let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) {
+                let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
+                *removed.bytes.entry(author).or_default() += bytes;
+            }
+            removed.events += 1;
         }
         tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &[(&agent).into(), seq.into()])?;
-        removed.events += gone;
         inboxes.insert(agent, seq + 1);
     }
     for (agent, next) in inboxes {

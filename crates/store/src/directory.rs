@@ -8,7 +8,7 @@ mod find;
 
 pub use find::{Found, LOOKED_AT, Search, index_old, search};
 
-use crate::{Row, StoreError, Tx, TxExt, channel, inboxes, push, revocation};
+use crate::{Row, StoreError, Tx, TxExt, blocks, channel, inboxes, push, revocation, usage};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
 use find::{Findable, index};
 use uuid::Uuid;
@@ -51,6 +51,8 @@ pub struct Agent {
     pub webhook_rotations: i64,
     /// When that was last.
     pub webhook_rotated_at: Option<i64>,
+    /// Whether it, or its owner, keeps anybody out.
+    pub has_blocks: bool,
 }
 
 impl Agent {
@@ -76,7 +78,7 @@ macro_rules! select_agent {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
                     a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
-                    a.webhook_rotations, a.webhook_rotated_at
+                    a.webhook_rotations, a.webhook_rotated_at, a.has_blocks
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -102,6 +104,7 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         disabled_at: row.opt_int(14)?,
         webhook_rotations: row.int(15)?,
         webhook_rotated_at: row.opt_int(16)?,
+        has_blocks: row.int(17)? == 1,
     })
 }
 
@@ -162,7 +165,8 @@ pub fn set_broken(tx: &mut dyn Tx, id: AgentId, broken: Option<(&str, i64)>) -> 
     Ok(())
 }
 
-/// Gives an agent to an account. One that is kept out keeps its agents out, too.
+/// Gives an agent to an account, whose blocks hold for it from now on and for whom it counts. One that is kept out keeps its
+/// agents out, too.
 pub fn set_owner(
     tx: &mut dyn Tx,
     id: AgentId,
@@ -180,6 +184,10 @@ pub fn set_owner(
          WHERE id = $1",
         &[(&id).into(), owner.as_ref().into(), description.into()],
     )?;
+    if let Some(owner) = owner {
+        usage::bring(tx, id, owner)?;
+    }
+    blocks::mark(tx, id.into())?;
     let before = Findable::from(&before);
     index(
         tx,
@@ -254,6 +262,7 @@ pub fn insert(
         disabled_at: None,
         webhook_rotations: 0,
         webhook_rotated_at: None,
+        has_blocks: false,
     })
 }
 

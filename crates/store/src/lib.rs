@@ -15,6 +15,7 @@
 pub mod accounts;
 pub mod artifacts;
 pub mod audit;
+pub mod blocks;
 pub mod channel;
 pub mod conversations;
 pub mod deliveries;
@@ -22,6 +23,7 @@ pub mod directory;
 mod error;
 pub mod idempotency;
 pub mod inboxes;
+pub mod invitations;
 mod job;
 pub mod log;
 pub mod members;
@@ -37,6 +39,7 @@ pub mod settings;
 mod sqlite;
 mod threads;
 mod tx;
+pub mod usage;
 
 pub use error::StoreError;
 pub use postgres::PostgresOptions;

@@ -177,3 +177,23 @@ pub fn stays(
     .map(|mut row| Ok(Stay { from: row.int(0)?, to: row.opt_int(1)? }))
     .collect()
 }
+
+/// How many are in a conversation now.
+pub fn count(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND left_seq IS NULL";
+    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// Whether two are in one conversation now. Anybody may write to an agent, so of the conversations of an agent only channels
+/// count: there somebody who may has put it.
+pub fn share(tx: &mut dyn Tx, one: Principal, other: Principal) -> Result<bool, StoreError> {
+    let pairs = i64::from(one.agent().is_none() && other.agent().is_none());
+    let found = tx.first(
+        "SELECT 1 FROM members m JOIN members n ON n.conversation_id = m.conversation_id
+         JOIN conversations c ON c.id = m.conversation_id
+         WHERE m.member_id = $1 AND m.left_seq IS NULL AND n.member_id = $2 AND n.left_seq IS NULL
+           AND (c.kind = 'channel' OR CAST($3 AS BIGINT) = 1) LIMIT 1",
+        &[(&one.uuid()).into(), (&other.uuid()).into(), pairs.into()],
+    )?;
+    Ok(found.is_some())
+}

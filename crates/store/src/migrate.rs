@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0007_sealed.sql"),
     migration!("0008_search.sql"),
     migration!("0009_recovery.sql"),
+    migration!("0010_consent.sql"),
 ];
 
 /// The number of the newest.

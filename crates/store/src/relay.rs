@@ -7,7 +7,7 @@
 use crate::deliveries::{self, Lease, NewDelivery, Transport};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
-use crate::{StoreError, Tx, conversations, inboxes};
+use crate::{StoreError, Tx, blocks, conversations, inboxes};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
 use chorus_protocol::relay::{Code, Delivery, Outcome};
 
@@ -176,6 +176,9 @@ pub enum SendError {
     /// Nobody has this name.
     #[error("no such receiver")]
     ReceiverNotFound,
+    /// The receiver keeps the sender out.
+    #[error("the receiver keeps the sender out")]
+    Blocked,
     /// The same key or turn with other content.
     #[error("the key was used for something else")]
     Conflict,
@@ -206,6 +209,9 @@ fn answer_of(outcome: &Outcome, now: i64) -> Result<Answer, StoreError> {
 /// Accepts a message: into the receiver's inbox, or for a POST to its endpoint.
 pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     let receiver = directory::by_name(tx, &send.receiver)?.ok_or(SendError::ReceiverNotFound)?;
+    if receiver.has_blocks && blocks::keeps_out(tx, receiver.id.into(), send.sender.into())? {
+        return Err(SendError::Blocked);
+    }
     let mut keys = send.keys.clone();
     keys.extend(send.turn.as_ref().map(|turn| {
         let place = [

@@ -4,7 +4,9 @@
 //! are three; times are integer milliseconds, JSON is text, ids are sixteen bytes.
 
 use crate::{Kind, StoreError};
-use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId, EventId, TraceId};
+use chorus_protocol::ids::{
+    AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, InvitationId, TraceId,
+};
 use uuid::Uuid;
 
 /// A value bound to a statement.
@@ -59,7 +61,17 @@ macro_rules! id_params {
         }
     )*};
 }
-id_params!(AccountId, AgentId, AuditId, ConversationId, CredentialId, EventId, TraceId);
+id_params!(
+    AccountId,
+    AgentId,
+    AuditId,
+    BlockId,
+    ConversationId,
+    CredentialId,
+    EventId,
+    InvitationId,
+    TraceId
+);
 
 /// A value read from a row.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -149,7 +149,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             );
             let path = ["channels", &channel, "members"];
             let member = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
-            tell(global, &member, |member| format!("joined as {}", text(member, "handle")))?;
+            tell(global, &member, |member| match member.get("handle") {
+                Some(_) => format!("joined as {}", text(member, "handle")),
+                // A person who does not know us is asked first, if there is one.
+                None => text(member, "status"),
+            })?;
         }
         Command::Members { channel } => {
             let channel = find(global, channel).await?;

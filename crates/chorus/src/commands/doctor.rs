@@ -29,6 +29,9 @@ Exit codes: 0 all is well, 1 something is not, 4 the hub does not answer";
 /// The largest difference of clocks that harms nobody, in milliseconds.
 const MAX_SKEW_MS: i64 = 5000;
 
+/// From so many per cent on a quota is a worry.
+const QUOTA_WARNING: u128 = 80;
+
 /// Find out what is wrong, and what to do about it
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -116,6 +119,7 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
     findings.extend(parse_rfc3339(text(&health["time"])).map(clock));
     if has_key {
         findings.push(key(client).await);
+        findings.extend(quotas(client).await);
     }
     (findings, true)
 }
@@ -162,6 +166,33 @@ async fn key(client: &Client) -> Finding {
             Finding::bad("key", failure::sentence(&error), "the hub answers sometimes: run this again")
         }
     }
+}
+
+/// How much of its quotas the key's owner uses. What cannot be asked is told of the key.
+async fn quotas(client: &Client) -> Option<Finding> {
+    let me = client.api_get(&["me"], &[]).await.ok()?;
+    let (mut all, mut high) = (vec![], vec![]);
+    for (name, quota) in me["quotas"].as_object()? {
+        let used = quota["used"].as_u64()?;
+        let Some(limit) = quota["limit"].as_u64() else {
+            all.push(format!("{name} {used}"));
+            continue;
+        };
+        let percent = u128::from(used) * 100 / u128::from(limit.max(1));
+        let line = format!("{name} {used} of {limit} ({percent} %)");
+        if percent > QUOTA_WARNING {
+            high.push(line.clone());
+        }
+        all.push(line);
+    }
+    if all.is_empty() {
+        return None;
+    }
+    if high.is_empty() {
+        return Some(Finding::good("quotas", all.join(", ")));
+    }
+    let hint = "soon nothing more is stored: remove what is not needed, or ask the operator for more";
+    Some(Finding::bad("quotas", high.join(", "), hint))
 }
 
 fn text(value: &Value) -> &str {

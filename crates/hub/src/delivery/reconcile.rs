@@ -7,9 +7,11 @@
 use super::live::{End, Inbox};
 use crate::app::{App, AppState};
 use crate::sealing::{self, Walk};
+use crate::usage;
 use chorus_protocol::ids::AgentId;
 use chorus_store::{
-    Kind, StoreError, Tx, accounts, audit, deliveries, directory, idempotency, inboxes, push, search,
+    Kind, StoreError, Tx, accounts, audit, deliveries, directory, idempotency, inboxes, invitations, push,
+    search,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 /// How often watermarks are written, and other nodes' commits looked for.
 const TICK: Duration = Duration::from_millis(500);
+/// Every so many ticks it is written what is stored of whom.
+const USAGE_TICKS: u64 = 2;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
 /// Every so many ticks it is looked whether everything is sealed with the current key.
@@ -47,6 +51,9 @@ pub(crate) async fn run(app: AppState) {
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(&app).await);
         }
+        if tick % USAGE_TICKS == 0 {
+            report("record what is stored", usage::flush(&app).await);
+        }
         if tick % renew_ticks == 0 {
             report("renew open inboxes", renew(&app).await);
         }
@@ -60,6 +67,7 @@ pub(crate) async fn run(app: AppState) {
         }
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
+    report("record what is stored", usage::flush(&app).await);
 }
 
 fn report<T>(step: &str, result: Result<T, StoreError>) {
@@ -127,6 +135,8 @@ async fn renew(app: &App) -> Result<u64, StoreError> {
 async fn clean_up(app: &App) -> Result<(), StoreError> {
     let now = app.now();
     let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
+    // Not the whole hub: the store must not keep it alive.
+    let usage = Arc::clone(&app.usage);
     let step = move |tx: &mut dyn Tx| {
         deliveries::fail_abandoned(tx, now)?;
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
@@ -136,10 +146,12 @@ async fn clean_up(app: &App) -> Result<(), StoreError> {
         let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
             deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
         })?;
+        usage.give_back(tx, old.bytes);
+        let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
         // Whatever took a whole step may have more.
-        Ok([keys, answers, credentials, acts, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, answers, credentials, acts, invited, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
-    while app.store.write::<_, StoreError, _>(step).await? {
+    while app.store.write::<_, StoreError, _>(step.clone()).await? {
         if app.stopping.is_cancelled() {
             break;
         }

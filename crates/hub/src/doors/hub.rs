@@ -1,13 +1,15 @@
 //! The hub's own small doors: health, metrics, the discovery document.
 
 use crate::app::AppState;
-use crate::doors::answers::TooFast;
+use crate::caller::Caller;
+use crate::doors::answers::{Overloaded, TooFast};
 use crate::error::ApiError;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, Success};
 use chorus_protocol::time::rfc3339;
+use chorus_store::{StoreError, Tx, usage};
 use serde::Serialize;
 
 /// Is the hub well?
@@ -74,10 +76,21 @@ pub(crate) struct StoreReport {
 }
 
 /// Figures for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "hub",
-    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
-pub(crate) async fn metrics(State(app): State<AppState>) -> Result<Response, ApiError> {
-    let text = app.metrics.render().map_err(ApiError::internal)?;
+///
+/// With the operator's key: `authorization: {credentials: co_…}` in Prometheus' settings. Everybody else learns that the hub
+/// runs, and no figures.
+#[utoipa::path(get, path = "/metrics", tag = "hub", security((), ("key" = [])),
+    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text"),
+              (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
+              TooFast, Overloaded))]
+pub(crate) async fn metrics(State(app): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
+    let text = if caller == Caller::Operator {
+        let total = app.store.read::<_, StoreError, _>(|tx: &mut dyn Tx| usage::total(tx)).await?;
+        app.metrics.stored_bytes.set(total);
+        app.metrics.render().map_err(ApiError::internal)?
+    } else {
+        "# HELP chorus_up The hub runs.\n# TYPE chorus_up gauge\nchorus_up 1\n# EOF\n".to_owned()
+    };
     Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
         .into_response())
 }

@@ -13,6 +13,7 @@ use crate::caller::{Caller, bearer, disabled, key_hash};
 use crate::error::ApiError;
 use crate::frame::{ForPeople, Local, may_say};
 use crate::secrets::McpToken;
+use crate::usage::event_bytes;
 use crate::views;
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -23,6 +24,7 @@ use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::directory::{self, Agent, KeyHash};
@@ -207,6 +209,14 @@ impl Hub for Tools {
     fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError> {
         let handed = api::messages::hand_on(&self.app, tx, act, new, posted);
         handed.map_err(|error| StoreError::Unexpected(error.message.into()))
+    }
+
+    fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ChannelError> {
+        self.app.count_bytes(tx, who, event_bytes(bytes))
+    }
+
+    fn put_document(&self, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
+        api::artifacts::put(&self.app, tx, act, new)
     }
 
     fn events(&self, events: &[Event], standing: &Standing) -> Vec<Value> {

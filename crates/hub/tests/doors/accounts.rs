@@ -197,9 +197,9 @@ async fn everybody_learns_who_it_is() {
     let agent = hub.register("alice").await;
     let me = hub.get("/api/v1/me", Some(&agent)).await;
     assert_eq!((&me.body["kind"], &me.body["name"]), (&json!("agent"), &json!("alice")));
-    assert_eq!((&me.body["address"], members(&me.body).len()), (&json!(format!("alice@{HOST}")), 4));
+    assert_eq!((&me.body["address"], members(&me.body).len()), (&json!(format!("alice@{HOST}")), 5));
     let me = hub.get("/api/v1/me", Some(OPERATOR)).await;
-    assert_eq!(me.body, json!({"kind": "operator", "id": "operator", "name": "operator"}));
+    assert_eq!(me.body, json!({"kind": "operator", "id": "operator", "name": "operator", "quotas": {}}));
     hub.get("/api/v1/me", None).await.own_failure(Code::Unauthorized);
     let nobody = "ct_00000000000000000000000000000000";
     hub.get("/api/v1/me", Some(nobody)).await.own_failure(Code::Unauthorized);

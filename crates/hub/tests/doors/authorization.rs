@@ -40,10 +40,20 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/skill", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/llms.txt", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/health", [200, 200, 200, 200, 200, 200, 200]),
-    ("get", "/metrics", [200, 200, 200, 200, 200, 200, 200]),
+    // Figures are the operator's.
+    ("get", "/metrics", [200, 401, 200, 200, 200, 200, 200]),
     ("post", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 201]),
     ("post", "/api/v1/invitations", [401, 401, 403, 403, 201, 201, 201]),
     ("get", "/api/v1/me", [401, 401, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/me/blocks", [401, 401, 200, 200, 200, 200, 403]),
+    ("post", "/api/v1/me/blocks", [401, 401, 201, 201, 201, 201, 403]),
+    // One that never was is gone.
+    ("delete", "/api/v1/me/blocks/{id}", [401, 401, 204, 204, 204, 204, 403]),
+    ("get", "/api/v1/me/invitations", [401, 401, 403, 403, 200, 200, 403]),
+    // Of the other person.
+    ("post", "/api/v1/me/invitations/{id}/accept", [401, 401, 403, 403, 404, 200, 403]),
+    ("post", "/api/v1/me/invitations/{id}/block", [401, 401, 403, 403, 404, 204, 403]),
+    ("post", "/api/v1/me/invitations/{id}/decline", [401, 401, 403, 403, 404, 204, 403]),
     ("post", "/api/v1/signin", [202, 202, 202, 202, 202, 202, 202]),
     ("post", "/api/v1/signout", [204, 401, 204, 204, 204, 204, 204]),
     ("get", "/api/v1/tokens", [401, 401, 403, 403, 200, 200, 403]),
@@ -77,7 +87,7 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("put", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/events", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/members", [401, 401, 200, 404, 200, 404, 403]),
-    ("post", "/api/v1/channels/{id}/members", [401, 401, 403, 404, 201, 404, 403]),
+    ("post", "/api/v1/channels/{id}/members", [401, 401, 403, 404, 201, 404, 201]),
     ("delete", "/api/v1/channels/{id}/members/{handle}", [401, 401, 204, 404, 204, 404, 403]),
     ("post", "/api/v1/channels/{id}/messages", [401, 401, 201, 404, 201, 404, 403]),
     ("delete", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 204, 404, 204, 404, 403]),
@@ -142,6 +152,8 @@ struct World {
     event: String,
     delivery: String,
     token: String,
+    /// Of the other person, into the channel.
+    invitation: String,
     /// Where to post without a key: the agent's connection string, and its callback.
     inlet: String,
     callback: String,
@@ -167,6 +179,10 @@ impl World {
         ask(&format!("{at}/messages"), &owner, json!({"content": "@a hello"})).await;
         let event =
             text(&ask(&format!("{at}/messages"), &itself, json!({"content": "hello"})).await["event_id"]);
+        let invited = json!({"account": format!("other-{place}@example.org")});
+        ask(&format!("{at}/members"), &owner, invited).await;
+        let invitations = hub.get("/api/v1/me/invitations", Some(&person)).await.body;
+        let invitation = text(&invitations["items"][0]["id"]);
         let token = text(&ask("/api/v1/tokens", &owner, json!({"label": "t"})).await["id"]);
         let rotate = format!("/api/v1/agents/{name}/connection-string/rotate");
         let inlet = text(&ask(&rotate, &owner, json!({})).await["connection_string"]);
@@ -186,7 +202,7 @@ impl World {
             Some(person),
             Some(OPERATOR.to_owned()),
         ];
-        Self { name, other, keys, channel, event, delivery, token, inlet, callback }
+        Self { name, other, keys, channel, event, delivery, token, invitation, inlet, callback }
     }
 
     /// The path of a route with everything filled in.
@@ -194,6 +210,7 @@ impl World {
         match route {
             "/inbox/{sk}" => return self.inlet.clone(),
             "/channels/{id}/inbox/{token}" => return self.callback.clone(),
+            "/api/v1/me/blocks/{id}" => return route.replace("{id}", "blk_00000000000000000000000000000000"),
             "/api/v1/search" => return format!("{route}?q=hello"),
             _ if route.starts_with("/api/v1/operator/accounts/") => {
                 let owner = format!("owner-{}@example.org", &self.name[2..]);
@@ -205,6 +222,7 @@ impl World {
             "channels" => &self.channel,
             "deliveries" => &self.delivery,
             "tokens" => &self.token,
+            "me" => &self.invitation,
             _ => &self.name,
         };
         let path = route.replace("{id}", id).replace("{event_id}", &self.event);
@@ -227,6 +245,7 @@ impl World {
             ("post", "/api/v1/signin" | "/api/v1/accounts") => {
                 json!({"email": format!("{new}@example.org")})
             }
+            ("post", "/api/v1/me/blocks") => json!({"who": "third"}),
             ("post", "/api/v1/tokens") => json!({"label": "mine"}),
             ("post", "/api/v1/invitations" | "/api/v1/deliveries/replay") => json!({}),
             ("post", "/api/v1/agents") => json!({"name": new}),

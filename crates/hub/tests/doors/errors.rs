@@ -38,6 +38,11 @@ async fn provoke(code: Code) -> Shown {
             hub.register("b").await;
             hub.send(&key, "b", "a", "hi").await
         }
+        Code::QuotaExceeded => {
+            let hub = Setup::new().config(|config| config.quotas.agent_bytes = 10).start();
+            let key = hub.register("a").await;
+            hub.send(&key, "a", "a", "hi").await
+        }
         Code::AgentNotFound => hub.get("/agents/nobody", None).await,
         Code::NotFound => hub.get("/nothing/here", None).await,
         Code::Method => hub.delete("/agents", Some(&key)).await,

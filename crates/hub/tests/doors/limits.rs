@@ -283,7 +283,7 @@ async fn metrics() {
     hub.get("/agent/messages", Some("ca_wrong")).await;
 
     let answer = eventually(
-        async || hub.get("/metrics", None).await,
+        async || hub.get("/metrics", Some(OPERATOR)).await,
         |metrics| metrics.text.contains("chorus_inboxes_open 1"),
     )
     .await;
@@ -318,7 +318,7 @@ async fn metrics_are_bounded() {
         let method = Method::from_bytes(format!("MADEUP{n}").as_bytes()).unwrap();
         assert_eq!(Answer::of(hub.request(method, &format!("/made-up-{n}"), None)).await.status, 404);
     }
-    let metrics = hub.get("/metrics", None).await.text;
+    let metrics = hub.get("/metrics", Some(OPERATOR)).await.text;
     assert!(!metrics.to_lowercase().contains("made"), "{metrics}");
     assert!(metrics.contains(r#"route="none",status="404"} 50"#), "{metrics}");
 }
@@ -327,7 +327,7 @@ async fn metrics_are_bounded() {
 async fn refused_requests_are_counted() {
     let (hub, _clock) = limited(None, Some(1));
     passing(&hub, None, 4).await;
-    assert!(hub.get("/metrics", None).await.text.contains("chorus_rate_limited_total 3"));
+    assert!(hub.get("/metrics", Some(OPERATOR)).await.text.contains("chorus_rate_limited_total 3"));
 }
 
 #[tokio::test]

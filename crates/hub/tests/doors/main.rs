@@ -25,6 +25,8 @@ mod channel;
 #[cfg(test)]
 mod channels;
 #[cfg(test)]
+mod consent;
+#[cfg(test)]
 mod deliveries;
 #[cfg(test)]
 mod disabled;
@@ -58,6 +60,8 @@ mod nodes;
 mod pages;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod quotas;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]

@@ -546,7 +546,7 @@ async fn pushes_are_counted_by_their_outcome() {
     timber.set(Reply::Json(200, json!({})));
     cast.delivery_is(&cast.say("@hook now").await, "delivered").await;
 
-    let metrics = cast.hub.get("/metrics", None).await.text;
+    let metrics = cast.hub.get("/metrics", Some(OPERATOR)).await.text;
     let mut pushes: Vec<_> = metrics.lines().filter(|line| line.starts_with("chorus_pushes_total")).collect();
     pushes.sort_unstable();
     let wanted = [

@@ -228,7 +228,7 @@ async fn a_sender_that_leaves_before_the_commit() {
     eventually(async || hub.store().queued(), |queued| *queued >= 1).await;
     send.abort();
     let connections = async || {
-        let metrics = hub.get("/metrics", None).await.text;
+        let metrics = hub.get("/metrics", Some(OPERATOR)).await.text;
         metrics.lines().any(|line| line == "chorus_connections 1")
     };
     eventually(connections, |alone| *alone).await;

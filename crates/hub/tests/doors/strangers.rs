@@ -78,7 +78,10 @@ async fn nobody_else_reads_or_writes_anything() {
     for (key, code) in
         [(Some(OPERATOR), Code::Forbidden), (None, Code::Unauthorized), (Some("ct_x"), Code::Unauthorized)]
     {
-        for route in ROUTES.iter().filter(|route| route.0 != "HEAD") {
+        // The operator adds members anywhere.
+        let adds =
+            |route: &&(&str, &str, &str)| key == Some(OPERATOR) && (route.0, route.1) == ("POST", "/members");
+        for route in ROUTES.iter().filter(|route| route.0 != "HEAD" && !adds(route)) {
             ask(&hub, &channel, event, route, key).await.own_failure(code);
         }
         for path in ["/api/v1/channels", "/api/v1/search?q=secret"] {

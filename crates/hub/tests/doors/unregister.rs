@@ -148,7 +148,7 @@ async fn a_request_given_up_still_takes_full_effect() {
     register.abort();
     // The hub sees both connections closed before the store goes on.
     let connections = async || {
-        let metrics = hub.get("/metrics", None).await.text;
+        let metrics = hub.get("/metrics", Some(OPERATOR)).await.text;
         let line = metrics.lines().find(|line| line.starts_with("chorus_connections ")).unwrap().to_owned();
         line.rsplit(' ').next().unwrap().parse::<u32>().unwrap()
     };

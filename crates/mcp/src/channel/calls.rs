@@ -123,6 +123,7 @@ impl<H: Hub> Channel<H> {
         let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(key, move |tx| {
             let posted = channel::post(tx, &act, &new, hub.decide())?;
+            hub.count(tx, act.author, new.body.len())?;
             hub.hand_on(tx, &act, &new, &posted)?;
             let woken: Vec<_> = posted.woken.iter().map(|(woken, ..)| &woken.handle).collect();
             Ok(json!({
@@ -145,10 +146,13 @@ impl<H: Hub> Channel<H> {
         });
         let (target, (signal, body, masked)) =
             also(target, self.hub.reaction(&Value::Object(arguments.clone())))?;
-        let act = self.act();
+        let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(None, move |tx| {
             let target = target.ok_or(ChannelError::NoTarget)?;
             let (event, seq) = channel::react(tx, &act, target, signal, &body)?;
+            if event == act.event {
+                hub.count(tx, act.author, body.len())?;
+            }
             Ok(json!({"event_id": event.to_string(), "sequence": seq, "masked": masked}))
         })
         .await
@@ -164,8 +168,10 @@ impl<H: Hub> Channel<H> {
             None => (status, vec![]),
         };
         let (act, body) = (self.act(), json!({"status": status}).to_string());
+        let hub = Arc::clone(&self.hub);
         self.once(None, move |tx| {
             let seq = channel::note(tx, &act, "status", None, None, &body)?;
+            hub.count(tx, act.author, body.len())?;
             Ok(json!({"event_id": act.event.to_string(), "sequence": seq, "masked": masked}))
         })
         .await
@@ -300,7 +306,7 @@ impl<H: Hub> Channel<H> {
         let key = self.key(tool, key, arguments);
         let (act, channel) = (self.act(), self.clone());
         self.once(key, move |tx| {
-            let artifact = channel::put_artifact(tx, &act, &new).map_err(|error| match error {
+            let artifact = channel.hub.put_document(tx, &act, &new).map_err(|error| match error {
                 ChannelError::Stale(0) => no_document(),
                 ChannelError::Stale(_) if new.base == 0 => {
                     Failure::Tool("there is a document of this slug already; change it with artifact_edit, or use another slug".into())

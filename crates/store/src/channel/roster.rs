@@ -109,11 +109,30 @@ fn about(member: &Member) -> String {
     json!({"member": {"handle": member.handle, "id": id, "kind": kind}}).to_string()
 }
 
+/// Whether somebody may add members here: the owner and the leads may.
+pub fn may_add(tx: &mut dyn Tx, id: ConversationId, who: Principal) -> Result<Conversation, ChannelError> {
+    let (conversation, member) = enter(tx, id, who)?;
+    if conversation.kind == ConversationKind::Dm || (conversation.owner != who && !member.lead) {
+        return Err(ChannelError::Forbidden);
+    }
+    Ok(conversation)
+}
+
 /// Adds a member; the owner and the leads may.
 pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
-    let (conversation, member) = enter(tx, act.conversation, act.author)?;
-    if conversation.kind == ConversationKind::Dm || (conversation.owner != act.author && !member.lead) {
+    may_add(tx, act.conversation, act.author)?;
+    join(tx, act, new)
+}
+
+/// Lets somebody into a channel whom nobody there adds: the operator does, or it was invited. The caller has seen that it may.
+pub fn admit(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
+    tx.lock(act.conversation.0)?;
+    let conversation = conversations::by_id(tx, act.conversation)?.ok_or(ChannelError::NotFound)?;
+    if conversation.kind == ConversationKind::Dm {
         return Err(ChannelError::Forbidden);
+    }
+    if conversation.archived_at.is_some() {
+        return Err(ChannelError::Archived);
     }
     join(tx, act, new)
 }

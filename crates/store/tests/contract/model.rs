@@ -3,7 +3,7 @@
 use crate::support::{NODE, fresh, record};
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_protocol::relay::{Delivery, Outcome};
-use chorus_store::deliveries::{self, Lease, Removed};
+use chorus_store::deliveries::{self, Lease};
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::{self, Opened};
 use chorus_store::relay::{self, Pending, Sent};
@@ -263,7 +263,7 @@ impl World {
         }
         let count = (limit - left) as u64;
         let removed = self.write(move |tx| deliveries::remove_before(tx, cutoff, limit));
-        assert_eq!(removed, Removed { deliveries: count, events: count });
+        assert_eq!((removed.deliveries, removed.events), (count, count));
     }
 
     /// Every inbox is what the model says, in one page and in small ones.

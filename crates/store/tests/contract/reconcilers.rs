@@ -6,7 +6,7 @@ use crate::support::{
 };
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::relay::{Delivery, Outcome};
-use chorus_store::deliveries::{self, Removed};
+use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::Opened;
 use chorus_store::relay::{self, Pending};
@@ -27,12 +27,14 @@ async fn fail_abandoned(store: &Store, now: i64) -> u64 {
     write(store, move |tx: &mut dyn Tx| deliveries::fail_abandoned(tx, now)).await
 }
 
-async fn remove_before(store: &Store, cutoff: i64, limit: i64) -> Removed {
-    write(store, move |tx: &mut dyn Tx| deliveries::remove_before(tx, cutoff, limit)).await
+/// How many deliveries and events are gone. Their bytes are looked at where quotas are.
+async fn remove_before(store: &Store, cutoff: i64, limit: i64) -> (u64, u64) {
+    let removed = write(store, move |tx: &mut dyn Tx| deliveries::remove_before(tx, cutoff, limit)).await;
+    (removed.deliveries, removed.events)
 }
 
-fn removed(count: u64) -> Removed {
-    Removed { deliveries: count, events: count }
+fn removed(count: u64) -> (u64, u64) {
+    (count, count)
 }
 
 async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {

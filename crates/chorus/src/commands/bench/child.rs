@@ -29,6 +29,10 @@ impl Child {
             .arg(folder)
             .env("CHORUS_RATE_LIMIT", "off")
             .env("CHORUS_MAX_CONNECTIONS", "1000000")
+            .env("CHORUS_QUOTA_AGENT_BYTES", "off")
+            .env("CHORUS_QUOTA_ACCOUNT_BYTES", "off")
+            .env("CHORUS_QUOTA_CHANNELS", "off")
+            .env("CHORUS_QUOTA_MEMBERS", "off")
             .env("CHORUS_OPERATOR_KEY", "co_bench_bench_bench")
             .env("CHORUS_LOG", "warn");
         Self::start(command).await.context("the hub did not start")

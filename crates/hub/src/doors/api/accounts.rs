@@ -42,7 +42,6 @@ pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(sign_in))
         .routes(routes!(sign_out))
-        .routes(routes!(me))
         .routes(routes!(list_tokens, make_token))
         .routes(routes!(revoke_token))
         .routes(routes!(make_account))
@@ -126,53 +125,6 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, ApiError> {
     let cookie = signin::end_session(&app, &origin, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
-}
-
-/// Who you are
-#[utoipa::path(get, path = "/api/v1/me", tag = "people", security(("key" = [])),
-    responses((status = 200, description = "The caller", body = Me), Unknown, Forbidden, TooFast, Overloaded))]
-pub(crate) async fn me(State(app): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
-    let kind = caller.kind();
-    let me = match caller {
-        Caller::Account(person) => Me {
-            kind,
-            id: person.id.to_string(),
-            name: person.name,
-            email: Some(person.email),
-            address: None,
-        },
-        Caller::Agent(identity) => Me {
-            kind,
-            id: identity.id.to_string(),
-            address: Some(app.address(&identity.name)),
-            name: identity.name,
-            email: None,
-        },
-        Caller::Operator => {
-            Me { kind, id: kind.to_owned(), name: kind.to_owned(), email: None, address: None }
-        }
-        Caller::Nobody => {
-            return Err(ApiError::unauthorized("nobody is signed in, and no key was sent"));
-        }
-    };
-    Ok(axum::Json(me).into_response())
-}
-
-/// The caller.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct Me {
-    /// `account`, `agent` or `operator`.
-    kind: &'static str,
-    /// Of the account or the agent.
-    id: String,
-    /// What it is called.
-    name: String,
-    /// Of an account.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    email: Option<String>,
-    /// Of an agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<String>,
 }
 
 /// Make a token for a program

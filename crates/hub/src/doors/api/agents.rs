@@ -28,6 +28,7 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, Record, Search};
+use chorus_store::usage;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -312,6 +313,7 @@ pub(crate) async fn create(
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
         }
+        hub.room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::insert(tx, id, &new.record, &key_hash(&key), trace, now)?;
         directory::set_owner(tx, id, Some(owner), new.description.as_deref())?;
         directory::set_inlet(tx, id, &key_hash(&secret), now)?;
@@ -449,9 +451,12 @@ pub(crate) async fn claim(
         if agent.owner.is_some() {
             return Err(ApiError::new(Code::Conflict, "this agent belongs to an account already"));
         }
+        hub.room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::set_owner(tx, agent.id, Some(owner), None)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
         origin.record(tx, &hub, &who, Action::AgentClaimed, subject, detail)?;
+        let (again, id) = (Arc::clone(&hub), agent.id);
+        tx.after_commit(Box::new(move || crate::usage::forget(&again, id, owner)));
         let agent = Agent { owner: Some(owner), ..agent };
         Ok((StatusCode::OK, super::value(&view(&hub, &who, &agent))?))
     };

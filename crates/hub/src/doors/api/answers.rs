@@ -13,10 +13,17 @@ pub(crate) struct Invalid(OwnFailure);
 #[response(status = 401)]
 pub(crate) struct Unknown(OwnFailure);
 
-/// `FORBIDDEN`: not this caller; or a browser's session on a request from another site
+/// `FORBIDDEN`: not this caller; or a browser's session on a request from another site. `QUOTA_EXCEEDED`: `details` says which
+/// quota, how much of it is used and how much there is
 #[derive(utoipa::IntoResponses)]
 #[response(status = 403)]
 pub(crate) struct Forbidden(OwnFailure);
+
+/// `QUOTA_EXCEEDED`: `details` says which quota, how much of it is used and how much there is. `FORBIDDEN`: whoever this is for
+/// does not want it, or is disabled
+#[derive(utoipa::IntoResponses)]
+#[response(status = 403)]
+pub(crate) struct Refused(OwnFailure);
 
 /// `NOT_FOUND`: there is none, or the caller may not see it
 #[derive(utoipa::IntoResponses)]

@@ -3,10 +3,11 @@
 use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
 use super::conversation::{MemberRequest, conversation_id, fields, line, mask, query};
 use super::{Items, Written, not_found, read, value};
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::doors::relay::PageQuery;
 use crate::error::{ApiError, OwnFailure};
+use crate::usage::event_bytes;
 use crate::views::PrincipalView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -16,17 +17,20 @@ use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::json;
 use chorus_protocol::relay::Code;
 use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
 use chorus_store::artifacts::{self, Artifact};
-use chorus_store::channel::{self, ChannelError, NewArtifact};
+use chorus_store::channel::{self, Act, ChannelError, NewArtifact};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The largest document, in bytes; and the largest body, which may have to escape much of it.
-const MAX_CONTENT: usize = 1024 * 1024;
-const MAX_DOCUMENT_BODY: usize = 2 * MAX_CONTENT + 64 * 1024;
+/// What the largest body has besides the largest document, twice, because much of that may have to be escaped; and the largest
+/// body where documents have no limit.
+const AROUND_DOCUMENT: usize = 64 * 1024;
+const MAX_DOCUMENT_BODY: usize = 64 * 1024 * 1024;
 /// The longest title and slug, and the longest name of what a document is made of, in characters.
 const MAX_TITLE: usize = 200;
 const MAX_SLUG: usize = 64;
@@ -50,7 +54,7 @@ struct NewArtifactBody {
         pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
     )]
     title: Option<String>,
-    /// The document, at most 1 MiB. Credentials in it are masked.
+    /// The document, at most 1 MiB unless the operator says otherwise. Credentials in it are masked.
     #[schema(max_length = 1_048_576)]
     content: String,
     /// What it is made of; `text/markdown`, unless said.
@@ -69,7 +73,7 @@ struct ArtifactBody {
         pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
     )]
     title: Option<String>,
-    /// The document, at most 1 MiB. Credentials in it are masked.
+    /// The document, at most 1 MiB unless the operator says otherwise. Credentials in it are masked.
     #[schema(max_length = 1_048_576)]
     content: String,
     /// What it is made of; as before, unless said.
@@ -80,7 +84,7 @@ struct ArtifactBody {
     base_version: Option<i64>,
 }
 
-/// `TOO_LARGE`: the body is larger than 2112 KiB
+/// `TOO_LARGE`: the body is larger than twice the largest document and 64 KiB
 #[derive(utoipa::IntoResponses)]
 #[response(status = 413)]
 #[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
@@ -138,9 +142,6 @@ fn is_media_type(text: &str) -> bool {
 /// What both bodies have, and what was masked in it.
 fn document(fields: &mut Fields<'_, '_>, slug: String, base: i64) -> (NewArtifact, Vec<&'static str>) {
     let content = fields.required_text("content").unwrap_or_default();
-    if content.len() > MAX_CONTENT {
-        fields.fault("content", format_args!("must be at most {MAX_CONTENT} bytes, not {}", content.len()));
-    }
     let content_type = fields.optional_text("content_type").map(str::to_owned);
     if content_type.as_deref().is_some_and(|kind| !is_media_type(kind)) {
         fields.fault("content_type", "must be a media type in lower case, such as text/markdown");
@@ -176,6 +177,36 @@ pub(crate) fn read_change(body: &Value, slug: String) -> Result<(NewArtifact, Ve
         }
         document(fields, slug, base.flatten().unwrap_or(0))
     })
+}
+
+/// The largest body of a request.
+fn max_body(app: &App) -> usize {
+    let content = usize::try_from(app.config.quotas.document_bytes).unwrap_or(MAX_DOCUMENT_BODY);
+    content.saturating_mul(2).saturating_add(AROUND_DOCUMENT).min(MAX_DOCUMENT_BODY)
+}
+
+/// Makes a version of a document, as far as quotas allow; of its versions only the newest are kept.
+pub(crate) fn put(
+    app: &App,
+    tx: &mut dyn Tx,
+    act: &Act,
+    new: &NewArtifact,
+) -> Result<Artifact, ChannelError> {
+    let quotas = &app.config.quotas;
+    let artifact = channel::put_artifact(tx, act, new)?;
+    let bytes = artifact.content.len();
+    if bytes as u64 > quotas.document_bytes {
+        app.room("document_bytes", bytes as i64, quotas.document_bytes)?;
+    }
+    if artifact.version == 1 {
+        // This one is there already, and may be the last.
+        app.room("documents", artifacts::count(tx, act.conversation)? - 1, quotas.documents)?;
+    }
+    app.count_bytes(tx, act.author, event_bytes(bytes) + event_bytes(0))?;
+    let keep = i64::try_from(quotas.document_versions).unwrap_or(i64::MAX);
+    let removed = artifacts::trim(tx, act.conversation, &artifact.slug, keep)?;
+    app.usage.give_back(tx, removed);
+    Ok(artifact)
 }
 
 fn written(status: StatusCode, artifact: Artifact, masked: &[&'static str]) -> Result<Written, ApiError> {
@@ -221,12 +252,12 @@ async fn create(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = MemberRequest::read(&app, request, MAX_DOCUMENT_BODY).await?;
+    let asked = MemberRequest::read(&app, request, max_body(&app)).await?;
     let (new, masked) = read_new(&asked.json()?)?;
-    let act = asked.act(&app, conversation_id(&id)?);
+    let (act, hub) = (asked.act(&app, conversation_id(&id)?), Arc::clone(&app));
     asked
         .write(&app, move |tx| {
-            let artifact = channel::put_artifact(tx, &act, &new).map_err(|error| match error {
+            let artifact = put(&hub, tx, &act, &new).map_err(|error| match error {
                 ChannelError::Stale(version) => ApiError::new(
                     Code::Conflict,
                     "there is a document of this slug already; change that with PUT, or use another slug",
@@ -288,9 +319,9 @@ async fn update(
     Path((id, slug)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = MemberRequest::read(&app, request, MAX_DOCUMENT_BODY).await?;
+    let asked = MemberRequest::read(&app, request, max_body(&app)).await?;
     let (new, masked) = read_change(&asked.json()?, slug)?;
-    let act = asked.act(&app, conversation_id(&id)?);
+    let (act, hub) = (asked.act(&app, conversation_id(&id)?), Arc::clone(&app));
     asked
         .write(&app, move |tx| {
             channel::enter(tx, act.conversation, act.author)?;
@@ -302,7 +333,7 @@ async fn update(
                 let newest = artifacts::get(tx, act.conversation, &new.slug, None)?;
                 new.base = newest.ok_or_else(|| not_found("document"))?.version;
             }
-            let artifact = channel::put_artifact(tx, &act, &new).map_err(|error| match error {
+            let artifact = put(&hub, tx, &act, &new).map_err(|error| match error {
                 ChannelError::Stale(0) => not_found("document"),
                 error => error.into(),
             })?;

@@ -3,29 +3,32 @@
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
+use super::consent::{self, Found, Invited, Way, Whom, agent_handle, own_handle, person_handle};
 use super::conversation::{
     MAX_BODY, MemberRequest, Name, conversation_id, fields, handle, line, mask, not_of_two, only, text, word,
 };
-use super::members::{Whom, own_handle};
-use super::{Items, artifacts, events, members, read, search, stream, value};
-use crate::app::AppState;
+use super::{Items, Written, artifacts, events, members, read, search, stream, value};
+use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
 use crate::mail::MAX_ADDRESS;
+use crate::usage::event_bytes;
 use crate::views::{ConversationView, MemberView};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_protocol::faults::{Faults, Fields};
-use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::channel::{self, Handle};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
+use chorus_store::{Tx, usage};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
+use tokio::runtime::Handle as Runtime;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -133,6 +136,11 @@ fn about(fields: &mut Fields<'_, '_>) -> About {
     (name, context.map(|context| Some(context).filter(|context| !context.is_empty())), std::mem::take(masked))
 }
 
+/// What a conversation counts of which this is said.
+fn said_of(conversation: &Conversation) -> i64 {
+    event_bytes(conversation.name.len() + conversation.context.as_ref().map_or(0, String::len))
+}
+
 /// Make a channel
 ///
 /// Its maker is its owner and first member.
@@ -160,8 +168,11 @@ async fn create(State(app): State<AppState>, request: Request) -> Result<Respons
         archived_at: None,
     };
     let handle = handle.map_or_else(|| Handle::Like(own_handle(asked.caller())), Handle::Exactly);
+    let hub = Arc::clone(&app);
     asked
         .write(&app, move |tx| {
+            hub.room_for_channel(tx, act.author)?;
+            hub.count_bytes(tx, act.author, said_of(&new) + event_bytes(0))?;
             channel::create(tx, &act, &new, handle.clone())?;
             Ok((StatusCode::CREATED, value(&ChangedView::new(&new, &masked))?))
         })
@@ -228,7 +239,7 @@ async fn change(
         return Err(Faults::one("body", "must have a name, a context, a history or an owner").into());
     }
     let act = asked.act(&app, conversation_id(&id)?);
-    let (hub, origin) = (Arc::clone(&app), asked.origin.clone());
+    let (hub, origin) = (Arc::clone(&app), asked.origin());
     asked
         .write(&app, move |tx| {
             let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
@@ -239,7 +250,11 @@ async fn change(
                 conversation.history = history.unwrap_or(conversation.history);
             })
             .map_err(only(OWNERS))?;
+            hub.count_bytes(tx, act.author, said_of(&changed))?;
             if changed.owner != conversation.owner {
+                // It is among those of its new owner by now.
+                let used = usage::channels(tx, changed.owner)? - 1;
+                hub.room("channels", used, hub.config.quotas.channels)?;
                 let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(changed.id));
                 let detail = json!({"owner": changed.owner.to_string()});
                 origin.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
@@ -288,13 +303,16 @@ struct DmBody {
 
 /// Talk to one agent or person
 ///
-/// The conversation of two is made once, whoever asks first. Everything said in it wakes the other, if that is an agent.
+/// The conversation of two is made once, whoever asks first. Everything said in it wakes the other, if that is an agent. A
+/// person you share no conversation with is asked first: 202, the same for every address, whether or not somebody has it; the
+/// conversation is made when it accepts.
 #[utoipa::path(post, path = "/api/v1/dms", tag = "conversations", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
     request_body(content_type = "application/json", content = DmBody),
     responses((status = 201, description = "Made", body = ConversationView),
               (status = 200, description = "It was there", body = ConversationView),
+              (status = 202, description = "If somebody has this address, it is asked", body = Invited),
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, ApiError> {
     let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
@@ -308,31 +326,55 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
         whom
     })?;
     let with = with.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
-    let (who, mine) = (asked.who, own_handle(asked.caller()));
+    let (mine, hub, runtime) = (own_handle(asked.caller()), Arc::clone(&app), Runtime::current());
     // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
-    let (act, second) = (asked.act(&app, ConversationId(who.uuid())), EventId(app.sources.uuid_v7()));
+    let (act, second) = (asked.act(&app, ConversationId(asked.who.uuid())), EventId(app.sources.uuid_v7()));
     asked
         .write(&app, move |tx| {
-            let (other, handle) = with.find(tx)?.ok_or_else(|| super::not_found("agent or account"))?;
-            if other == who {
-                return Err(Faults::one("with", "must be somebody else").into());
-            }
-            let id = ConversationId::of_pair(who, other);
-            let new = Conversation {
-                id,
-                kind: ConversationKind::Dm,
-                name: format!("{mine} & {handle}"),
-                context: None,
-                owner: who,
-                history: History::All,
-                created_at: act.now,
-                archived_at: None,
+            let person = match with.find(tx)? {
+                Found::Agent(agent) => {
+                    consent::check_open(tx, act.author, &agent)?;
+                    let own = agent_handle(&agent.name);
+                    return talk(&hub, tx, &act, second, &mine, (agent.id.into(), own));
+                }
+                Found::Person(person) => person,
             };
-            let handles = (Handle::Like(mine.clone()), Handle::Like(handle));
-            let act = channel::Act { conversation: id, ..act };
-            let (conversation, made) = channel::pair(tx, &act, &new, handles, other, second)?;
-            let status = if made { StatusCode::CREATED } else { StatusCode::OK };
-            Ok((status, value(&ConversationView::from(&conversation))?))
+            let (account, invitee) = person.find(tx)?;
+            let way = consent::way(tx, act.author, account.as_ref())?;
+            let id = account.as_ref().map_or(act.author, |account| account.id.into());
+            let known = conversations::by_id(tx, ConversationId::of_pair(act.author, id))?.is_some();
+            match (way, account) {
+                (Way::Asked { hidden, stranger }, None) => {
+                    let new = consent::invitation(&act);
+                    consent::invite((&hub, &runtime), tx, &act, &new, &invitee, (hidden, stranger))
+                }
+                (Way::Asked { hidden, stranger }, Some(_)) if !known => {
+                    let new = consent::invitation(&act);
+                    consent::invite((&hub, &runtime), tx, &act, &new, &invitee, (hidden, stranger))
+                }
+                (_, Some(account)) => {
+                    let own = person_handle(&account.name, &account.email);
+                    talk(&hub, tx, &act, second, &mine, (account.id.into(), own))
+                }
+                (Way::AtOnce, None) => Err(ApiError::internal("nobody cannot be talked to")),
+            }
         })
         .await
+}
+
+/// The conversation of two: the one who acts, called `mine`, and another, who is called so where nobody says.
+fn talk(
+    app: &App,
+    tx: &mut dyn Tx,
+    act: &channel::Act,
+    second: EventId,
+    mine: &str,
+    (other, handle): (Principal, String),
+) -> Result<Written, ApiError> {
+    if other == act.author {
+        return Err(Faults::one("with", "must be somebody else").into());
+    }
+    let (conversation, made) = consent::pair((app, act.author), tx, act, second, mine, (other, &handle))?;
+    let status = if made { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, value(&ConversationView::from(&conversation))?))
 }

@@ -33,47 +33,46 @@ const MAX_ROLES: usize = 16;
 #[expect(dead_code, reason = "describes a text for the OpenAPI document")]
 pub(super) struct Name(String);
 
-/// A request by somebody who can be a member of conversations.
-pub(super) struct MemberRequest {
+/// A request, with its body.
+pub(super) struct AnyRequest {
     caller: Caller,
-    pub(super) who: Principal,
     /// What was asked for: the method and the path.
     what: String,
     headers: HeaderMap,
     bytes: Bytes,
-    pub(super) origin: Origin,
+    origin: Origin,
 }
 
-impl MemberRequest {
-    /// Reads a request whose body may have so many bytes.
-    pub(super) async fn read(app: &App, request: Request, limit: usize) -> Result<Self, ApiError> {
+impl AnyRequest {
+    /// Reads a request whose body may have so many bytes, if its caller may send one.
+    pub(super) async fn read(
+        app: &App,
+        request: Request,
+        limit: usize,
+        may: impl FnOnce(&Caller) -> Result<(), ApiError>,
+    ) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| ApiError::internal("a request without a caller"))?;
-        let (who, origin) = (caller.principal()?, Origin::of(&parts.extensions)?);
+        may(&caller)?;
+        let origin = Origin::of(&parts.extensions)?;
         let bytes = body::read(app, &parts.headers, body, limit).await?;
         let what = format!("{} {}", parts.method, parts.uri.path());
-        Ok(Self { caller, who, what, headers: parts.headers, bytes, origin })
+        Ok(Self { caller, what, headers: parts.headers, bytes, origin })
     }
 
     pub(super) fn caller(&self) -> &Caller {
         &self.caller
     }
 
+    /// Where it came from.
+    pub(super) fn origin(&self) -> Origin {
+        self.origin.clone()
+    }
+
     /// The body.
     pub(super) fn json(&self) -> Result<Value, ApiError> {
         json::parse(&self.bytes).map_err(ApiError::validation)
-    }
-
-    /// Something that its caller does in a conversation.
-    pub(super) fn act(&self, app: &App, conversation: ConversationId) -> Act {
-        Act {
-            conversation,
-            author: self.who,
-            event: EventId(app.sources.uuid_v7()),
-            trace: TraceId(app.sources.uuid_v7()),
-            now: app.now(),
-        }
     }
 
     /// Does it, once for the same `Idempotency-Key`.
@@ -82,6 +81,56 @@ impl MemberRequest {
         F: Fn(&mut dyn Tx) -> Result<Written, ApiError> + Send + 'static,
     {
         super::write(app, &self.caller, &self.headers, &self.what, &self.bytes, work).await
+    }
+}
+
+/// Something that somebody does in a conversation now.
+pub(super) fn act_in(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act + Send + use<> {
+    let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
+    let now = app.now();
+    move |author| Act { conversation, author, event, trace, now }
+}
+
+/// A request by somebody who can be a member of conversations.
+pub(super) struct MemberRequest {
+    request: AnyRequest,
+    pub(super) who: Principal,
+}
+
+impl MemberRequest {
+    /// Reads a request whose body may have so many bytes.
+    pub(super) async fn read(app: &App, request: Request, limit: usize) -> Result<Self, ApiError> {
+        let may = |caller: &Caller| caller.principal().map(drop);
+        let request = AnyRequest::read(app, request, limit, may).await?;
+        let who = request.caller.principal()?;
+        Ok(Self { request, who })
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        self.request.caller()
+    }
+
+    /// Where it came from.
+    pub(super) fn origin(&self) -> Origin {
+        self.request.origin()
+    }
+
+    /// The body.
+    pub(super) fn json(&self) -> Result<Value, ApiError> {
+        self.request.json()
+    }
+
+    /// Something that its caller does in a conversation.
+    pub(super) fn act(&self, app: &App, conversation: ConversationId) -> Act {
+        act_in(app, conversation)(self.who)
+    }
+
+    /// Does it, once for the same `Idempotency-Key`.
+    pub(super) async fn write<F>(&self, app: &App, work: F) -> Result<Response, ApiError>
+    where
+        F: Fn(&mut dyn Tx) -> Result<Written, ApiError> + Send + 'static,
+    {
+        self.request.write(app, work).await
     }
 }
 

@@ -3,122 +3,37 @@
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
+use super::consent::{self, Found, Invited, MAY_ADD, Way, Whom, agent_handle, person_handle};
 use super::conversation::{
-    MAX_BODY, MemberRequest, Name, conversation_id, fields, handle, is_handle, not_of_two, only, roles,
+    AnyRequest, MAX_BODY, MemberRequest, Name, act_in, conversation_id, fields, handle, is_handle,
+    not_of_two, only, roles,
 };
-use super::{Items, not_found, read, value};
+use super::{Items, Written, not_found, read, value};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
+use crate::doors::relay::PageQuery;
 use crate::doors::relay::bodies::AgentAddress;
-use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
-use crate::mail::check_address;
 use crate::views::MemberView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use chorus_protocol::ids::{AccountId, Principal};
-use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_protocol::ids::Principal;
 use chorus_store::audit::{Action, Actor, Subject};
-use chorus_store::channel::{self, ChannelError, Handle, Newcomer};
-use chorus_store::{StoreError, Tx, accounts, members};
-use serde_json::json;
+use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer};
+use chorus_store::invitations::Invitation;
+use chorus_store::members::Member;
+use chorus_store::{Tx, members};
+use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::runtime::Handle as Runtime;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(remove))
-}
-
-/// Somebody as a body names it.
-#[derive(Debug, Clone)]
-pub(super) struct Whom {
-    agent: Option<AgentRef>,
-    account: Option<AccountRef>,
-}
-
-#[derive(Debug, Clone)]
-enum AccountRef {
-    Id(AccountId),
-    Email(String),
-}
-
-impl AccountRef {
-    fn parse(text: &str) -> Option<Self> {
-        if let Some(id) = AccountId::parse(text) {
-            return Some(Self::Id(id));
-        }
-        check_address(text).ok().map(|()| Self::Email(text.to_owned()))
-    }
-}
-
-impl Whom {
-    /// An agent by its address or id.
-    fn agent(app: &App, text: &str) -> Option<Self> {
-        AgentRef::parse(app, text).ok().map(|agent| Self { agent: Some(agent), account: None })
-    }
-
-    /// A person by its email address or id.
-    fn account(text: &str) -> Option<Self> {
-        AccountRef::parse(text).map(|account| Self { agent: None, account: Some(account) })
-    }
-
-    /// Either. An address that is an agent's is that agent's.
-    pub(super) fn anybody(app: &App, text: &str) -> Option<Self> {
-        let found = Self { agent: AgentRef::parse(app, text).ok(), account: AccountRef::parse(text) };
-        (found.agent.is_some() || found.account.is_some()).then_some(found)
-    }
-
-    /// Who it is, and what it would be called.
-    pub(super) fn find(&self, tx: &mut dyn Tx) -> Result<Option<(Principal, String)>, StoreError> {
-        if let Some(agent) = &self.agent
-            && let Some(agent) = agent.find(tx)?
-        {
-            return Ok(Some((agent.id.into(), agent_handle(&agent.name))));
-        }
-        let account = match &self.account {
-            Some(AccountRef::Id(id)) => accounts::by_id(tx, *id)?,
-            Some(AccountRef::Email(email)) => accounts::by_email(tx, email)?,
-            None => None,
-        };
-        Ok(account.map(|account| (account.id.into(), person_handle(&account.name, &account.email))))
-    }
-}
-
-/// What the caller is called where it does not say.
-pub(super) fn own_handle(caller: &Caller) -> String {
-    match caller {
-        Caller::Agent(identity) => agent_handle(&identity.name),
-        Caller::Account(person) => person_handle(&person.name, &person.email),
-        Caller::Operator | Caller::Nobody => caller.kind().to_owned(),
-    }
-}
-
-fn agent_handle(name: &str) -> String {
-    name.chars().take(MAX_HANDLE).collect()
-}
-
-fn person_handle(name: &str, email: &str) -> String {
-    let local = email.split_once('@').map_or(email, |(local, _)| local);
-    let mut slugs = [name, local].into_iter().map(slug).filter(|slug| !slug.is_empty());
-    slugs.next().unwrap_or_else(|| "member".into())
-}
-
-/// A text as a handle: lower case, and one dash for whatever a handle cannot have.
-fn slug(text: &str) -> String {
-    let mut slug = String::new();
-    for sign in text.chars().flat_map(char::to_lowercase) {
-        if sign.is_ascii_alphanumeric() || matches!(sign, '.' | '_' | '-') {
-            slug.push(sign);
-        } else if !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    let apart = ['.', '_', '-'];
-    slug.trim_matches(apart).chars().take(MAX_HANDLE).collect::<String>().trim_end_matches(apart).to_owned()
 }
 
 /// Somebody to be added: an agent or a person, not both.
@@ -165,53 +80,143 @@ struct NewPersonBody {
     lead: Option<bool>,
 }
 
+/// Who is to be added, and as what.
+#[derive(Clone)]
+struct Addition {
+    whom: Whom,
+    handle: Option<String>,
+    roles: Vec<String>,
+    lead: bool,
+}
+
+impl Addition {
+    fn read(app: &App, body: &Value) -> Result<Self, ApiError> {
+        let (whom, handle, roles, lead) = fields(body, |fields| {
+            let whom = match (fields.optional_text("agent"), fields.optional_text("account")) {
+                (Some(agent), None) => {
+                    Whom::agent(app, agent).ok_or(("agent", "must be an agent's address or id"))
+                }
+                (None, Some(account)) => {
+                    Whom::account(account).ok_or(("account", "must be an account's email address or id"))
+                }
+                _ => Err(("body", "must have either an agent or an account")),
+            };
+            let whom = whom.map_err(|(name, fault)| fields.fault(name, fault)).ok();
+            (whom, handle(fields, "handle"), roles(fields), fields.flag("lead"))
+        })?;
+        let whom = whom.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
+        Ok(Self { whom, handle, roles, lead })
+    }
+
+    /// The newcomer it makes of somebody that is called `own` where nobody says.
+    fn newcomer(&self, principal: impl Into<Principal>, own: String) -> Newcomer {
+        let handle = self.handle.clone().map_or(Handle::Like(own), Handle::Exactly);
+        Newcomer { principal: principal.into(), handle, roles: self.roles.clone(), lead: self.lead }
+    }
+
+    /// By the operator: in at once, and by its own act.
+    fn by_operator(
+        &self,
+        app: &App,
+        tx: &mut dyn Tx,
+        act_of: &dyn Fn(Principal) -> Act,
+    ) -> Result<Written, ApiError> {
+        let new = match self.whom.find(tx)? {
+            Found::Agent(agent) => self.newcomer(agent.id, agent_handle(&agent.name)),
+            Found::Person(person) => {
+                let account = person.find(tx)?.0.ok_or_else(|| not_found("account"))?;
+                self.newcomer(account.id, person_handle(&account.name, &account.email))
+            }
+        };
+        joined(consent::admit(app, tx, &act_of(new.principal), &new)?)
+    }
+
+    /// By the owner or a lead.
+    fn by_member(
+        &self,
+        (app, runtime): (&AppState, &Runtime),
+        tx: &mut dyn Tx,
+        act: &Act,
+    ) -> Result<Written, ApiError> {
+        // Strangers are not told who there is, nor is who may not add anybody.
+        let (conversation, _) = channel::look(tx, act.conversation, act.author)?;
+        not_of_two(&conversation)?;
+        channel::may_add(tx, act.conversation, act.author).map_err(only(MAY_ADD))?;
+        let (account, invitee) = match self.whom.find(tx)? {
+            Found::Agent(agent) => {
+                consent::check_agent(tx, act.author, &agent)?;
+                let new = self.newcomer(agent.id, agent_handle(&agent.name));
+                return joined(consent::add(app, tx, act, &new)?);
+            }
+            Found::Person(person) => person.find(tx)?,
+        };
+        match (consent::way(tx, act.author, account.as_ref())?, account) {
+            (Way::AtOnce, Some(account)) => {
+                let new = self.newcomer(account.id, person_handle(&account.name, &account.email));
+                joined(consent::add(app, tx, act, &new)?)
+            }
+            (Way::Asked { hidden, stranger }, _) => {
+                let new = Invitation {
+                    conversation: Some(act.conversation),
+                    handle: self.handle.clone(),
+                    roles: self.roles.clone(),
+                    lead: self.lead,
+                    ..consent::invitation(act)
+                };
+                consent::invite((app, runtime), tx, act, &new, &invitee, (hidden, stranger))
+            }
+            (Way::AtOnce, None) => Err(ApiError::internal("nobody cannot be let in")),
+        }
+    }
+}
+
+fn joined(member: Member) -> Result<Written, ApiError> {
+    Ok((StatusCode::CREATED, value(&MemberView::from(member))?))
+}
+
 /// Add a member
 ///
-/// The owner and the leads may.
+/// The owner and the leads may, and the operator. A person you share no conversation with is asked first: 202, the same for
+/// every address, whether or not somebody has it. An agent that belongs to somebody is added by its owner, and by whoever
+/// shares a channel with it or a conversation with its owner.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/members", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
     request_body(content_type = "application/json", content = NewMemberBody),
     responses((status = 201, description = "A member from now on", body = MemberView),
+              (status = 202, description = "If somebody has this address, it is asked", body = Invited),
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn add(
     State(app): State<AppState>,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
-    let (whom, handle, roles, lead) = fields(&asked.json()?, |fields| {
-        let whom = match (fields.optional_text("agent"), fields.optional_text("account")) {
-            (Some(agent), None) => {
-                Whom::agent(&app, agent).ok_or(("agent", "must be an agent's address or id"))
-            }
-            (None, Some(account)) => {
-                Whom::account(account).ok_or(("account", "must be an account's email address or id"))
-            }
-            _ => Err(("body", "must have either an agent or an account")),
-        };
-        let whom = whom.map_err(|(name, fault)| fields.fault(name, fault)).ok();
-        (whom, handle(fields, "handle"), roles(fields), fields.flag("lead"))
-    })?;
-    let whom = whom.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
-    let act = asked.act(&app, conversation_id(&id)?);
-    let (hub, origin) = (Arc::clone(&app), asked.origin.clone());
+    let may = |caller: &Caller| match caller {
+        Caller::Operator => Ok(()),
+        caller => caller.principal().map(drop),
+    };
+    let asked = AnyRequest::read(&app, request, MAX_BODY, may).await?;
+    let by = match asked.caller() {
+        Caller::Operator => None,
+        caller => Some(caller.principal()?),
+    };
+    let (new, hub, runtime) = (Addition::read(&app, &asked.json()?)?, Arc::clone(&app), Runtime::current());
+    let conversation = conversation_id(&id)?;
+    let (act_of, caller, origin) = (act_in(&app, conversation), asked.caller().clone(), asked.origin());
     asked
         .write(&app, move |tx| {
-            // Strangers are not told who there is.
-            let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
-            not_of_two(&conversation)?;
-            let (principal, own) = whom.find(tx)?.ok_or_else(|| not_found("agent or account"))?;
-            let handle = handle.clone().map_or(Handle::Like(own), Handle::Exactly);
-            let new = Newcomer { principal, handle, roles: roles.clone(), lead };
-            let member = channel::add_member(tx, &act, &new)
-                .map_err(only("the owner of the channel and its leads add members"))?;
-            let detail =
-                json!({"member": member.principal.to_string(), "handle": member.handle, "lead": lead});
-            let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(act.conversation));
-            origin.record_as(tx, &hub, actor, Action::MemberAdded, subject, detail)?;
-            Ok((StatusCode::CREATED, value(&MemberView::from(member))?))
+            let (status, member) = match by {
+                None => new.by_operator(&hub, tx, &act_of)?,
+                Some(who) => new.by_member((&hub, &runtime), tx, &act_of(who))?,
+            };
+            if status == StatusCode::CREATED {
+                let detail =
+                    json!({"member": member["id"], "handle": member["handle"], "lead": member["lead"]});
+                let subject = Subject::Channel(conversation);
+                origin.record(tx, &hub, &caller, Action::MemberAdded, subject, detail)?;
+            }
+            Ok((status, member))
         })
         .await
 }
@@ -257,7 +262,7 @@ async fn remove(
 ) -> Result<Response, ApiError> {
     let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let act = asked.act(&app, conversation_id(&id)?);
-    let (hub, origin) = (Arc::clone(&app), asked.origin.clone());
+    let (hub, origin) = (Arc::clone(&app), asked.origin());
     asked
         .write(&app, move |tx| {
             let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
@@ -278,23 +283,4 @@ async fn remove(
             Ok((StatusCode::NO_CONTENT, ().into()))
         })
         .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn people_are_called_by_their_names() {
-        for (name, email, handle) in [
-            ("Anna", "a@example.org", "anna"),
-            ("Anna  Lee-Smith (dev)", "a@example.org", "anna-lee-smith-dev"),
-            ("Анна", "anna.k@example.org", "anna.k"),
-            ("", "Anna+x@example.org", "anna-x"),
-            ("", "-@example.org", "member"),
-        ] {
-            assert_eq!(person_handle(name, email), handle);
-        }
-        assert_eq!(slug(&"x.".repeat(60)).len(), 63);
-    }
 }

@@ -13,6 +13,7 @@ use crate::app::{App, AppState};
 use crate::attention::{self, Attention, WOKEN};
 use crate::error::ApiError;
 use crate::frame::may_say;
+use crate::usage::event_bytes;
 use crate::views::EventView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -265,6 +266,7 @@ async fn post(
     asked
         .write(&app, move |tx| {
             let posted = channel::post(tx, &act, &new, attention::decide_recipients)?;
+            hub.count_bytes(tx, act.author, event_bytes(new.body.len()))?;
             hand_on(&hub, tx, &act, &new, &posted)?;
             let woken = posted.woken.into_iter().map(|(woken, ..)| woken.handle).collect();
             let view = PostedView {
@@ -350,11 +352,12 @@ async fn edit(
     let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let (content, masked) = fields(&asked.json()?, content)?;
     let body = Value::Object(kept(&content, &masked)).to_string();
-    let (act, target) = about(&app, &asked, &path)?;
+    let ((act, target), hub) = (about(&app, &asked, &path)?, Arc::clone(&app));
     asked
         .write(&app, move |tx| {
             let seq = channel::edit(tx, &act, target, &body, &content)
                 .map_err(only("the author of a message, and nobody else, changes it"))?;
+            hub.count_bytes(tx, act.author, event_bytes(body.len()))?;
             NotedView::written(StatusCode::OK, act.event, seq, &masked)
         })
         .await
@@ -436,10 +439,13 @@ async fn react(
 ) -> Result<Response, ApiError> {
     let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let (signal, body, masked) = read_reaction(&asked.json()?)?;
-    let (act, target) = about(&app, &asked, &path)?;
+    let ((act, target), hub) = (about(&app, &asked, &path)?, Arc::clone(&app));
     asked
         .write(&app, move |tx| {
             let (event, seq) = channel::react(tx, &act, target, signal, &body)?;
+            if event == act.event {
+                hub.count_bytes(tx, act.author, event_bytes(body.len()))?;
+            }
             NotedView::written(StatusCode::CREATED, event, seq, &masked)
         })
         .await

@@ -8,7 +8,7 @@ use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::{Caller, disabled};
 use crate::doors::api::answers::{
-    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow,
+    Conflict, Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow,
 };
 use crate::doors::api::{self, Written};
 use crate::doors::body;
@@ -16,6 +16,7 @@ use crate::doors::relay::send;
 use crate::error::{ApiError, OwnFailure};
 use crate::frame::may_say;
 use crate::secrets::CallbackToken;
+use crate::usage::event_bytes;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -73,7 +74,7 @@ pub(crate) struct Over(OwnFailure);
             description = "The same for every retry of the same events")),
     request_body(content((CallbackBody = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, description = "Recorded", body = Recorded),
-              Invalid, Forbidden, Missing, Conflict, Over, TooSlow, TooLarge, TooFast, Overloaded))]
+              Invalid, Refused, Missing, Conflict, Over, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn callback(
     State(app): State<AppState>,
     Path((id, token)): Path<(String, String)>,
@@ -212,6 +213,8 @@ impl Turn {
         if messages.len() > 1 {
             channel::hold_inboxes(tx, messages, attention::decide_recipients).map_err(left)?;
         }
+        let bytes = said.iter().map(|said| event_bytes(said.body().len())).sum();
+        self.app.count_bytes(tx, agent.id.into(), bytes)?;
         for said in &said {
             match said {
                 Said::Message(act, post) => {
@@ -264,7 +267,9 @@ impl Turn {
                 },
                 now: self.now,
             };
-            if let Sent::Pending(pending) = relay::send(tx, &send).map_err(refused)? {
+            let sent = relay::send(tx, &send).map_err(refused)?;
+            self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
+            if let Sent::Pending(pending) = sent {
                 let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
                 let from = app.address(&agent.name);
                 tx.after_commit(Box::new(move || {
@@ -285,6 +290,13 @@ enum Said {
 }
 
 impl Said {
+    fn body(&self) -> &str {
+        match self {
+            Self::Message(_, post) => &post.body,
+            Self::Note(.., body) => body,
+        }
+    }
+
     fn message(&self) -> Option<(&Act, &Post)> {
         match self {
             Self::Message(act, post) => Some((act, post)),
@@ -304,6 +316,9 @@ fn left(error: ChannelError) -> ApiError {
 fn refused(error: SendError) -> ApiError {
     match error {
         SendError::ReceiverNotFound => gone("the sender is not registered any more"),
+        SendError::Blocked => {
+            ApiError::new(Code::Forbidden, "the sender does not take messages from this agent any more")
+        }
         SendError::Store(error) => error.into(),
         // There is no key.
         SendError::Conflict | SendError::InProgress => ApiError::internal(error),

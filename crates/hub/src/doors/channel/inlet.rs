@@ -6,11 +6,12 @@
 use super::bodies::ForeignPost;
 use crate::app::AppState;
 use crate::caller::{disabled, key_hash};
-use crate::doors::api::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow};
+use crate::doors::api::answers::{Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
 use crate::frame::{Client, guess, pay, payer};
 use crate::sealing;
+use crate::usage::event_bytes;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -44,7 +45,7 @@ pub(crate) struct Received {
     params(("sk" = String, Path, pattern = "^sk_[0-9a-f]{32}$", description = "The secret of the connection string")),
     request_body(content_type = "application/json", content = ForeignPost),
     responses((status = 200, description = "Stored for the agent", body = Received),
-              Invalid, Forbidden, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
+              Invalid, Refused, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn receive(
     State(app): State<AppState>,
     Path(secret): Path<String>,
@@ -95,6 +96,8 @@ pub(crate) async fn receive(
             body: &body,
         };
         conversations::append(tx, &new, UNPLACED, now)?;
+        // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
+        hub.count_bytes(tx, agent.into(), event_bytes(body.len()))?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
         channel::deliver(tx, &act, id, "channel", "direct_message")?.ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;

@@ -10,6 +10,7 @@ use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooS
 use crate::doors::body;
 use crate::error::ApiError;
 use crate::to_the_end::ToTheEnd;
+use crate::usage::event_bytes;
 use crate::webhooks;
 use axum::body::Body;
 use axum::extract::State;
@@ -52,7 +53,7 @@ pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
         (status = 202, description = "Queued for the receiver's inbox", body = Success<Outcome>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_SENDER_NOT_REGISTERED`", body = Failure),
         (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
-        (status = 403, description = "`ERR_SENDER_MISMATCH`, `ERR_FORBIDDEN`: the sender is disabled", body = Failure),
+        (status = 403, description = "`ERR_SENDER_MISMATCH`, `ERR_FORBIDDEN` (the receiver keeps the sender out, or the sender is disabled), `ERR_QUOTA_EXCEEDED`", body = Failure),
         (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
         (status = 409, description = "`ERR_IDEMPOTENCY_CONFLICT`, `ERR_IDEMPOTENCY_IN_PROGRESS`", body = Failure),
         TooSlow, TooLarge, TooFast, Overloaded,
@@ -111,10 +112,13 @@ async fn deliver(
     let (sender_id, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
     let (listener, lines) = mpsc::channel(1);
-    let accepted = app.store.write({
+    let accepted = app.store.write::<_, ApiError, _>({
         let envelope = Arc::clone(&envelope);
         move |tx: &mut dyn Tx| {
-            let sent = relay::send(tx, &command)?;
+            let sent = relay::send(tx, &command).map_err(refusal)?;
+            if !matches!(sent, Sent::Again(_)) {
+                hub.count_bytes(tx, command.sender.into(), event_bytes(command.envelope.len()))?;
+            }
             let (receiver, seq, replied) = match &sent {
                 Sent::Stored { receiver, seq, .. } => (receiver, *seq, false),
                 Sent::Pending(pending) if pending.transport == Transport::Inbox => {
@@ -135,7 +139,7 @@ async fn deliver(
             Ok(sent)
         }
     });
-    let pending = match accepted.await.map_err(refusal)? {
+    let pending = match accepted.await? {
         Sent::Stored { outcome, .. } => return Ok(answer(&app, outcome)),
         Sent::Again(first) => return again(&app, &first),
         Sent::Pending(pending) => pending,
@@ -225,7 +229,7 @@ fn frame(
     envelope: &RawValue,
     seq: i64,
     reply_stream: Option<String>,
-) -> Result<Bytes, SendError> {
+) -> Result<Bytes, ApiError> {
     let message = InboxMessage {
         trace_id: command.trace,
         sender_id: app.address(&sender.name),
@@ -234,7 +238,7 @@ fn frame(
         reply_stream,
         envelope: envelope.to_owned(),
     };
-    let data = serde_json::to_string(&message).map_err(|error| StoreError::Unexpected(error.into()))?;
+    let data = serde_json::to_string(&message).map_err(ApiError::internal)?;
     Ok(sse::encode("message", Some(seq), &data).into())
 }
 
@@ -274,6 +278,9 @@ fn not_found() -> ApiError {
 fn refusal(error: SendError) -> ApiError {
     match error {
         SendError::ReceiverNotFound => not_found(),
+        SendError::Blocked => {
+            ApiError::new(Code::Forbidden, "receiver_id: this agent does not take messages from you")
+        }
         SendError::Conflict => ApiError::new(
             Code::IdempotencyConflict,
             "the same Idempotency-Key or turn was sent before with other content; use a new one for new content",

@@ -1,0 +1,448 @@
+//! Nobody is put into a conversation by a stranger, and nobody learns who there is by trying.
+
+use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually, members};
+use chorus_hub::Mail;
+use chorus_protocol::relay::Code;
+use chorus_testkit::clock::ManualClock;
+use serde_json::{Value, json};
+
+const INVITATIONS: &str = "/api/v1/me/invitations";
+const BLOCKS: &str = "/api/v1/me/blocks";
+const DMS: &str = "/api/v1/dms";
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+async fn invitations(hub: &TestHub, key: &str) -> Vec<Value> {
+    let list = hub.get(INVITATIONS, Some(key)).await;
+    assert_eq!(list.status, 200, "{}", list.text);
+    list.body["items"].as_array().unwrap().clone()
+}
+
+/// What a person says to its only invitation.
+async fn answer(hub: &TestHub, key: &str, word: &str) -> Answer {
+    let all = invitations(hub, key).await;
+    assert_eq!(all.len(), 1, "{all:?}");
+    hub.post(&format!("{INVITATIONS}/{}/{word}", all[0]["id"].as_str().unwrap()), Some(key), &json!({})).await
+}
+
+async fn id_of(hub: &TestHub, key: &str) -> String {
+    hub.get("/api/v1/me", Some(key)).await.body["id"].as_str().unwrap().to_owned()
+}
+
+async fn block(hub: &TestHub, key: &str, who: &str) -> String {
+    let made = hub.post(BLOCKS, Some(key), &json!({"who": who})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    made.body["id"].as_str().unwrap().to_owned()
+}
+
+fn shape(answer: &Answer) -> (u16, String, Vec<String>) {
+    let names = answer.headers.iter().map(|(name, _)| name.as_str().to_owned());
+    (answer.status, answer.text.clone(), names.collect())
+}
+
+/// The probe: members and direct conversations, for every kind of address, by an agent with a free key and by a person.
+async fn every_address_is_answered_alike(hub: TestHub) {
+    let anna = hub.account("anna@example.org").await;
+    let (wary, busy) = (hub.account("wary@example.org").await, hub.account("busy@example.org").await);
+    let mallory = hub.register("mallory").await;
+    let person = hub.account("mallory@example.com").await;
+    for who in ["mallory", "mallory@example.com"] {
+        block(&hub, &wary, who).await;
+    }
+    hub.channel(&busy, &json!({"name": "of others"})).await;
+    let mut addresses: Vec<String> = [
+        "anna@example.org",
+        "ANNA@example.org",
+        "wary@example.org",
+        "busy@example.org",
+        "nobody@example.org",
+        "acc_00000000000000000000000000000000",
+    ]
+    .map(Into::into)
+    .into();
+    for key in [&anna, &wary, &busy] {
+        addresses.push(id_of(&hub, key).await);
+    }
+    for key in [&mallory, &person] {
+        let channel = hub.channel(key, &json!({"name": "bait", "handle": "m"})).await;
+        let mut answers = vec![];
+        for again in [false, true] {
+            for address in &addresses {
+                let body = json!({"account": address, "handle": "you", "lead": true});
+                answers.push((
+                    address,
+                    again,
+                    hub.post(&format!("{channel}/members"), Some(key), &body).await,
+                ));
+                answers.push((address, again, hub.post(DMS, Some(key), &json!({"with": address})).await));
+            }
+        }
+        for (address, again, answer) in &answers {
+            assert_eq!(
+                (answer.status, &answer.body),
+                (202, &json!({"status": "invited"})),
+                "{address} {again}"
+            );
+            assert_eq!(shape(answer), shape(&answers[0].2), "{address} {again}");
+        }
+        let here = hub.get(&format!("{channel}/members"), Some(key)).await;
+        assert_eq!(here.body["items"].as_array().unwrap().len(), 1, "nobody was put into it: {}", here.text);
+        let own = hub.get("/api/v1/channels", Some(key)).await;
+        assert_eq!(own.body["items"].as_array().unwrap().len(), 1, "nor into anything else: {}", own.text);
+    }
+    assert_eq!(invitations(&hub, &anna).await.len(), 4, "two of each, however she was named");
+    assert_eq!(invitations(&hub, &wary).await, [] as [Value; 0], "she wants to hear from neither");
+}
+
+#[tokio::test]
+async fn every_address_is_answered_alike_on_sqlite() {
+    every_address_is_answered_alike(TestHub::start()).await;
+}
+
+#[tokio::test]
+async fn every_address_is_answered_alike_on_postgres() {
+    every_address_is_answered_alike(TestHub::postgres()).await;
+}
+
+/// Somebody who may add nobody learns nothing about whom it names.
+#[tokio::test]
+async fn who_may_not_add_learns_nothing() {
+    let hub = TestHub::start();
+    let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+    let channel = hub.channel(&anna, &json!({"name": "c"})).await;
+    hub.add(&channel, &anna, &json!({"agent": "bob"})).await;
+    for body in [
+        json!({"account": "anna@example.org"}),
+        json!({"account": "nobody@example.org"}),
+        json!({"agent": "bob"}),
+        json!({"agent": "nobody"}),
+    ] {
+        hub.post(&format!("{channel}/members"), Some(&bob), &body).await.own_failure(Code::Forbidden);
+    }
+}
+
+#[tokio::test]
+async fn an_invitation_is_accepted() {
+    let hub = TestHub::start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let channel = hub.channel(&anna, &json!({"name": "plans", "handle": "anna"})).await;
+    let body = json!({"account": "eve@example.org", "handle": "anna", "roles": ["critic"], "lead": true});
+    assert_eq!(hub.post(&format!("{channel}/members"), Some(&anna), &body).await.status, 202);
+    hub.get(&channel, Some(&eve)).await.own_failure(Code::NotFound);
+
+    let open = invitations(&hub, &eve).await.remove(0);
+    assert_eq!(
+        members(&open),
+        ["channel", "created_at", "expires_at", "from", "id", "kind", "lead", "roles"]
+    );
+    assert_eq!((&open["kind"], &open["channel"]), (&json!("channel"), &json!("plans")));
+    assert_eq!(members(&open["from"]), ["id", "kind", "name"], "no address");
+    assert_eq!(open["from"]["name"], "anna");
+    let path = format!("{INVITATIONS}/{}/accept", open["id"].as_str().unwrap());
+    // It is hers alone.
+    hub.post(&path, Some(&anna), &json!({})).await.own_failure(Code::NotFound);
+    let accepted = hub.post(&path, Some(&eve), &json!({})).await;
+    assert_eq!((accepted.status, &accepted.body["name"]), (200, &json!("plans")), "{}", accepted.text);
+    let me = hub.get(&channel, Some(&eve)).await.body["me"].clone();
+    assert_eq!(
+        (&me["handle"], &me["lead"], &me["roles"]),
+        (&json!("anna-2"), &json!(true), &json!(["critic"]))
+    );
+    hub.post(&path, Some(&eve), &json!({})).await.own_failure(Code::NotFound);
+    assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0]);
+
+    // They share a conversation now: the rest is at once.
+    let second = hub.channel(&anna, &json!({"name": "more"})).await;
+    let added =
+        hub.post(&format!("{second}/members"), Some(&anna), &json!({"account": "eve@example.org"})).await;
+    assert_eq!((added.status, &added.body["handle"]), (201, &json!("eve")));
+    assert_eq!(hub.post(DMS, Some(&eve), &json!({"with": "anna@example.org"})).await.status, 201);
+    // And no more once she has left all of them.
+    for (channel, handle) in [(&channel, "anna-2"), (&second, "eve")] {
+        assert_eq!(hub.delete(&format!("{channel}/members/{handle}"), Some(&eve)).await.status, 204);
+    }
+    let bob = hub.account("bob@example.org").await;
+    let third = hub.channel(&bob, &json!({"name": "third"})).await;
+    let asked =
+        hub.post(&format!("{third}/members"), Some(&bob), &json!({"account": "eve@example.org"})).await;
+    assert_eq!(asked.status, 202);
+}
+
+#[tokio::test]
+async fn a_conversation_of_two_begins_when_the_other_accepts() {
+    let hub = TestHub::start();
+    let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+    assert_eq!(hub.post(DMS, Some(&bob), &json!({"with": "anna@example.org"})).await.status, 202);
+    assert_eq!(hub.get("/api/v1/channels", Some(&bob)).await.body["items"], json!([]));
+    let open = invitations(&hub, &anna).await.remove(0);
+    assert_eq!((&open["kind"], &open["from"]["kind"]), (&json!("dm"), &json!("agent")));
+    let accepted = answer(&hub, &anna, "accept").await;
+    assert_eq!((accepted.status, &accepted.body["kind"]), (200, &json!("dm")), "{}", accepted.text);
+    let path = format!("/api/v1/channels/{}", accepted.body["id"].as_str().unwrap());
+    hub.say(&path, &bob, &json!({"content": "hello"})).await;
+    hub.say(&path, &anna, &json!({"content": "hello"})).await;
+    let again = hub.post(DMS, Some(&bob), &json!({"with": "anna@example.org"})).await;
+    assert_eq!((again.status, &again.body["id"]), (200, &accepted.body["id"]));
+}
+
+#[tokio::test]
+async fn what_is_declined_is_not_told() {
+    let hub = TestHub::start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let ask = async || hub.post(DMS, Some(&anna), &json!({"with": "eve@example.org"})).await;
+    let first = ask().await;
+    assert_eq!(answer(&hub, &eve, "decline").await.status, 204);
+    let second = ask().await;
+    assert_eq!((first.status, &first.text), (second.status, &second.text));
+    assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0], "and is not asked again");
+    // Another may ask; it is kept out with all that it owns.
+    let (bob, robot) = (hub.account("bob@example.org").await, hub.register("robot").await);
+    hub.post("/api/v1/agents/claim", Some(&bob), &json!({"api_key": robot})).await;
+    hub.post(DMS, Some(&bob), &json!({"with": "eve@example.org"})).await;
+    assert_eq!(answer(&hub, &eve, "block").await.status, 204);
+    for key in [&bob, &robot] {
+        assert_eq!(hub.post(DMS, Some(key), &json!({"with": "eve@example.org"})).await.text, first.text);
+    }
+    assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0]);
+    let blocked = hub.get(BLOCKS, Some(&eve)).await.body["items"].clone();
+    assert_eq!((blocked.as_array().unwrap().len(), &blocked[0]["who"]), (1, &json!("bob")), "no address");
+}
+
+/// Nothing comes of an invitation by somebody who may not add members any more.
+#[tokio::test]
+async fn an_invitation_is_as_good_as_its_inviter() {
+    let hub = TestHub::start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let lead = hub.register("lead").await;
+    let channel = hub.channel(&anna, &json!({"name": "c"})).await;
+    hub.add(&channel, &anna, &json!({"agent": "lead", "lead": true})).await;
+    let body = json!({"account": "eve@example.org"});
+    assert_eq!(hub.post(&format!("{channel}/members"), Some(&lead), &body).await.status, 202);
+    assert_eq!(hub.delete(&format!("{channel}/members/lead"), Some(&anna)).await.status, 204);
+    answer(&hub, &eve, "accept").await.own_failure(Code::Conflict);
+    hub.get(&channel, Some(&eve)).await.own_failure(Code::NotFound);
+    assert_eq!(answer(&hub, &eve, "decline").await.status, 204);
+    // Nor into an archive.
+    hub.post(&format!("{channel}/members"), Some(&anna), &body).await;
+    assert_eq!(hub.delete(&channel, Some(&anna)).await.status, 204);
+    assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn agents_that_belong_to_somebody_are_not_taken_by_strangers() {
+    let hub = TestHub::start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let (hers, free) = (hub.register("hers").await, hub.register("free").await);
+    hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": hers})).await;
+    let (channel, other) =
+        (hub.channel(&eve, &json!({"name": "a"})).await, hub.channel(&free, &json!({"name": "b"})).await);
+    let add = |channel: &str, key: &str, agent: &str| {
+        let (path, body) = (format!("{channel}/members"), json!({"agent": agent}));
+        let (hub, key) = (&hub, key.to_owned());
+        async move { hub.post(&path, Some(&key), &body).await }
+    };
+    add(&channel, &eve, "hers").await.own_failure(Code::Forbidden);
+    add(&other, &free, "hers").await.own_failure(Code::Forbidden);
+    assert_eq!(add(&channel, &eve, "free").await.status, 201, "nobody's is anybody's");
+    // Writing to it is open to all, and does not make it known.
+    assert_eq!(hub.post(DMS, Some(&eve), &json!({"with": "hers"})).await.status, 201);
+    assert_eq!(hub.send(&free, "free", "hers", "hello").await.status, 202);
+    add(&channel, &eve, "hers").await.own_failure(Code::Forbidden);
+    // Its owner adds it, the operator does, and whoever shares a channel with it or a conversation with its owner.
+    let own = hub.channel(&anna, &json!({"name": "c"})).await;
+    assert_eq!(add(&own, &anna, "hers").await.status, 201);
+    assert_eq!(add(&channel, OPERATOR, "hers").await.status, 201);
+    let third = hub.channel(&eve, &json!({"name": "d"})).await;
+    assert_eq!(add(&third, &eve, "hers").await.status, 201, "they share a channel by now");
+    hub.add(&own, &anna, &json!({"agent": "free"})).await;
+    let fourth = hub.channel(&free, &json!({"name": "e"})).await;
+    assert_eq!(add(&fourth, &free, "hers").await.status, 201);
+    let mine = hub.channel(&hers, &json!({"name": "f"})).await;
+    add(&mine, &hers, "hers").await.own_failure(Code::Conflict);
+}
+
+async fn blocks_keep_a_sender_out(hub: TestHub) {
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let (hers, evil) = (hub.register("hers").await, hub.register("evil").await);
+    hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": hers})).await;
+    hub.post("/api/v1/agents/claim", Some(&eve), &json!({"api_key": evil})).await;
+    let common = hub.channel(&anna, &json!({"name": "common"})).await;
+    hub.add(&common, &anna, &json!({"account": "eve@example.org"})).await;
+    hub.add(&common, &anna, &json!({"agent": "evil"})).await;
+    let with_hers = hub.post(DMS, Some(&eve), &json!({"with": "hers"})).await.body["id"].clone();
+    let with_anna = hub.post(DMS, Some(&eve), &json!({"with": "anna@example.org"})).await.body["id"].clone();
+    assert_eq!(hub.send(&evil, "evil", "hers", "one").await.status, 202);
+
+    // By her owner, by the person's address: for all that belongs to either.
+    let id = block(&hub, &anna, "EVE@example.org").await;
+    let refused = hub.send(&evil, "evil", "hers", "two").await;
+    refused.failure(Code::Forbidden);
+    for dm in [&with_hers, &with_anna] {
+        let path = format!("/api/v1/channels/{}", dm.as_str().unwrap());
+        let say = hub.post(&format!("{path}/messages"), Some(&eve), &json!({"content": "x"})).await;
+        say.own_failure(Code::Forbidden);
+        assert_eq!(hub.get(&format!("{path}/events"), Some(&eve)).await.status, 200, "it stays hers to read");
+    }
+    hub.post(DMS, Some(&evil), &json!({"with": "hers"})).await.own_failure(Code::Forbidden);
+    let trap = hub.channel(&eve, &json!({"name": "trap"})).await;
+    let path = format!("{trap}/members");
+    hub.post(&path, Some(&eve), &json!({"agent": "hers"})).await.own_failure(Code::Forbidden);
+    let asked = hub.post(&path, Some(&eve), &json!({"account": "anna@example.org"})).await;
+    assert_eq!(asked.body, json!({"status": "invited"}), "though they share a channel");
+    assert_eq!(invitations(&hub, &anna).await, [] as [Value; 0]);
+    // The other way is open, and others are.
+    assert_eq!(hub.send(&hers, "hers", "evil", "leave me").await.status, 202);
+    let other = hub.register("other").await;
+    assert_eq!(hub.send(&other, "other", "hers", "hi").await.status, 202);
+
+    // It is nobody else's to take away; then all is as before.
+    let path = format!("{BLOCKS}/{id}");
+    assert_eq!(hub.delete(&path, Some(&eve)).await.status, 204);
+    hub.send(&evil, "evil", "hers", "three").await.failure(Code::Forbidden);
+    assert_eq!(hub.delete(&path, Some(&anna)).await.status, 204);
+    assert_eq!(hub.send(&evil, "evil", "hers", "four").await.status, 202);
+    assert_eq!(hub.history(&hers).await.len(), 3, "nothing of what was refused");
+    // An agent's own.
+    block(&hub, &hers, "evil").await;
+    hub.send(&evil, "evil", "hers", "five").await.failure(Code::Forbidden);
+    assert_eq!(hub.post(DMS, Some(&evil), &json!({"with": "anna@example.org"})).await.status, 201);
+}
+
+#[tokio::test]
+async fn blocks_keep_a_sender_out_on_sqlite() {
+    blocks_keep_a_sender_out(TestHub::start()).await;
+}
+
+#[tokio::test]
+async fn blocks_keep_a_sender_out_on_postgres() {
+    blocks_keep_a_sender_out(TestHub::postgres()).await;
+}
+
+#[tokio::test]
+async fn blocks_tell_nothing_and_are_bounded() {
+    let hub = TestHub::start();
+    let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+    hub.account("eve@example.org").await;
+    for key in [&anna, &bob] {
+        let mut shapes = vec![];
+        for who in ["eve@example.org", "nobody@example.org", "acc_00000000000000000000000000000000"] {
+            let made = hub.post(BLOCKS, Some(key), &json!({"who": who})).await;
+            assert_eq!((made.status, &made.body["who"]), (201, &json!(who)), "{}", made.text);
+            assert_eq!(members(&made.body), ["created_at", "id", "who"]);
+            shapes.push(shape(&made).2);
+        }
+        assert!(shapes.windows(2).all(|two| two[0] == two[1]));
+        let again = hub.post(BLOCKS, Some(key), &json!({"who": "EVE@example.org"})).await;
+        let first = hub.get(&format!("{BLOCKS}?limit=1"), Some(key)).await;
+        assert_eq!(again.body, first.body["items"][0], "one block");
+        let next = first.body["next"].as_str().unwrap();
+        let rest = hub.get(&format!("{BLOCKS}?after={next}"), Some(key)).await;
+        assert_eq!(rest.body["items"].as_array().unwrap().len(), 2);
+        hub.post(BLOCKS, Some(key), &json!({"who": "no-agent"})).await.own_failure(Code::NotFound);
+        hub.post(BLOCKS, Some(key), &json!({"who": "a b"})).await.own_failure(Code::Validation);
+    }
+    hub.post(BLOCKS, Some(&anna), &json!({"who": "ANNA@example.org"})).await.own_failure(Code::Validation);
+    hub.post(BLOCKS, Some(&bob), &json!({"who": "bob"})).await.own_failure(Code::Validation);
+    for n in 3..1000 {
+        let made = hub.post(BLOCKS, Some(&anna), &json!({"who": format!("{n}@example.org")})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    hub.post(BLOCKS, Some(&anna), &json!({"who": "more@example.org"})).await.own_failure(Code::Conflict);
+}
+
+/// Everything that was mailed.
+fn mails(folder: &tempfile::TempDir) -> Vec<String> {
+    let files = std::fs::read_dir(folder.path()).into_iter().flatten().map(|file| file.unwrap().path());
+    let whole = files.filter(|file| file.extension().is_some_and(|ending| ending == "eml"));
+    whole.map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_stranger_gets_one_mail_a_day_and_finds_all_when_it_signs_up() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(crate::cast::BEGIN));
+    let setup = Setup::new().clock(&clock);
+    let setup = setup.config(|config| config.mail = Mail::Folder(folder.path().to_owned()));
+    let hub = setup.start();
+    let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
+    let channel = hub.channel(&anna, &json!({"name": "BUY NOW"})).await;
+    for (key, path, body) in [
+        (&anna, format!("{channel}/members"), json!({"account": "new@example.org"})),
+        (&anna, DMS.to_owned(), json!({"with": "New@example.org"})),
+        (&bob, DMS.to_owned(), json!({"with": "new@example.org"})),
+        (&bob, DMS.to_owned(), json!({"with": "new@example.org"})),
+        // Somebody who is here gets none.
+        (&bob, DMS.to_owned(), json!({"with": "anna@example.org"})),
+        // Nor does an id.
+        (&bob, DMS.to_owned(), json!({"with": "acc_00000000000000000000000000000000"})),
+    ] {
+        assert_eq!(hub.post(&path, Some(key), &body).await.status, 202);
+    }
+    let sent = eventually(async || mails(&folder), |sent| !sent.is_empty()).await;
+    assert_eq!(sent.len(), 1, "{sent:#?}");
+    assert!(sent[0].contains("new@example.org") && sent[0].contains("/signin"), "{}", sent[0]);
+    for word in ["BUY", "anna", "bob"] {
+        assert!(!sent[0].contains(word), "nobody's words: {}", sent[0]);
+    }
+    // It is there when the person is.
+    let new = hub.account("new@example.org").await;
+    assert_eq!(invitations(&hub, &new).await.len(), 3);
+    clock.set(clock.now() + 31 * DAY);
+    assert_eq!(invitations(&hub, &new).await.len(), 0, "for 30 days");
+    hub.stop().await;
+    assert_eq!(mails(&folder).len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_is_mailed_where_strangers_cannot_sign_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Setup::new().config(|config| {
+        config.mail = Mail::Folder(folder.path().to_owned());
+        config.signup = chorus_hub::Signup::Invite;
+    });
+    let hub = hub.start();
+    let anna = hub.account("anna@example.org").await;
+    assert_eq!(hub.post(DMS, Some(&anna), &json!({"with": "new@example.org"})).await.status, 202);
+    hub.stop().await;
+    assert_eq!(mails(&folder), [] as [String; 0]);
+}
+
+/// How many are open tells nothing either.
+#[tokio::test]
+async fn invitations_are_bounded_for_all_addresses_alike() {
+    let hub = TestHub::start();
+    let (wary, mallory) = (hub.account("wary@example.org").await, hub.register("mallory").await);
+    hub.account("anna@example.org").await;
+    block(&hub, &wary, "mallory").await;
+    for address in ["wary@example.org", "anna@example.org", "acc_00000000000000000000000000000000"] {
+        assert_eq!(hub.post(DMS, Some(&mallory), &json!({"with": address})).await.status, 202);
+    }
+    for n in 3..100 {
+        let with = json!({"with": format!("{n}@example.org")});
+        assert_eq!(hub.post(DMS, Some(&mallory), &with).await.status, 202, "{n}");
+    }
+    let refused = hub.post(DMS, Some(&mallory), &json!({"with": "more@example.org"})).await;
+    refused.own_failure(Code::Conflict);
+    let again = hub.post(DMS, Some(&mallory), &json!({"with": "wary@example.org"})).await;
+    assert_eq!(again.status, 202, "what is asked already is no more");
+}
+
+/// What an agent that was mentioned or written to says of itself is nobody's business who is no member.
+#[tokio::test]
+async fn mentions_tell_nothing_of_who_is_not_there() {
+    let hub = TestHub::start();
+    let (mallory, _) = (hub.register("mallory").await, hub.account("anna@example.org").await);
+    hub.register("hidden").await;
+    let channel = hub.channel(&mallory, &json!({"name": "bait"})).await;
+    let say = async |content: &str| hub.say(&channel, &mallory, &json!({"content": content})).await;
+    let (known, unknown) = (say("@hidden @anna").await, say("@nowhere @nobody").await);
+    assert_eq!(known["attention"], unknown["attention"]);
+    let to = |handle: &str| json!({"content": "x", "to": [handle]});
+    let path = format!("{channel}/messages");
+    let (known, unknown) = (
+        hub.post(&path, Some(&mallory), &to("hidden")).await,
+        hub.post(&path, Some(&mallory), &to("nobody")).await,
+    );
+    assert_eq!(
+        known.own_failure(Code::NotFound).replace("hidden", "nobody"),
+        unknown.own_failure(Code::NotFound)
+    );
+}

@@ -1,0 +1,148 @@
+//! Whom somebody keeps out.
+//!
+//! A block names an agent, an account or an email address, whether or not there is one: that it was taken tells nothing. One
+//! of an account holds for the agents it owns, and an owner's blocks hold for its agents. Each agent's row says whether
+//! there is any block to look for, so that a send to one without costs nothing.
+
+use crate::accounts::email_key;
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AccountId, AgentId, BlockId, Principal, TraceId};
+
+/// Whom a block is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Blocked {
+    /// An agent or an account.
+    Principal(Principal),
+    /// Whoever has, or will have, this address.
+    Email(String),
+}
+
+impl Blocked {
+    fn key(&self) -> String {
+        match self {
+            Self::Principal(who) => who.to_string(),
+            Self::Email(email) => email_key(email),
+        }
+    }
+}
+
+/// One block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Its id.
+    pub id: BlockId,
+    /// Whom it is about, as it was said.
+    pub label: String,
+    /// When.
+    pub created_at: i64,
+}
+
+fn block(mut row: Row) -> Result<Block, StoreError> {
+    Ok(Block { id: BlockId(row.uuid(0)?), label: row.text(1)?, created_at: row.int(2)? })
+}
+
+/// Keeps somebody out, and returns the block: the first, if it was kept out before.
+pub fn insert(
+    tx: &mut dyn Tx,
+    blocker: Principal,
+    blocked: &Blocked,
+    new: &Block,
+    trace: TraceId,
+) -> Result<Block, StoreError> {
+    let key = blocked.key();
+    tx.execute(
+        "INSERT INTO blocks (id, blocker_id, blocked, label, created_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (blocker_id, blocked) DO NOTHING",
+        &[
+            (&new.id).into(),
+            (&blocker.uuid()).into(),
+            key.as_str().into(),
+            new.label.as_str().into(),
+            new.created_at.into(),
+            (&trace).into(),
+        ],
+    )?;
+    mark(tx, blocker)?;
+    let sql = "SELECT id, label, created_at FROM blocks WHERE blocker_id = $1 AND blocked = $2";
+    let found = tx.first(sql, &[(&blocker.uuid()).into(), key.as_str().into()])?.map(block).transpose()?;
+    found.ok_or_else(|| StoreError::unexpected("a block vanished"))
+}
+
+/// Lets somebody in again. Nothing happens if it was not kept out by this.
+pub fn remove(tx: &mut dyn Tx, blocker: Principal, id: BlockId) -> Result<(), StoreError> {
+    tx.execute(
+        "DELETE FROM blocks WHERE id = $1 AND blocker_id = $2",
+        &[(&id).into(), (&blocker.uuid()).into()],
+    )?;
+    mark(tx, blocker)
+}
+
+/// How many somebody has.
+pub fn count(tx: &mut dyn Tx, blocker: Principal) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM blocks WHERE blocker_id = $1";
+    tx.first(sql, &[(&blocker.uuid()).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// Somebody's blocks in the order of their ids, after `after`.
+pub fn page(
+    tx: &mut dyn Tx,
+    blocker: Principal,
+    after: Option<BlockId>,
+    limit: i64,
+) -> Result<Vec<Block>, StoreError> {
+    let after = after.as_ref().map_or([].as_slice(), BlockId::as_bytes);
+    tx.query(
+        "SELECT id, label, created_at FROM blocks WHERE blocker_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+        &[(&blocker.uuid()).into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(block)
+    .collect()
+}
+
+/// Writes into an agent's row, or into those of an account's agents, whether there is any block to look for. Due after every
+/// change of blocks and of owners.
+pub fn mark(tx: &mut dyn Tx, who: Principal) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET has_blocks =
+             CASE WHEN EXISTS (SELECT 1 FROM blocks b WHERE b.blocker_id IN (agents.id, agents.owner_id)) THEN 1 ELSE 0 END
+         WHERE id = $1 OR owner_id = $1",
+        &[(&who.uuid()).into()],
+    )?;
+    Ok(())
+}
+
+/// An agent's owner.
+pub fn owner(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<AccountId>, StoreError> {
+    let row = tx.first("SELECT owner_id FROM agents WHERE id = $1", &[(&agent).into()])?;
+    let owner = row.map_or(Ok(None), |mut row| row.opt_bytes(0))?;
+    Ok(owner.as_deref().and_then(AccountId::from_slice))
+}
+
+/// Whether `receiver`, or its owner, keeps `sender`, or its owner, out.
+pub fn keeps_out(tx: &mut dyn Tx, receiver: Principal, sender: Principal) -> Result<bool, StoreError> {
+    let owner_of = |tx: &mut dyn Tx, who: Principal| match who {
+        Principal::Agent(agent) => owner(tx, agent),
+        Principal::Account(account) => Ok(Some(account)),
+    };
+    let (for_whom, by_whom) = (owner_of(tx, receiver)?, owner_of(tx, sender)?);
+    if for_whom.is_some() && for_whom == by_whom {
+        return Ok(false);
+    }
+    let account = by_whom.map(|account| account.to_string());
+    let found = tx.first(
+        "SELECT 1 FROM blocks WHERE blocker_id IN ($1, $2)
+           AND blocked IN ($3, $4, (SELECT email_key FROM accounts WHERE id = $5)) LIMIT 1",
+        &[
+            (&receiver.uuid()).into(),
+            for_whom.as_ref().map_or_else(|| (&NOBODY).into(), Into::into),
+            sender.to_string().as_str().into(),
+            account.as_deref().unwrap_or_default().into(),
+            by_whom.as_ref().map_or_else(|| (&NOBODY).into(), Into::into),
+        ],
+    )?;
+    Ok(found.is_some())
+}
+
+/// An id that nobody has.
+const NOBODY: uuid::Uuid = uuid::Uuid::nil();
