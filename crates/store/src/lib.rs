@@ -15,6 +15,7 @@
 pub mod accounts;
 pub mod artifacts;
 pub mod channel;
+pub mod clock;
 pub mod conversations;
 pub mod deliveries;
 pub mod directory;

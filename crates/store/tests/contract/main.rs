@@ -6,6 +6,8 @@ mod accounts;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod deliveries;
 #[cfg(test)]
 mod directory;
