@@ -6,12 +6,17 @@ use crate::delivery::live::{End, Live};
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
 use crate::health::Health;
+use crate::look_ups::LookUps;
 use crate::mail::Mailer;
+use crate::mail_limits::MailLimits;
 use crate::metrics::Metrics;
-use crate::rate::Limiter;
+use crate::origin;
+use crate::rate::{Limiter, Source};
+use crate::registrations::Registrations;
 use crate::sources::Sources;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use chorus_mcp::guard::Names;
 use chorus_protocol::channel::MAX_MESSAGES;
 use chorus_protocol::ids::{AgentId, ConversationId};
 use chorus_protocol::relay::{Metadata, Success};
@@ -19,7 +24,6 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, Tx};
 use serde::Serialize;
-use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +35,8 @@ pub(crate) type AppState = Arc<App>;
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) sources: Sources,
+    /// What it is called, against pages that call it by others.
+    pub(crate) names: Names,
     pub(crate) store: Store,
     /// Shared with the store, which wakes it.
     pub(crate) live: Arc<Live>,
@@ -41,11 +47,15 @@ pub(crate) struct App {
     /// Tells the pusher that something may be due.
     pub(crate) due: Arc<Notify>,
     pub(crate) keyed_rate: Option<Limiter<KeyHash>>,
-    pub(crate) anonymous_rate: Option<Limiter<IpAddr>>,
+    pub(crate) anonymous_rate: Option<Limiter<Source>>,
     /// What each agent says in each conversation.
     pub(crate) say_rate: Option<Limiter<(AgentId, ConversationId)>>,
-    /// Of secrets that turned out to be nobody's. Apart from the others, so that no traffic but guessing keeps a key out.
-    pub(crate) guess_rate: Option<Limiter<IpAddr>>,
+    /// Of secrets that turned out to be nobody's.
+    pub(crate) guess_rate: Option<Limiter<Source>>,
+    /// None for no limits.
+    pub(crate) registrations: Option<Registrations>,
+    /// Of secrets that are not known yet.
+    pub(crate) look_ups: LookUps,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -60,21 +70,25 @@ impl App {
         config: Config,
         sources: Sources,
         stopping: CancellationToken,
+        on_loopback: bool,
     ) -> Result<Self, reqwest::Error> {
         let live = Arc::new(Live::default());
         store.on_commit(Box::new({
             let live = Arc::clone(&live);
             move |stream, head| live.wake(stream, head)
         }));
+        let names = origin::names(&config, on_loopback);
         Ok(Self {
             outbound: Outbound::new(config.outbound.clone(), config.webhook_timeout)?,
             keyed_rate: config.rate_limit.map(Limiter::per_minute),
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
             guess_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            look_ups: LookUps::default(),
             metrics: Metrics::new(),
-            health: Health::new(sources.now()),
-            mailer: Mailer::default(),
+            health: Health::new(sources.elapsed()),
+            mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),
+            registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
             replies: Arc::default(),
             due: Arc::default(),
             callers: Callers::default(),
@@ -83,6 +97,7 @@ impl App {
             sources,
             store,
             live,
+            names,
             stopping,
         })
     }
@@ -101,6 +116,11 @@ impl App {
 
     pub(crate) fn now(&self) -> i64 {
         self.sources.now()
+    }
+
+    /// How much time has passed, whatever is done to the clock.
+    pub(crate) fn elapsed(&self) -> i64 {
+        self.sources.elapsed()
     }
 
     /// The address of an agent of this hub.

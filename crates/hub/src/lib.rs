@@ -7,18 +7,24 @@
 
 mod app;
 mod attention;
+mod budget;
 mod caller;
 mod config;
+mod connections;
 pub mod delivery;
 mod doors;
 mod error;
 mod frame;
 mod health;
+mod look_ups;
 mod mail;
+mod mail_limits;
 mod metrics;
+mod origin;
 mod proxies;
 pub mod quotas;
 mod rate;
+mod registrations;
 mod router;
 mod secrets;
 mod server;

@@ -19,6 +19,7 @@ pub(crate) struct Metrics {
     pub(crate) inboxes: Gauge,
     pub(crate) queued: Gauge,
     pub(crate) rate_limited: Counter,
+    pub(crate) mails_dropped: Counter,
 }
 
 impl Metrics {
@@ -35,6 +36,7 @@ impl Metrics {
             inboxes: Gauge::default(),
             queued: Gauge::default(),
             rate_limited: Counter::default(),
+            mails_dropped: Counter::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -54,6 +56,7 @@ impl Metrics {
         registry.register("inboxes_open", "Open inboxes on this node", metrics.inboxes.clone());
         registry.register("store_queue", "Writes that wait for the store", metrics.queued.clone());
         registry.register("rate_limited", "Requests refused for their number", metrics.rate_limited.clone());
+        registry.register("mails_dropped", "Mails not sent for their number", metrics.mails_dropped.clone());
         metrics
     }
 

@@ -29,6 +29,8 @@ mod deliveries;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod elsewhere;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod follow;
@@ -45,6 +47,8 @@ mod joined;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lockouts;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod messages;
@@ -58,6 +62,8 @@ mod push;
 mod register;
 #[cfg(test)]
 mod send;
+#[cfg(test)]
+mod set_clock;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]

@@ -12,11 +12,13 @@ use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
-use axum::Json;
+use crate::frame::Client;
+use crate::registrations;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::{Extension, Json};
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AgentId, TraceId};
@@ -272,6 +274,7 @@ fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, ApiError> {
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn create(
     State(app): State<AppState>,
+    Extension(client): Extension<Client>,
     caller: Caller,
     uri: Uri,
     headers: HeaderMap,
@@ -280,6 +283,7 @@ pub(crate) async fn create(
     let owner = caller.person()?.id;
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let new = NewAgent::read(&app, &json::parse(&body).map_err(ApiError::validation)?)?;
+    registrations::count(&app, client)?;
     check_url(&app, "connection_string", new.connection.as_ref()).await?;
     check_url(&app, "endpoint", new.endpoint.as_ref()).await?;
     let (id, trace) = (AgentId(app.sources.uuid_v4()), TraceId(app.sources.uuid_v7()));

@@ -9,6 +9,9 @@ use crate::config::Signup;
 use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
+use crate::frame::Client;
+use crate::registrations;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -61,6 +64,7 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     ))]
 pub(crate) async fn register(
     State(app): State<AppState>,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -82,7 +86,19 @@ pub(crate) async fn register(
         Signup::Invite => Admission::Invited(invitation(&headers, &request).map(key_hash)),
         Signup::Closed => Admission::Nobody,
     };
+    if !operator {
+        count_new(&app, &request, client).await?;
+    }
     save(&app, request, Registrar::Itself(key), admission).await
+}
+
+/// Counts a registration if it would be a new agent's.
+async fn count_new(app: &App, request: &Register, client: Client) -> Result<(), ApiError> {
+    let Some(name) = request.agent.local_name(&app.config.host_name).map(str::to_owned) else {
+        return Ok(());
+    };
+    let known = move |tx: &mut dyn Tx| Ok(agents::by_name(tx, &name)?.is_some());
+    if app.store.read::<_, StoreError, _>(known).await? { Ok(()) } else { registrations::count(app, client) }
 }
 
 /// The invitation a registration comes with, in its header or its body.
