@@ -24,18 +24,18 @@ pub(crate) enum Asker {
 }
 
 pub(crate) struct MailLimits {
-    of_address: Option<Limiter<KeyHash>>,
-    of_domain: Budgets<KeyHash, KeyHash>,
-    of_hub: Budgets<(), KeyHash>,
+    address: Option<Limiter<KeyHash>>,
+    domain: Budgets<KeyHash, KeyHash>,
+    hub: Budgets<(), KeyHash>,
 }
 
 impl MailLimits {
     pub(crate) fn new(quotas: &Quotas) -> Self {
         let address = (quotas.mails_address != OFF).then_some(quotas.mails_address);
         Self {
-            of_address: address.map(|most| Limiter::at_once(most, HOUR)),
-            of_domain: Budgets::new(quotas.mails_domain, HOUR),
-            of_hub: Budgets::new(quotas.mails_hub, HOUR),
+            address: address.map(|most| Limiter::at_once(most, HOUR)),
+            domain: Budgets::new(quotas.mails_domain, HOUR),
+            hub: Budgets::new(quotas.mails_hub, HOUR),
         }
     }
 
@@ -46,10 +46,10 @@ impl MailLimits {
             Asker::Source(source) => key_hash(&format!("{source:?}")),
             Asker::Hub => key_hash(&address),
         };
-        self.of_hub.take((), asker, now_ms).map_err(|_| "mails_hub")?;
-        self.of_domain.take(key_hash(&domain), asker, now_ms).map_err(|_| "mails_domain")?;
+        self.hub.take((), asker, now_ms).map_err(|_| "mails_hub")?;
+        self.domain.take(key_hash(&domain), asker, now_ms).map_err(|_| "mails_domain")?;
         let address = |limiter: &Limiter<_>| limiter.take(key_hash(&address), now_ms);
-        self.of_address.as_ref().map_or(Ok(()), address).map_err(|_| "mails_address")
+        self.address.as_ref().map_or(Ok(()), address).map_err(|_| "mails_address")
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Source(IpAddr);
 pub(crate) fn rate_key(address: IpAddr) -> Source {
     Source(match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
+        address @ IpAddr::V4(_) => address,
     })
 }
 

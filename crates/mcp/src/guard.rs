@@ -5,7 +5,7 @@
 //! `Origin`. Browsers say in `Sec-Fetch-Site` or `Origin` where a request comes from, and pages cannot forge either; who says
 //! nothing is no page.
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
@@ -64,8 +64,7 @@ impl Names {
 
     /// From where a request says it comes.
     pub fn page(&self, headers: &HeaderMap) -> Page {
-        match (headers.get(SEC_FETCH_SITE).map(|site| site.as_bytes()), headers.contains_key(header::ORIGIN))
-        {
+        match (headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes), headers.contains_key(header::ORIGIN)) {
             // It may hide its origin from itself.
             (Some(b"same-origin"), _) | (Some(b"none"), false) => Page::Ours,
             // Browsers' extensions say `none` and their origin.
