@@ -34,6 +34,7 @@ settings! {
     CHORUS_DATA, "./chorus-data", "the folder of the database and of the hub's keys";
     CHORUS_DATABASE_URL, "SQLite in the data folder", "`postgres://…` selects PostgreSQL; TLS is verified, and required unless the server is on this machine or `sslmode=disable` or `prefer` is in the URL; `sslrootcert=FILE` there names a CA certificate of your own";
     CHORUS_PUBLIC_URL, "the address it listens on", "where people and agents reach this hub";
+    CHORUS_ALLOWED_HOSTS, "none", "other names (with commas between) by which this hub may be asked for, such as a service's inside a container network";
     CHORUS_HOST_NAME, "host of the public URL, else `localhost`", "the host of addresses; `chorus` is always an alias for it";
     CHORUS_OPERATOR_KEY, "made at first start, printed once", "the operator's key";
     CHORUS_MASTER_KEY, "a file in the data folder", "64 hex digits, from which the hub's secrets are derived; needed with PostgreSQL, the same on all nodes";
@@ -81,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     pub(crate) database_url: Option<String>,
     pub(crate) public_url: Option<Url>,
+    pub(crate) allowed_hosts: Vec<String>,
     pub(crate) host_name: Option<String>,
     pub(crate) operator_key: Option<[u8; 32]>,
     pub(crate) master_key: Option<[u8; 32]>,
@@ -211,6 +213,12 @@ impl Settings {
                 let url = Url::parse(text).ok()?;
                 (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(Some(url))
             }),
+            allowed_hosts: read.value(
+                "CHORUS_ALLOWED_HOSTS",
+                vec![],
+                "names such as hub,hub.internal",
+                hosts,
+            ),
             host_name: read.value("CHORUS_HOST_NAME", None, "a host name such as hub.example", |text| {
                 let address = chorus_protocol::address::Address::parse(&format!("a@{text}"));
                 address.is_ok().then(|| Some(text.into()))
@@ -288,6 +296,13 @@ impl Settings {
         };
         if reader.faults.is_empty() { Ok(settings) } else { Err(reader.faults) }
     }
+}
+
+/// Reads names of this hub, without ports.
+fn hosts(text: &str) -> Option<Vec<String>> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let plain = |name: &str| url::Host::parse(name).ok().map(|host| host.to_string());
+    names.map(plain).collect()
 }
 
 /// Reads private networks that may be called.
@@ -371,6 +386,16 @@ mod tests {
             with("proxy.example").unwrap_err().to_string(),
             "CHORUS_TRUSTED_PROXIES: must be addresses or networks such as 127.0.0.1,10.0.0.0/8"
         );
+    }
+
+    #[test]
+    fn other_names_of_the_hub() {
+        let load = |hosts| Settings::load(&[layer(&[("CHORUS_ALLOWED_HOSTS", hosts)])]);
+        assert_eq!(load("hub, Hub.Internal").unwrap().allowed_hosts, ["hub", "hub.internal"]);
+        assert_eq!(load(" ").unwrap().allowed_hosts, [] as [&str; 0]);
+        for wrong in ["hub:8787", "http://hub", "a b"] {
+            assert!(load(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

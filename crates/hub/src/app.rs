@@ -6,13 +6,18 @@ use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
 use crate::health::Health;
+use crate::look_ups::LookUps;
 use crate::mail::Mailer;
+use crate::mail_limits::MailLimits;
 use crate::metrics::Metrics;
-use crate::rate::Limiter;
+use crate::origin;
+use crate::rate::{Limiter, Source};
+use crate::registrations::Registrations;
 use crate::sources::Sources;
 use crate::usage::Usage;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use chorus_mcp::guard::Names;
 use chorus_protocol::channel::MAX_MESSAGES;
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::{Metadata, Success};
@@ -20,7 +25,6 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, Tx, revocation};
 use serde::Serialize;
-use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +36,8 @@ pub(crate) type AppState = Arc<App>;
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) sources: Sources,
+    /// What it is called, against pages that call it by others.
+    pub(crate) names: Names,
     pub(crate) store: Store,
     /// Shared with the store, which wakes it.
     pub(crate) live: Arc<Live>,
@@ -42,13 +48,17 @@ pub(crate) struct App {
     /// Tells the pusher that something may be due.
     pub(crate) due: Arc<Notify>,
     pub(crate) keyed_rate: Option<Limiter<KeyHash>>,
-    pub(crate) anonymous_rate: Option<Limiter<IpAddr>>,
+    pub(crate) anonymous_rate: Option<Limiter<Source>>,
     /// What each agent says in each conversation.
     pub(crate) say_rate: Option<Limiter<(AgentId, ConversationId)>>,
-    /// Of secrets that turned out to be nobody's. Apart from the others, so that no traffic but guessing keeps a key out.
-    pub(crate) guess_rate: Option<Limiter<IpAddr>>,
     /// Who has how much stored.
     pub(crate) usage: Arc<Usage>,
+    /// Of secrets that turned out to be nobody's.
+    pub(crate) guess_rate: Option<Limiter<Source>>,
+    /// None for no limits.
+    pub(crate) registrations: Option<Registrations>,
+    /// Of secrets that are not known yet.
+    pub(crate) look_ups: LookUps,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -63,6 +73,7 @@ impl App {
         config: Config,
         sources: Sources,
         stopping: CancellationToken,
+        on_loopback: bool,
     ) -> Result<Self, reqwest::Error> {
         let (live, callers, replies) =
             (Arc::new(Live::default()), Arc::new(Callers::default()), Arc::new(Replies::default()));
@@ -78,6 +89,7 @@ impl App {
                 live.wake(stream, head);
             }
         }));
+        let names = origin::names(&config, on_loopback);
         Ok(Self {
             outbound: Outbound::new(config.outbound.clone(), config.webhook_timeout)?,
             keyed_rate: config.rate_limit.map(Limiter::per_minute),
@@ -85,9 +97,11 @@ impl App {
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
             guess_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             usage: Arc::new(Usage::new(&config.quotas)),
+            look_ups: LookUps::default(),
             metrics: Metrics::new(),
-            health: Health::new(sources.now()),
-            mailer: Mailer::default(),
+            health: Health::new(sources.elapsed()),
+            mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),
+            registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
             replies,
             due: Arc::default(),
             callers,
@@ -96,6 +110,7 @@ impl App {
             sources,
             store,
             live,
+            names,
             stopping,
         })
     }
@@ -113,6 +128,11 @@ impl App {
 
     pub(crate) fn now(&self) -> i64 {
         self.sources.now()
+    }
+
+    /// How much time has passed, whatever is done to the clock.
+    pub(crate) fn elapsed(&self) -> i64 {
+        self.sources.elapsed()
     }
 
     /// The address of an agent of this hub.

@@ -3,6 +3,8 @@
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::mail_limits::Asker;
+use crate::rate::rate_key;
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
@@ -31,6 +33,11 @@ impl<S: Sync> FromRequestParts<S> for Origin {
 impl Origin {
     pub(crate) fn of(extensions: &Extensions) -> Result<Self, ApiError> {
         extensions.get().cloned().ok_or_else(|| ApiError::internal("a request without an origin"))
+    }
+
+    /// For whom mails count that it causes.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker::Source(rate_key(self.client))
     }
 
     /// Records what a caller does in this transaction. `detail` is an object of names and numbers, never a secret.

@@ -1,13 +1,14 @@
 //! Who calls: one enum for every kind of principal, and the way from a bearer key to it.
 //!
-//! Keys are compared by their SHA-256. What a key means is cached for a second at most; a changed key is dropped from the
-//! cache at once, on every node, because the store tells of it like of any commit.
+//! Keys are compared by their SHA-256. What a key means is cached for a second at most, whatever is done to the clock; a
+//! changed key is dropped from the cache at once, on every node, because the store tells of it like of any commit.
 
 use crate::app::App;
 use crate::error::ApiError;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use chorus_mcp::guard::Page;
 use chorus_protocol::ids::{AccountId, AgentId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
@@ -18,7 +19,6 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq;
-use url::Url;
 use uuid::Uuid;
 
 /// How long another node's change may go unnoticed.
@@ -233,28 +233,16 @@ pub(crate) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
         .map(|(_, secret)| secret)
 }
 
-/// Whether a request that a browser sends on its own came from one of our pages. Browsers say so in headers that pages
-/// cannot forge; who says nothing is refused.
+/// Whether a request that a browser sends on its own came from one of our pages. Who says nothing is refused.
 pub(crate) fn is_same_site(app: &App, headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = text("sec-fetch-site") {
-        return matches!(site, "same-origin" | "none");
-    }
-    let Some(origin) = text("origin").and_then(|origin| Url::parse(origin).ok()) else { return false };
-    let ours = Url::parse(&app.config.public_url).is_ok_and(|ours| ours.origin() == origin.origin());
-    // Behind a proxy the public address is the operator's to tell; without one the host that was asked is ours.
-    let asked = text("host").is_some_and(|host| {
-        let port = origin.port().map_or_else(String::new, |port| format!(":{port}"));
-        origin.host_str().is_some_and(|name| format!("{name}{port}") == host)
-    });
-    ours || asked
+    app.names.page(headers) == Page::Ours
 }
 
 /// The person whose browser this is, for pages that everybody may see.
 pub(crate) async fn of_browser(app: &App, headers: &HeaderMap) -> Result<Option<Person>, ApiError> {
     let Some(session) = session_cookie(headers) else { return Ok(None) };
     let shown = Shown { hash: key_hash(session), way: Way::Session };
-    let caller = match app.callers.recall(app, &shown, app.now()) {
+    let caller = match app.callers.recall(app, &shown) {
         Recalled::Fresh(caller) => caller,
         Recalled::Stale | Recalled::Never => match app.callers.look_up(app, &shown, app.now()).await {
             Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return Ok(None),
@@ -312,12 +300,12 @@ struct State {
 
 impl Callers {
     /// What is remembered of this key.
-    pub(crate) fn recall(&self, app: &App, shown: &Shown, now: i64) -> Recalled {
+    pub(crate) fn recall(&self, app: &App, shown: &Shown) -> Recalled {
         if !shown.is_session() && is_operator(app, &shown.hash) {
             return Recalled::Fresh(Caller::Operator);
         }
         match self.state().known.get(&(shown.hash, shown.way)) {
-            Some((caller, seen)) if now - seen < MAX_AGE_MS => Recalled::Fresh(caller.clone()),
+            Some((caller, seen)) if app.elapsed() - seen < MAX_AGE_MS => Recalled::Fresh(caller.clone()),
             Some(_) => Recalled::Stale,
             None => Recalled::Never,
         }
@@ -325,7 +313,7 @@ impl Callers {
 
     /// What this key means, from the store.
     pub(crate) async fn look_up(&self, app: &App, shown: &Shown, now: i64) -> Result<Caller, ApiError> {
-        let changes = self.state().changes;
+        let (changes, begun) = (self.state().changes, app.elapsed());
         let Shown { hash, way } = *shown;
         let find = move |tx: &mut dyn Tx| {
             let kind = match way {
@@ -338,7 +326,8 @@ impl Callers {
                 if agent.disabled_at.is_some() {
                     return Err(disabled("agent"));
                 }
-                let is_news = now - agent.seen_at >= SEEN_EVERY_MS;
+                // Either way: the clock may have been set back.
+                let is_news = (now - agent.seen_at).abs() >= SEEN_EVERY_MS;
                 return Ok(Some((Caller::Agent(Identity { id: agent.id, name: agent.name }), is_news)));
             }
             let account = accounts::by_credential(tx, kind, &hash, now)?;
@@ -363,7 +352,7 @@ impl Callers {
             if state.known.len() >= MAX_KEYS {
                 state.known.clear();
             }
-            state.known.insert((hash, way), (caller.clone(), now));
+            state.known.insert((hash, way), (caller.clone(), begun));
         }
         Ok(caller)
     }

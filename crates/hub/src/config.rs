@@ -30,6 +30,10 @@ pub struct Config {
     pub host_name: String,
     /// Where people and agents reach this hub.
     pub public_url: String,
+    /// Other names it answers to, besides those of the public address and of loopback.
+    pub allowed_hosts: Vec<String>,
+    /// Whether it answers to any name: others reach it, and nobody said by which.
+    pub any_host: bool,
     /// The hash of the operator's key.
     pub operator_key: KeyHash,
     /// What the hub's secrets are derived from.
@@ -105,6 +109,8 @@ impl Config {
             node,
             public_url: format!("http://{host_name}"),
             host_name,
+            allowed_hosts: vec![],
+            any_host: false,
             operator_key,
             master_key,
             outbound: Policy::default(),

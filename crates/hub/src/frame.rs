@@ -5,6 +5,8 @@ use crate::audit::Origin;
 use crate::caller::{Caller, Recalled, Shown, key_hash};
 use crate::doors::{channel, mcp};
 use crate::error::{ApiError, Format, render};
+use crate::origin;
+use crate::rate::{Source, rate_key};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -55,9 +57,12 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client(pub(crate) IpAddr);
 
-/// The address of ours it came in by, put into each request by the accept loop.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Local(pub(crate) IpAddr);
+impl Client {
+    /// What limits count.
+    pub(crate) fn source(self) -> Source {
+        rate_key(self.0)
+    }
+}
 
 /// Marks an answer that is an error and says so to a person, on a page: it is left as it is.
 #[derive(Debug, Clone, Copy)]
@@ -79,14 +84,16 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     let (mut kind, mut who) = (Caller::Nobody.kind(), None);
     let format = Format::of(request.uri().path());
     let shown = Shown::by(&app, &request);
-    let admitted = match mcp::Ticket::by(&app, &route, request.headers()) {
+    let ours = origin::check(&app, &route, &request);
+    let admitted = match ours.map(|()| mcp::Ticket::by(&app, &route, request.headers())) {
+        Err(refused) => Err(refused),
         // Its door looks up the rest: it is good for the tools of one channel only.
-        Some(ticket) => {
+        Ok(Some(ticket)) => {
             request.extensions_mut().insert(ticket);
             who = Some(ticket.agent().into());
             pay(&app, ticket.payer()).map(|()| Caller::Nobody)
         }
-        None => match answering(&app, &route, request.uri().path()) {
+        Ok(None) => match answering(&app, &route, request.uri().path()) {
             Some(agent) => {
                 who = Some(agent.into());
                 pay(&app, payer("answers", agent)).map(|()| Caller::Nobody)
@@ -139,34 +146,37 @@ fn answering(app: &App, route: &str, path: &str) -> Option<AgentId> {
 }
 
 /// Finds out who calls and whether it may call now. Whoever shows a valid key pays with its key, everybody else
-/// with its address: guessing keys is as limited as calling without one.
+/// with its address. A secret is looked up before it is judged: wrong ones never keep a right one out.
 async fn admit(
     app: &App,
     shown: Result<Option<Shown>, ApiError>,
     route: &str,
     client: Client,
 ) -> Result<Caller, ApiError> {
-    let now = app.now();
     if route == channel::INLET {
         // Its door looks up the secret, and who pays.
-        return may_guess(app, client).map(|()| Caller::Nobody);
+        return Ok(Caller::Nobody);
     }
     // Monitors must see a hub that is busy with others.
     let anonymous = app.anonymous_rate.as_ref().filter(|_| !matches!(route, "/health" | "/metrics"));
-    let pay_by_address = || anonymous.map_or(Ok(()), |limiter| limited(app, limiter.take(client.0, now)));
+    let pay_by_address =
+        || anonymous.map_or(Ok(()), |limiter| limited(app, limiter.take(client.source(), app.elapsed())));
     let shown = match shown {
         _ if KEYLESS.contains(&route) => None,
         Ok(shown) => shown,
         Err(error) => return guess(app, client).and(Err(error)),
     };
     let Some(shown) = shown else { return pay_by_address().map(|()| Caller::Nobody) };
-    let caller = match app.callers.recall(app, &shown, now) {
+    let caller = match app.callers.recall(app, &shown) {
         Recalled::Fresh(caller) => caller,
         recalled => {
-            if matches!(recalled, Recalled::Never) {
-                may_guess(app, client)?;
-            }
-            match app.callers.look_up(app, &shown, now).await {
+            let turn = match recalled {
+                Recalled::Never => Some(app.look_ups.turn(client.source()).await?),
+                Recalled::Fresh(_) | Recalled::Stale => None,
+            };
+            let found = app.callers.look_up(app, &shown, app.now()).await;
+            drop(turn);
+            match found {
                 // A browser whose session has ended is somebody who is not signed in.
                 Err(error) if error.code == Code::Unauthorized && shown.is_session() => {
                     guess(app, client)?;
@@ -189,22 +199,18 @@ pub(crate) fn payer(purpose: &str, agent: AgentId) -> KeyHash {
 
 /// Counts a call for whoever's secret it showed.
 pub(crate) fn pay(app: &App, payer: KeyHash) -> Result<(), ApiError> {
-    app.keyed_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(payer, app.now())))
+    app.keyed_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(payer, app.elapsed())))
 }
 
-/// Whether this address may show secrets that must be looked up. Only guesses count against it: whatever else comes from
-/// there, a valid secret is let in.
-fn may_guess(app: &App, client: Client) -> Result<(), ApiError> {
-    app.guess_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.peek(&client.0, app.now())))
-}
-
-/// Counts a secret that was wrong.
+/// Counts a secret that was wrong. Past the limit that is all its owner is told.
 pub(crate) fn guess(app: &App, client: Client) -> Result<(), ApiError> {
-    app.guess_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(client.0, app.now())))
+    app.guess_rate
+        .as_ref()
+        .map_or(Ok(()), |limiter| limited(app, limiter.take(client.source(), app.elapsed())))
 }
 
 /// Whether somebody may say so many things in a conversation now. People say what they like; what agents say wakes other
-/// agents, and is limited for each conversation.
+/// agents, and is limited for each conversation. Ask for members only: what others name may not even be there.
 pub(crate) fn may_say(
     app: &App,
     who: Principal,
@@ -212,7 +218,7 @@ pub(crate) fn may_say(
     messages: u32,
 ) -> Result<(), ApiError> {
     let Some((limiter, agent)) = app.say_rate.as_ref().zip(who.agent()) else { return Ok(()) };
-    limited(app, limiter.take_several((agent, conversation), messages, app.now()))
+    limited(app, limiter.take_several((agent, conversation), messages, app.elapsed()))
 }
 
 fn limited(app: &App, taken: Result<(), i64>) -> Result<(), ApiError> {

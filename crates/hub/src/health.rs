@@ -12,6 +12,7 @@ const PROOF_BYTES: usize = 64 * 1024;
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
 pub(crate) struct Health {
+    /// By the clock that only goes on.
     pub(crate) started_at: i64,
     /// Held while a proof is made, so that everybody who asks meanwhile gets the same one.
     last: Mutex<Option<Proof>>,

@@ -1,10 +1,12 @@
 //! Mail to people: into the log, into a folder, or to a server.
 //!
 //! Whatever ends in a mail is done after the request was answered, so that neither the answer nor the time it takes
-//! tells whether there is somebody to write to. How much of it may go on at a time is bounded.
+//! tells whether there is somebody to write to. How much of it may go on at a time is bounded, and so is how much there is
+//! in an hour: no mail is sent without a [`Slot`].
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::mail_limits::{Asker, MailLimits};
 use chorus_protocol::relay::Code;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::extension::ClientId;
@@ -136,26 +138,36 @@ pub(crate) struct Letter {
 /// Sends mails.
 pub(crate) struct Mailer {
     slots: Arc<Semaphore>,
+    limits: Option<MailLimits>,
 }
 
-impl Default for Mailer {
-    fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
-    }
-}
+/// The right to send one mail.
+pub(crate) struct Slot(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 impl Mailer {
-    /// Room for something that may end in a mail, until it is dropped.
-    pub(crate) fn slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            ApiError::new(Code::Overloaded, "too many mails are on their way; try again in a moment")
-                .retry_after_ms(1000)
-        })
+    pub(crate) fn new(limits: Option<MailLimits>) -> Self {
+        Self { slots: Arc::new(Semaphore::new(MOST_AT_ONCE)), limits }
     }
+}
+
+/// Counts a mail to this address and makes room for what ends in it; nothing if it is past a limit. Who asked for it is not
+/// told: it would tell him what others asked for.
+pub(crate) fn slot(app: &App, to: &str, asker: Asker) -> Result<Option<Slot>, ApiError> {
+    let taken = app.mailer.limits.as_ref().map_or(Ok(()), |limits| limits.take(to, asker, app.elapsed()));
+    if let Err(limit) = taken {
+        app.metrics.mails_dropped.inc();
+        tracing::warn!(limit, "a mail was not sent: there were too many in the last hour");
+        return Ok(None);
+    }
+    let slot = Arc::clone(&app.mailer.slots).try_acquire_owned().map_err(|_| {
+        ApiError::new(Code::Overloaded, "too many mails are on their way; try again in a moment")
+            .retry_after_ms(1000)
+    });
+    slot.map(|slot| Some(Slot(slot)))
 }
 
 /// Sends a mail. Whoever it is for cannot be told if that fails, the operator can; neither is told what was in it.
-pub(crate) async fn send(app: &App, letter: Letter) {
+pub(crate) async fn send(app: &App, letter: Letter, _: Slot) {
     if app.config.mail == Mail::Log {
         let text = letter.text.replace('\n', " ");
         tracing::info!(to = letter.to, subject = letter.subject, "mail: {text}");

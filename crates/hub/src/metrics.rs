@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     pub(crate) rate_limited: Counter,
     quota_refused: Family<Labels, Counter>,
     pub(crate) stored_bytes: Gauge,
+    pub(crate) mails_dropped: Counter,
 }
 
 impl Metrics {
@@ -39,6 +40,7 @@ impl Metrics {
             rate_limited: Counter::default(),
             quota_refused: Family::default(),
             stored_bytes: Gauge::default(),
+            mails_dropped: Counter::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -65,6 +67,7 @@ impl Metrics {
             Unit::Bytes,
             metrics.stored_bytes.clone(),
         );
+        registry.register("mails_dropped", "Mails not sent for their number", metrics.mails_dropped.clone());
         metrics
     }
 

@@ -21,6 +21,11 @@ impl TrustedProxies {
         items.map(network).collect::<Option<_>>().map(Self)
     }
 
+    /// Whether this is one of them.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address.to_canonical()))
+    }
+
     /// The address of a caller. Each proxy adds at the right whom it got the request from, so the list is read from there,
     /// and no further than trusted proxies: what stands left of a stranger is the stranger's own word.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
@@ -29,7 +34,7 @@ impl TrustedProxies {
         let values = headers.get_all(FORWARDED_FOR).into_iter().rev();
         // What is no text is one hop that says nothing.
         let mut hops = values.flat_map(|value| value.to_str().unwrap_or("?").rsplit(','));
-        while self.0.iter().any(|network| network.contains(&client)) {
+        while self.trusts(client) {
             let Some(hop) = hops.next().and_then(address) else { break };
             client = hop;
         }

@@ -5,9 +5,11 @@
 
 use crate::app::App;
 use crate::config::Config;
+use crate::connections::{Answering, Connections, Slot};
 use crate::delivery::{push, reconcile};
 use crate::error::{ApiError, Format, render};
-use crate::frame::{Local, Peer};
+use crate::frame::Peer;
+use crate::rate::rate_key;
 use crate::router;
 use crate::sources::Sources;
 use crate::stall::StallGuard;
@@ -25,11 +27,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::future::Future;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -55,25 +57,28 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let stopping = CancellationToken::new();
-    let app = App::new(store, config, sources, stopping.clone()).map_err(StartError::Outbound)?;
+    let on_loopback = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+    let app =
+        App::new(store, config, sources, stopping.clone(), on_loopback).map_err(StartError::Outbound)?;
     let app = Arc::new(app);
     let router = router::router(Arc::clone(&app));
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
     let pusher = tokio::spawn(push::run(Arc::clone(&app)));
     let connections = TaskTracker::new();
-    let slots = Arc::new(Semaphore::new(app.config.max_connections));
+    let of_one = app.config.rate_limit.and(usize::try_from(app.config.quotas.connections).ok());
+    let open = Connections::new(app.config.max_connections, of_one.unwrap_or(usize::MAX));
 
     tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = accept(&listener, &app, &open) => accepted,
             () = &mut shutdown => break,
         };
         let Some((stream, slot)) = accepted else { continue };
         let (app, router) = (Arc::clone(&app), router.clone());
         connections.spawn(async move {
             app.metrics.connections.inc();
-            serve(stream, &app, router).await;
+            serve(stream, &app, router, &slot).await;
             app.metrics.connections.dec();
             drop(slot);
         });
@@ -99,13 +104,18 @@ pub async fn run(
     Ok(())
 }
 
-type Slot = tokio::sync::OwnedSemaphorePermit;
-
-/// The next connection, once there is room for one. Until then the kernel keeps them waiting.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, Slot)> {
-    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
+/// The next connection, once there is room for it. Until then the kernel keeps the others waiting.
+async fn accept(listener: &TcpListener, app: &App, open: &Arc<Connections>) -> Option<(TcpStream, Slot)> {
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, slot)),
+        Ok((stream, peer)) => {
+            let is_proxy = app.config.trusted_proxies.trusts(peer.ip());
+            let Some(slot) = open.enter(rate_key(peer.ip()), is_proxy).await else {
+                app.metrics.rate_limited.inc();
+                turn_away(stream);
+                return None;
+            };
+            Some((stream, slot))
+        }
         Err(error) => {
             // Out of file descriptors, most likely: it passes when connections end.
             tracing::warn!(%error, "cannot accept a connection");
@@ -115,16 +125,28 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpSt
     }
 }
 
-async fn serve(stream: TcpStream, app: &App, router: Router) {
-    let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
+/// Tells a source that it has enough connections, as far as that can be done without waiting for it.
+fn turn_away(stream: TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let told = stream.into_std().and_then(|mut stream| stream.write_all(ANSWER));
+    if let Err(error) = told {
+        tracing::debug!(%error, "a connection was turned away without a word");
+    }
+}
+
+async fn serve(stream: TcpStream, app: &App, router: Router, slot: &Slot) {
+    let Ok(peer) = stream.peer_addr() else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
     let times = &app.config.times;
     let io = TokioIo::new(StallGuard::new(stream, times.stall));
+    let connection = Arc::clone(&slot.connection);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        connection.begin();
+        let connection = Arc::clone(&connection);
         request.extensions_mut().insert(Peer(peer.ip()));
-        request.extensions_mut().insert(Local(local.ip()));
         let (parts, body) = request.into_parts();
         let (body, rest) = Watched::new(body);
         let answer = router.clone().oneshot(Request::from_parts(parts, Body::new(body)));
@@ -132,7 +154,7 @@ async fn serve(stream: TcpStream, app: &App, router: Router) {
             if rest.is_left() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            response
+            response.map(|body| Answering::new(body, connection))
         })
     });
     let mut connection = http1::Builder::new()
@@ -147,6 +169,7 @@ async fn serve(stream: TcpStream, app: &App, router: Router) {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
+        () = slot.connection.gives_way() => return,
     };
     let parts = connection.into_parts();
     let stream = parts.io.into_inner();

@@ -4,14 +4,20 @@ use chorus_protocol::credentials::SecretKind;
 use data_encoding::HEXLOWER;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Instant;
 use uuid::{Builder, Uuid};
 
-/// A clock and a source of random bytes.
+/// Two clocks and a source of random bytes. The one clock says what time it is and may be set; the other says how much time
+/// has passed since it was made and nothing else.
 #[derive(Clone)]
 pub struct Sources {
-    clock: Arc<dyn Fn() -> i64 + Send + Sync>,
+    clock: Arc<Clock>,
+    elapsed: Arc<Clock>,
     random: Arc<Fill>,
 }
+
+/// Says milliseconds.
+type Clock = dyn Fn() -> i64 + Send + Sync;
 
 /// Fills bytes with randomness.
 type Fill = dyn Fn(&mut [u8]) + Send + Sync;
@@ -42,21 +48,31 @@ fn random(bytes: &mut [u8]) {
 impl Sources {
     /// The machine's own.
     pub fn system() -> Self {
-        Self::with_clock(|| {
+        let clock = || {
             #[expect(clippy::disallowed_methods, reason = "this is the one place where the clock is read")]
             let now = std::time::SystemTime::now();
             now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
-        })
+        };
+        let begun = Instant::now();
+        Self::with_clocks(clock, move || begun.elapsed().as_millis() as i64)
     }
 
-    /// The machine's randomness and a clock of one's own.
-    pub fn with_clock(clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        Self { clock: Arc::new(clock), random: Arc::new(random) }
+    /// The machine's randomness and clocks of one's own: what time it is, and how much has passed.
+    pub fn with_clocks(
+        clock: impl Fn() -> i64 + Send + Sync + 'static,
+        elapsed: impl Fn() -> i64 + Send + Sync + 'static,
+    ) -> Self {
+        Self { clock: Arc::new(clock), elapsed: Arc::new(elapsed), random: Arc::new(random) }
     }
 
     /// Milliseconds since 1970, UTC.
     pub fn now(&self) -> i64 {
         (self.clock)()
+    }
+
+    /// Milliseconds since some moment. It never goes back, whatever is done to the clock: for rates, caches and all that lasts.
+    pub fn elapsed(&self) -> i64 {
+        (self.elapsed)()
     }
 
     /// Random bytes.

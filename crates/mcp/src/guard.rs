@@ -1,61 +1,144 @@
-//! Against pages that reach a hub through a name of their own (DNS rebinding): whom a request was meant for, and from
-//! which page it came.
+//! Against pages that reach a hub through a name of their own (DNS rebinding) or from a site of their own: whom a request was
+//! meant for, and from which page it came.
 //!
-//! `Host` must be a name of ours: that of the public address, this machine itself, or the very address the connection
-//! came in by. `Origin`, which browsers send, must be the public address's, or the one that was asked. Ports are not
-//! compared in `Host`: a page that is served from another port is told by its `Origin`.
+//! `Host` must be a name of ours. Ports are not compared there: a page that is served from another port is told by its
+//! `Origin`. Browsers say in `Sec-Fetch-Site` or `Origin` where a request comes from, and pages cannot forge either; who says
+//! nothing is no page.
 
-use axum::http::{HeaderMap, header};
-use std::net::IpAddr;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Why a request is not for us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotForUs {
     /// The name that was asked for is not ours.
-    #[error("the Host header does not name this hub; ask for it by its public address")]
+    #[error(
+        "the Host header does not name this hub; ask for it by its public address, or tell it its other names \
+         (CHORUS_ALLOWED_HOSTS)"
+    )]
     Host,
     /// Another site's page sent it.
     #[error("requests from other sites' pages are refused; the Origin must be this hub's")]
     Origin,
 }
 
-/// Checks `Host` and `Origin`; `local` is the address the connection came in by.
-pub fn check(headers: &HeaderMap, public_url: &str, local: Option<IpAddr>) -> Result<(), NotForUs> {
-    let public = Url::parse(public_url).ok();
-    let host = single(headers, header::HOST).ok_or(NotForUs::Host)?;
-    // A host and a port, and nothing that a URL could have besides.
-    let asked = Url::parse(&format!("http://{host}")).map_err(|_| NotForUs::Host)?;
-    let plain =
-        asked.path() == "/" && asked.query().is_none() && asked.username().is_empty() && !host.ends_with('/');
-    let name = asked.host().filter(|_| plain).ok_or(NotForUs::Host)?;
-    let ours = public.as_ref().and_then(Url::host).is_some_and(|public| public == name);
-    if !ours && !is_local(&name, local) {
-        return Err(NotForUs::Host);
-    }
-    if !headers.contains_key(header::ORIGIN) {
-        return Ok(());
-    }
-    let origin =
-        single(headers, header::ORIGIN).and_then(|origin| Url::parse(origin).ok()).ok_or(NotForUs::Origin)?;
-    let own = public.is_some_and(|public| public.origin() == origin.origin());
-    if own || origin.origin() == asked.origin() { Ok(()) } else { Err(NotForUs::Origin) }
+/// From where a request comes, as far as it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// From a page of ours, or from the browser's own address bar.
+    Ours,
+    /// From another site's page, or one that has none.
+    Elsewhere,
+    /// It does not say: most likely it is no browser.
+    Unsaid,
 }
 
-fn single(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+/// The names we answer to: those of loopback, and these.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// The public address.
+    pub public: Option<Url>,
+    /// Other names, as the operator wrote them.
+    pub allowed: Vec<String>,
+    /// Any IP address: nobody can make that the name of a page of his own.
+    pub addresses: bool,
+    /// Any name at all.
+    pub any: bool,
+}
+
+impl Names {
+    /// Checks `Host`, and that no other site's page asks.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), NotForUs> {
+        self.check_host(headers)?;
+        if self.page(headers) == Page::Elsewhere { Err(NotForUs::Origin) } else { Ok(()) }
+    }
+
+    /// Checks `Host`.
+    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), NotForUs> {
+        let host = single(headers, &header::HOST).and_then(split).map(|(name, _)| name);
+        if self.any || host.is_some_and(|name| self.is_ours(name)) { Ok(()) } else { Err(NotForUs::Host) }
+    }
+
+    /// From where a request says it comes.
+    pub fn page(&self, headers: &HeaderMap) -> Page {
+        match (headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes), headers.contains_key(header::ORIGIN)) {
+            // It may hide its origin from itself.
+            (Some(b"same-origin"), _) | (Some(b"none"), false) => Page::Ours,
+            // Browsers' extensions say `none` and their origin.
+            (None | Some(b"none"), true) if self.is_own_origin(headers) => Page::Ours,
+            (None, false) => Page::Unsaid,
+            _ => Page::Elsewhere,
+        }
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        if let Some(address) = address(name) {
+            let public = self.public.as_ref().and_then(Url::host).is_some_and(|host| match host {
+                Host::Ipv4(ip) => address == ip,
+                Host::Ipv6(ip) => address == ip,
+                Host::Domain(_) => false,
+            });
+            return self.addresses || address.to_canonical().is_loopback() || public || self.allows(name);
+        }
+        let name = name.trim_end_matches('.');
+        let local = name.len().checked_sub(".localhost".len()).and_then(|start| name.get(start..));
+        name.eq_ignore_ascii_case("localhost")
+            || local.is_some_and(|end| end.eq_ignore_ascii_case(".localhost"))
+            || self
+                .public
+                .as_ref()
+                .and_then(Url::host_str)
+                .is_some_and(|ours| ours.eq_ignore_ascii_case(name))
+            || self.allows(name)
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether `Origin` is the public address's, or the one that was asked. Behind a proxy only the operator knows with which
+    /// scheme that was.
+    fn is_own_origin(&self, headers: &HeaderMap) -> bool {
+        let Some(origin) = single(headers, &header::ORIGIN) else { return false };
+        let Ok(origin) = Url::parse(origin) else { return false };
+        let asked = single(headers, &header::HOST).and_then(split).is_some_and(|(name, port)| {
+            // A browser leaves out the port that goes without saying, at both places.
+            matches!(origin.scheme(), "http" | "https")
+                && origin.host_str().is_some_and(|host| host.eq_ignore_ascii_case(name))
+                && origin.port() == port
+        });
+        asked || self.public.as_ref().is_some_and(|public| public.origin() == origin.origin())
+    }
+}
+
+/// The one value of a header.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-fn is_local(name: &Host<&str>, local: Option<IpAddr>) -> bool {
-    let is = |ip: IpAddr| {
-        ip.to_canonical().is_loopback() || local.map(|local| local.to_canonical()) == Some(ip.to_canonical())
+/// A name, with its brackets if it has some, and a port.
+fn split(host: &str) -> Option<(&str, Option<u16>)> {
+    let at = if host.starts_with('[') { host.find(']')? + 1 } else { host.find(':').unwrap_or(host.len()) };
+    let (name, rest) = host.split_at(at);
+    let port = match rest.strip_prefix(':') {
+        Some("") => None,
+        Some(port) => Some(port.parse().ok()?),
+        None if rest.is_empty() => None,
+        None => return None,
     };
-    match name {
-        Host::Domain(domain) => domain.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
-        Host::Ipv4(ip) => is(IpAddr::V4(*ip)),
-        Host::Ipv6(ip) => is(IpAddr::V6(*ip)),
+    (!name.is_empty()).then_some((name, port))
+}
+
+/// An address in the one way in which browsers write it.
+fn address(name: &str) -> Option<IpAddr> {
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(name) => name.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => name.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
     }
 }
 
@@ -63,40 +146,87 @@ fn is_local(name: &Host<&str>, local: Option<IpAddr>) -> bool {
 mod tests {
     use super::*;
 
+    fn headers(host: &str, origin: Option<&str>, site: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        origin.map(|origin| headers.insert(header::ORIGIN, origin.parse().unwrap()));
+        site.map(|site| headers.insert(SEC_FETCH_SITE, site.parse().unwrap()));
+        headers
+    }
+
+    fn names() -> Names {
+        Names { public: Url::parse("https://chorus.example").ok(), ..Names::default() }
+    }
+
     #[test]
     fn only_what_is_meant_for_us() {
-        let local = Some("192.168.1.5".parse().unwrap());
-        for (host, origin, expected) in [
-            ("chorus.example", None, Ok(())),
-            ("CHORUS.example:8443", None, Ok(())),
-            ("localhost:8787", None, Ok(())),
-            ("127.0.0.1:8787", None, Ok(())),
-            ("[::1]:8787", None, Ok(())),
-            ("192.168.1.5:8787", None, Ok(())),
-            ("chorus.example", Some("https://chorus.example"), Ok(())),
-            ("localhost:8787", Some("http://localhost:8787"), Ok(())),
-            ("127.0.0.1:8787", Some("http://127.0.0.1:8787"), Ok(())),
-            ("evil.example", None, Err(NotForUs::Host)),
-            ("evil.example:8787", Some("http://evil.example:8787"), Err(NotForUs::Host)),
-            ("chorus.example.evil.example", None, Err(NotForUs::Host)),
-            ("localhost.evil.example", None, Err(NotForUs::Host)),
-            ("evil.example@chorus.example", None, Err(NotForUs::Host)),
-            ("chorus.example/x", None, Err(NotForUs::Host)),
-            ("10.0.0.1", None, Err(NotForUs::Host)),
-            ("", None, Err(NotForUs::Host)),
-            ("chorus.example", Some("http://chorus.example:81"), Err(NotForUs::Origin)),
-            ("chorus.example", Some("https://evil.example"), Err(NotForUs::Origin)),
-            ("localhost:8787", Some("http://localhost:3000"), Err(NotForUs::Origin)),
-            ("localhost:8787", Some("null"), Err(NotForUs::Origin)),
-            ("localhost:8787", Some("file://"), Err(NotForUs::Origin)),
+        for (host, ours) in [
+            ("chorus.example", true),
+            ("CHORUS.example.:8443", true),
+            ("localhost:8787", true),
+            ("a.localhost:8787", true),
+            ("127.0.0.1:8787", true),
+            ("127.9.9.9", true),
+            ("[::1]:8787", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("evil.example", false),
+            ("evil.example:8787", false),
+            ("chorus.example.evil.example", false),
+            ("localhost.evil.example", false),
+            ("evillocalhost", false),
+            ("evil.example@chorus.example", false),
+            ("chorus.example/x", false),
+            ("chorus.example:x", false),
+            ("192.168.1.5:8787", false),
+            ("127.1", false),
+            ("[::1", false),
+            ("[2001:db8::1]", false),
+            ("", false),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, host.parse().unwrap());
-            if let Some(origin) = origin {
-                headers.insert(header::ORIGIN, origin.parse().unwrap());
-            }
-            assert_eq!(check(&headers, "https://chorus.example", local), expected, "{host} {origin:?}");
+            let found = names().check_host(&headers(host, None, None));
+            assert_eq!(found.is_ok(), ours, "{host}");
         }
-        assert_eq!(check(&HeaderMap::new(), "https://chorus.example", local), Err(NotForUs::Host));
+        assert_eq!(names().check_host(&HeaderMap::new()), Err(NotForUs::Host));
+        let mut twice = headers("localhost", None, None);
+        twice.append(header::HOST, "chorus.example".parse().unwrap());
+        assert_eq!(names().check_host(&twice), Err(NotForUs::Host));
+    }
+
+    #[test]
+    fn who_listens_elsewhere_has_more_names() {
+        let host = |names: &Names, host| names.check_host(&headers(host, None, None)).is_ok();
+        let open = Names { addresses: true, allowed: vec!["hub".into()], ..names() };
+        assert!(host(&open, "192.168.1.5:8787") && host(&open, "[2001:db8::1]:1") && host(&open, "HUB:8787"));
+        assert!(!host(&open, "evil.example") && !host(&open, "hub.evil.example"));
+        assert!(host(&Names { any: true, ..Names::default() }, "evil.example"));
+        let by_address = Names { public: Url::parse("http://10.0.0.7:8787").ok(), ..Names::default() };
+        assert!(host(&by_address, "10.0.0.7:8787") && !host(&by_address, "10.0.0.8:8787"));
+    }
+
+    #[test]
+    fn from_where_it_comes() {
+        for (host, origin, site, expected) in [
+            ("chorus.example", None, None, Page::Unsaid),
+            ("chorus.example", Some("https://chorus.example"), None, Page::Ours),
+            ("localhost:8787", Some("http://localhost:8787"), None, Page::Ours),
+            ("127.0.0.1:8787", Some("http://127.0.0.1:8787"), None, Page::Ours),
+            ("127.0.0.1:8787", Some("https://chorus.example"), None, Page::Ours),
+            ("chorus.example", Some("http://chorus.example:81"), None, Page::Elsewhere),
+            ("chorus.example", Some("https://evil.example"), None, Page::Elsewhere),
+            ("localhost:8787", Some("http://localhost:3000"), None, Page::Elsewhere),
+            ("localhost:8787", Some("http://localhost"), None, Page::Elsewhere),
+            ("localhost:8787", Some("null"), None, Page::Elsewhere),
+            ("localhost:8787", Some("file://"), None, Page::Elsewhere),
+            ("localhost:8787", None, Some("same-origin"), Page::Ours),
+            ("localhost:8787", None, Some("none"), Page::Ours),
+            ("localhost:8787", Some("null"), Some("same-origin"), Page::Ours),
+            ("localhost:8787", Some("null"), Some("none"), Page::Elsewhere),
+            ("localhost:8787", Some("chrome-extension://abc"), Some("none"), Page::Elsewhere),
+            ("localhost:8787", None, Some("same-site"), Page::Elsewhere),
+            ("localhost:8787", None, Some("cross-site"), Page::Elsewhere),
+            ("localhost:8787", Some("http://localhost:8787"), Some("cross-site"), Page::Elsewhere),
+        ] {
+            assert_eq!(names().page(&headers(host, origin, site)), expected, "{host} {origin:?} {site:?}");
+        }
     }
 }

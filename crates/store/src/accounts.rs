@@ -231,11 +231,13 @@ fn redeemed(mut row: Row) -> Result<Redeemed, StoreError> {
     })
 }
 
-/// How many links to this address can be used.
-pub fn live_links(tx: &mut dyn Tx, email: &str, now: i64) -> Result<i64, StoreError> {
+/// How many links to this address can be used and live no longer than this: links from before the clock was set back are no
+/// reason to issue none.
+pub fn live_links(tx: &mut dyn Tx, email: &str, now: i64, life_ms: i64) -> Result<i64, StoreError> {
+    let (email, kind) = (email_key(email), CredentialKind::Link.as_str());
     tx.first(
-        "SELECT count(*) FROM credentials WHERE email_key = $1 AND kind = $2 AND expires_at > $3",
-        &[email_key(email).as_str().into(), CredentialKind::Link.as_str().into(), now.into()],
+        "SELECT count(*) FROM credentials WHERE email_key = $1 AND kind = $2 AND expires_at > $3 AND expires_at <= $4",
+        &[email.as_str().into(), kind.into(), now.into(), (now + life_ms).into()],
     )?
     .map_or(Ok(0), |mut row| row.int(0))
 }

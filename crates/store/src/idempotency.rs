@@ -5,9 +5,12 @@
 //! transaction is `in_progress` meanwhile, under a lease that ends with its node. Nothing is kept longer than needed:
 //! keys expire, and of an answer that holds what somebody else said only the rest is kept after a while.
 
+use crate::clock::MAX_SKEW_MS;
 use crate::{StoreError, Tx, TxExt};
 use sha2::{Digest, Sha256};
 
+/// The longest claim, but for those of a hub whose webhooks may take longer.
+const MAX_CLAIM_MS: i64 = 31 * 60 * 1000;
 /// How often a key is claimed that others forget at the same time.
 const MAX_TRIES: u32 = 10;
 
@@ -75,7 +78,8 @@ pub enum Known {
     Conflict,
 }
 
-/// Claims `key` for this request until `lease_until`, or says what is known of it already.
+/// Claims `key` for this request until `lease_until`, or says what is known of it already. A claim that lasts longer
+/// than any was made before the clock was set back, and is over.
 ///
 /// The insert is the lock: of two transactions with the same key the second waits here for the first to end.
 pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Known, StoreError> {
@@ -98,8 +102,16 @@ fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<O
         || tx.execute(
             "UPDATE idempotency SET request = $2, state = 'in_progress', status = NULL, answer = NULL,
                     shorter = NULL, shorter_from = NULL, lease_until = $3, expires_at = $4
-             WHERE id = $1 AND (expires_at <= $5 OR (state = 'in_progress' AND lease_until <= $5))",
-            &[id.into(), request.into(), lease_until.into(), key.expires_at.into(), now.into()],
+             WHERE id = $1 AND
+                 (expires_at <= $5 OR (state = 'in_progress' AND (lease_until <= $5 OR lease_until > $6)))",
+            &[
+                id.into(),
+                request.into(),
+                lease_until.into(),
+                key.expires_at.into(),
+                now.into(),
+                (lease_until.max(now + MAX_CLAIM_MS) + MAX_SKEW_MS).into(),
+            ],
         )? == 1;
     if claimed {
         return Ok(Some(Known::New));

@@ -4,6 +4,7 @@
 //! rises; an inbox opened without a cursor begins there. `open_until` is a lease that the node renews while it
 //! lives, so that a dead node's inboxes count as closed after a while.
 
+use crate::clock::MAX_SKEW_MS;
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::AgentId;
 use uuid::Uuid;
@@ -47,11 +48,11 @@ pub fn close(tx: &mut dyn Tx, agent: AgentId, session: Uuid, now: i64) -> Result
     Ok(())
 }
 
-/// An agent showed a sign of life.
+/// An agent showed a sign of life. One that lies ahead was noted before the clock was set back.
 pub fn seen(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE inboxes SET seen_at = $2 WHERE agent_id = $1 AND seen_at < $2",
-        &[(&agent).into(), now.into()],
+        "UPDATE inboxes SET seen_at = $2 WHERE agent_id = $1 AND (seen_at < $2 OR seen_at > $3)",
+        &[(&agent).into(), now.into(), (now + MAX_SKEW_MS).into()],
     )?;
     Ok(())
 }

@@ -17,6 +17,7 @@ pub mod artifacts;
 pub mod audit;
 pub mod blocks;
 pub mod channel;
+pub mod clock;
 pub mod conversations;
 pub mod deliveries;
 pub mod directory;

@@ -1,33 +1,47 @@
-//! A clock set by hand, in milliseconds since 1970.
+//! A clock set by hand, in milliseconds since 1970, and beside it one that says only how much time has passed.
 //!
-//! Clones share one time. It never moves by itself and wakes nobody; sleeping is not its business.
+//! Clones share their times. They never move by themselves and wake nobody; sleeping is not their business.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// See the [module](self).
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<AtomicI64>);
+pub struct ManualClock {
+    now: Arc<AtomicI64>,
+    elapsed: Arc<AtomicI64>,
+}
 
 impl ManualClock {
     /// A clock that stands at `ms`.
     pub fn new(ms: i64) -> Self {
-        Self(Arc::new(AtomicI64::new(ms)))
+        Self { now: Arc::new(AtomicI64::new(ms)), elapsed: Arc::default() }
     }
 
     /// The time it shows.
     pub fn now(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
+        self.now.load(Ordering::SeqCst)
     }
 
-    /// Moves it on by `ms`, or back if that is negative.
+    /// How much time has passed.
+    pub fn elapsed(&self) -> i64 {
+        self.elapsed.load(Ordering::SeqCst)
+    }
+
+    /// So much time passes.
     pub fn advance(&self, ms: i64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.elapsed.fetch_add(ms, Ordering::SeqCst);
+        self.now.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Moves it to `ms`.
+    /// So much time passes that it shows `ms`.
     pub fn set(&self, ms: i64) {
-        self.0.store(ms, Ordering::SeqCst);
+        self.advance(ms - self.now());
+    }
+
+    /// Somebody sets it on by `ms`, or back if that is negative. No time passes.
+    pub fn step(&self, ms: i64) {
+        self.now.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
@@ -40,8 +54,8 @@ mod tests {
         let clock = ManualClock::new(1_000);
         let other = clock.clone();
         other.advance(500);
-        assert_eq!(clock.now(), 1_500);
-        clock.set(7);
-        assert_eq!(other.now(), 7);
+        assert_eq!((clock.now(), clock.elapsed()), (1_500, 500));
+        clock.step(-1_000);
+        assert_eq!((other.now(), other.elapsed()), (500, 500));
     }
 }

@@ -15,6 +15,7 @@ use chorus_protocol::credentials::SecretKind;
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
 use std::fs;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -111,21 +112,41 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
         );
     }
     let operator = operator_key(&settings, &store, &sources).await?;
+    let here = format!("http://{}", reachable(address));
     let url = settings
         .public_url
         .as_ref()
-        .map_or_else(|| format!("http://{address}"), |url| url.as_str().trim_end_matches('/').to_owned());
-    let config = config(&settings, node, operator, master, url);
+        .map_or_else(|| here.clone(), |url| url.as_str().trim_end_matches('/').to_owned());
+    let mut config = config(&settings, node, operator, master, url);
+    config.any_host = settings.public_url.is_none() && !address.ip().to_canonical().is_loopback();
     if let Some(link) = chorus_hub::first_link(&store, &config, &sources).await? {
         output::talk(format_args!("sign in: {link}"));
+    }
+    if config.any_host {
+        output::talk(format_args!(
+            "warning: this hub listens on {address}, where other machines may reach it, and does not know by which name. \
+             It answers to any, so that web pages can reach it by theirs; and links that it gives out, the one for signing in \
+             too, begin with {here}, which may lead nowhere elsewhere. Set --public-url to where others reach it, or \
+             listen on 127.0.0.1."
+        ));
     }
 
     // From here on a signal drains; before, it simply ends the program, which has nothing to lose yet.
     let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    output::data(format_args!("chorus listening on http://{address}"))?;
+    output::data(format_args!("chorus listening on {here}"))?;
     chorus_hub::run(listener, store, config, sources, stop(terminate, interrupt)).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where this machine reaches what listens there: nobody can connect to "all addresses".
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
 }
 
 fn start_log(settings: &Settings) {
@@ -297,6 +318,7 @@ fn config(
     let host_name = settings.host_name.clone().or(public_host).unwrap_or_else(|| "localhost".into());
     Config {
         public_url,
+        allowed_hosts: settings.allowed_hosts.clone(),
         outbound: settings.outbound.clone(),
         rate_limit: settings.rate_limit,
         rate_limit_anonymous: settings.rate_limit_anonymous,

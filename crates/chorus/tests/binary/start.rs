@@ -106,6 +106,41 @@ async fn a_link_that_signs_in_is_printed_at_the_first_start() {
     }
 }
 
+/// For other machines, and nobody said by which name: it says what that means, and prints no link that leads nowhere.
+#[tokio::test]
+async fn who_listens_for_others_is_told_to_name_itself() {
+    for (listen, public, here) in [
+        ("0.0.0.0:0", None, "http://127.0.0.1:"),
+        ("[::]:0", None, "http://[::1]:"),
+        ("0.0.0.0:0", Some("https://hub.example"), "http://127.0.0.1:"),
+        ("127.0.0.1:0", None, "http://127.0.0.1:"),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        let log = data.path().join("stderr");
+        let mut command = chorus();
+        command.args(["serve", "--listen", listen, "--data"]).arg(data.path());
+        command.env("CHORUS_LOG", "warn").stderr(fs::File::create(&log).unwrap());
+        if let Some(url) = public {
+            command.args(["--public-url", url]);
+        }
+        let hub = Hub::run(command);
+        assert!(hub.url.starts_with(here), "{listen}: {}", hub.url);
+        let said = fs::read_to_string(&log).unwrap();
+        let warned = said.contains("warning: ") && said.contains("--public-url");
+        assert_eq!(warned, public.is_none() && !listen.starts_with("127."), "{listen} {public:?}: {said}");
+        let link = said.lines().find_map(|line| line.strip_prefix("sign in: ")).unwrap();
+        assert!(link.starts_with(&format!("{}/signin/ml_", public.unwrap_or(&hub.url))), "{said}");
+        let asked =
+            |host: &str| http::client().get(format!("{}/health", hub.url)).header("host", host).send();
+        assert_eq!(asked("localhost").await.unwrap().status(), 200);
+        let any = asked("evil.example").await.unwrap().status() == 200;
+        assert_eq!(any, warned, "{listen} {public:?}");
+        if public.is_none() {
+            assert_eq!(http::client().get(link).send().await.unwrap().status(), 200, "it works");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_start_says_why() {
     let data = tempfile::tempdir().unwrap();

@@ -5,10 +5,13 @@
 //! turn.
 
 use super::live::{End, Inbox};
+use super::push::LEASE_MARGIN_MS;
 use crate::app::{App, AppState};
+use crate::doors::relay::stream::MAX_STREAM;
 use crate::sealing::{self, Walk};
 use crate::usage;
 use chorus_protocol::ids::AgentId;
+use chorus_store::clock::{self, Longest};
 use chorus_store::{
     Kind, StoreError, Tx, accounts, audit, deliveries, directory, idempotency, inboxes, invitations, push,
     search,
@@ -17,6 +20,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A clock that moves more than this from one tick to the next was set.
+const MAX_DRIFT_MS: i64 = 2000;
 /// How often watermarks are written, and other nodes' commits looked for.
 const TICK: Duration = Duration::from_millis(500);
 /// Every so many ticks it is written what is stored of whom.
@@ -40,6 +45,7 @@ pub(crate) async fn run(app: AppState) {
     let renew_ticks =
         (app.config.presence.as_millis() / TICK.as_millis() / 3).clamp(1, u128::from(SLOW_TICKS)) as u64;
     let mut walk = Walk::default();
+    let mut watch = ClockWatch::new(&app);
     for tick in 0_u64.. {
         tokio::select! {
             _ = interval.tick() => {}
@@ -54,11 +60,14 @@ pub(crate) async fn run(app: AppState) {
         if tick % USAGE_TICKS == 0 {
             report("record what is stored", usage::flush(&app).await);
         }
-        if tick % renew_ticks == 0 {
+        // Whoever sets the clock finds everything as it should be.
+        let was_set = watch.look(&app);
+        if was_set || tick % renew_ticks == 0 {
             report("renew open inboxes", renew(&app).await);
         }
-        if tick % SLOW_TICKS == 0 {
-            report("clean up", clean_up(&app).await);
+        if was_set || tick % SLOW_TICKS == 0 {
+            report("end what the clock would keep", pull_back(&app).await);
+            report("clean up", clean_up(&app, watch.can_judge_leases(&app)).await);
             report("make what is old findable", index_old(&app).await);
             report("look for better ways", reroute(&app).await);
         }
@@ -132,13 +141,15 @@ async fn renew(app: &App) -> Result<u64, StoreError> {
 }
 
 /// What is over is brought to its end.
-async fn clean_up(app: &App) -> Result<(), StoreError> {
+async fn clean_up(app: &App, leases: bool) -> Result<(), StoreError> {
     let now = app.now();
     let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
     // Not the whole hub: the store must not keep it alive.
     let usage = Arc::clone(&app.usage);
     let step = move |tx: &mut dyn Tx| {
-        deliveries::fail_abandoned(tx, now)?;
+        if leases {
+            deliveries::fail_abandoned(tx, now)?;
+        }
         let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
         let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
         let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
@@ -173,10 +184,63 @@ async fn index_old(app: &App) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What waits for a way that is gone or worse than another goes the other one.
+/// How far ahead times can lie.
+fn longest(app: &App) -> Longest {
+    Longest {
+        lease_ms: app.config.webhook_timeout.max(MAX_STREAM).as_millis() as i64 + LEASE_MARGIN_MS,
+        presence_ms: app.config.presence.as_millis() as i64,
+    }
+}
+
+/// What others hold for longer than anybody can, because a clock was set back, ends.
+async fn pull_back(app: &App) -> Result<(), StoreError> {
+    let (node, now, longest) = (app.config.node, app.now(), longest(app));
+    let finds = move |tx: &mut dyn Tx| clock::finds_ahead(tx, node, now, &longest);
+    if app.store.read::<_, StoreError, _>(finds).await? {
+        let pull = move |tx: &mut dyn Tx| clock::pull_back(tx, node, now, &longest);
+        app.store.write::<_, StoreError, _>(pull).await?;
+    }
+    Ok(())
+}
+
+/// Notices when somebody sets the clock: for as long as a lease lasts then, none is over because of the time it shows.
+struct ClockWatch {
+    /// What the clock is ahead of the time that has passed.
+    ahead: i64,
+    set_at: Option<i64>,
+}
+
+impl ClockWatch {
+    fn new(app: &App) -> Self {
+        Self { ahead: app.now() - app.elapsed(), set_at: None }
+    }
+
+    fn look(&mut self, app: &App) -> bool {
+        let ahead = app.now() - app.elapsed();
+        let by_ms = ahead - self.ahead;
+        self.ahead = ahead;
+        let was_set = by_ms.abs() > MAX_DRIFT_MS;
+        if was_set {
+            tracing::warn!(by_ms, "the clock was set");
+            self.set_at = Some(app.elapsed());
+        }
+        was_set
+    }
+
+    fn can_judge_leases(&self, app: &App) -> bool {
+        self.set_at.is_none_or(|at| app.elapsed() - at > longest(app).lease_ms)
+    }
+}
+
+/// What waits for a way that is gone or worse than another goes the other one, and what was put off before the clock was set back is
+/// tried now.
 async fn reroute(app: &App) -> Result<(), StoreError> {
     let now = app.now();
-    let find = move |tx: &mut dyn Tx| push::find_rerouted(tx, now, REROUTE_STEP);
+    let find = move |tx: &mut dyn Tx| {
+        let mut found = push::find_rerouted(tx, now, REROUTE_STEP)?;
+        found.extend(clock::find_late(tx, now, REROUTE_STEP)?);
+        Ok(found)
+    };
     let found = app.store.read::<_, StoreError, _>(find).await?;
     if found.is_empty() {
         return Ok(());

@@ -10,16 +10,17 @@ use crate::audit::Origin;
 use crate::caller::{SESSION_COOKIE, is_same_site, key_hash, session_cookie};
 use crate::config::{Config, Signup};
 use crate::error::ApiError;
-use crate::frame::ForPeople;
+use crate::frame::{Client, ForPeople};
 use crate::mail::{self, Letter};
+use crate::mail_limits::Asker;
 use crate::sources::Sources;
 use askama::Template;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 use chorus_protocol::relay::Code;
@@ -36,8 +37,9 @@ pub(crate) const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 const LINK_LIFE_MS: i64 = 15 * MINUTE_MS;
 /// How long the link can be used that is printed when the hub starts for the first time.
 const FIRST_LINK_LIFE_MS: i64 = DAY_MS;
-/// How many links to one address can be used at a time.
-const MOST_LINKS: i64 = 5;
+/// How many links to one address can be used at a time. More than are mailed within their life: who is mailed no more for
+/// an hour's sake has one that works.
+const MOST_LINKS: i64 = 10;
 /// How long a browser stays signed in.
 const SESSION_LIFE_MS: i64 = 30 * DAY_MS;
 /// What a form may hold.
@@ -112,6 +114,7 @@ async fn form(State(app): State<AppState>, uri: Uri) -> Result<Response, ApiErro
 /// The form, filled in.
 async fn send_form(
     State(app): State<AppState>,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -122,24 +125,28 @@ async fn send_form(
         let fault = "This is not an email address.";
         return fault_page(StatusCode::BAD_REQUEST, &Form { style, host, email, invitation, fault });
     }
-    ask(&app, email, Some(invitation).filter(|invitation| !invitation.is_empty()))?;
+    ask(&app, client, email, Some(invitation).filter(|invitation| !invitation.is_empty()))?;
     page(&Sent { style, host })
 }
 
 /// Sends a link to an address, if whoever reads its mail has an account or may have one. That is found out after this
 /// has returned, so that the answer is the same, and takes the same time, for every address.
-pub(crate) fn ask(app: &AppState, email: String, invitation: Option<String>) -> Result<(), ApiError> {
-    let slot = app.mailer.slot()?;
+pub(crate) fn ask(
+    app: &AppState,
+    client: Client,
+    email: String,
+    invitation: Option<String>,
+) -> Result<(), ApiError> {
+    let Some(slot) = mail::slot(app, &email, Asker::Source(client.source()))? else { return Ok(()) };
     let hub = Arc::clone(app);
     app.tasks.spawn(async move {
         match issue_link(&hub, email, invitation.as_deref().map(key_hash)).await {
-            Ok(Some(letter)) => mail::send(&hub, letter).await,
+            Ok(Some(letter)) => mail::send(&hub, letter, slot).await,
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a sign-in link was not issued");
             }
         }
-        drop(slot);
     });
     Ok(())
 }
@@ -174,7 +181,7 @@ async fn issue_link(
         }
         // To the address as the account has it, however it was spelled now.
         let to = account.as_ref().map_or(&email, |account| &account.email);
-        if accounts::live_links(tx, to, now)? >= MOST_LINKS {
+        if accounts::live_links(tx, to, now, LINK_LIFE_MS)? >= MOST_LINKS {
             return Ok(None);
         }
         let link = NewCredential {

@@ -324,7 +324,7 @@ async fn the_first_link_signs_the_operator_in() {
         let mut config = Config::new(uuid(), HOST, key_hash(OPERATOR), MasterKey::new([7; 32]));
         config.public_url = hub.url.clone();
         let now = clock.now();
-        let sources = Sources::with_clock(move || now);
+        let sources = Sources::with_clocks(move || now, || 0);
         let link = first_link(hub.store(), &config, &sources).await.unwrap().unwrap();
         assert_eq!(first_link(hub.store(), &config, &sources).await.unwrap(), None);
         clock.advance(DAY - 1);

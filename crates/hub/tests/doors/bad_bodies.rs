@@ -222,7 +222,7 @@ async fn refused_before_it_was_read() {
 #[tokio::test]
 async fn bodies_that_come_slowly_or_break_off() {
     let hub = Setup::new().config(|config| config.times.body = Duration::from_millis(400)).start();
-    let head = "POST /register HTTP/1.1\r\nHost: a\r\n";
+    let head = "POST /register HTTP/1.1\r\nHost: localhost\r\n";
     for half in ["Content-Length: 100\r\n\r\n{\"agent_id\":", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"age"]
     {
         let begun = Instant::now();

@@ -25,13 +25,13 @@ async fn ask(hub: &TestHub, request: impl AsRef<[u8]>) -> (Option<u16>, Option<C
 }
 
 fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
 #[tokio::test]
 async fn heads_that_are_too_large() {
     let hub = TestHub::start();
-    let begin = "GET /agents HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+    let begin = "GET /agents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     let huge = format!("{begin}X-Huge: {}\r\n\r\n", "x".repeat(200_000));
     assert_eq!(ask(&hub, huge).await.0, Some(431));
     let mut many = begin.to_owned();
@@ -59,11 +59,11 @@ async fn requests_that_are_none() {
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET\r\n\r\n",
         b" / HTTP/1.1\r\n\r\n",
-        b"GET /agents HTTP/1.1\r\nHost: a\r\nB\xc3\xa4d: x\r\n\r\n",
-        b"GET /agents HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
-        b"GET /agents HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
-        b"GET /agents\0 HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /ag ents HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /agents HTTP/1.1\r\nHost: localhost\r\nB\xc3\xa4d: x\r\n\r\n",
+        b"GET /agents HTTP/1.1\r\nHost: localhost\r\nX: \0\r\n\r\n",
+        b"GET /agents HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
+        b"GET /agents\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /ag ents HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ] {
         let (status, _) = ask(&hub, request).await;
         assert!(matches!(status, None | Some(400..500)), "{}", String::from_utf8_lossy(request));
@@ -78,7 +78,7 @@ async fn requests_that_are_none() {
         ("MADE-UP /agents HTTP/1.1", 405..406),
         ("GET /agents HTTP/1.0", 200..201),
     ] {
-        let (status, _) = ask(&hub, format!("{line}\r\nHost: a\r\nConnection: close\r\n\r\n")).await;
+        let (status, _) = ask(&hub, format!("{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n")).await;
         assert!(status.is_some_and(|status| expected.contains(&status)), "{line}: {status:?}");
     }
     hub.assert_healthy().await;
@@ -90,7 +90,7 @@ async fn a_body_is_never_taken_for_a_request() {
     let hub = TestHub::start();
     let inside = get("/health");
     for (line, status) in [("POST /nothing", "404"), ("POST /messages", "401"), ("GET /agents", "200")] {
-        let head = format!("{line} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", inside.len());
+        let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", inside.len());
         for pause in [Duration::ZERO, Duration::from_millis(50)] {
             let mut stream = TcpStream::connect(hub.addr).await.unwrap();
             stream.write_all(head.as_bytes()).await.unwrap();
@@ -199,7 +199,7 @@ async fn headers_with_a_meaning() {
     let long = "k".repeat(256);
     for bad in ["", &long, "k\u{e4}"] {
         let request = format!(
-            "POST /messages HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
+            "POST /messages HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
              Content-Length: {}\r\nIdempotency-Key: {bad}\r\n\r\n{body}",
             body.len()
         );
@@ -208,7 +208,7 @@ async fn headers_with_a_meaning() {
     assert_eq!(hub.history(&key).await, [] as [Value; 0]);
     for bad in ["x", "-1", "1.5", "0x1", "1 2", "99999999999999999999", "\u{e4}"] {
         let request = format!(
-            "GET /agent/inbox HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
+            "GET /agent/inbox HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
              Last-Event-ID: {bad}\r\n\r\n"
         );
         assert_eq!(ask(&hub, request).await.1, Some(Code::Validation), "Last-Event-ID: {bad:?}");
@@ -265,7 +265,7 @@ async fn half_closed_connections() {
     let hub = TestHub::start();
     let key = hub.register("a").await;
     let mut stream = TcpStream::connect(hub.addr).await.unwrap();
-    let open = format!("GET /agent/inbox HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n\r\n");
+    let open = format!("GET /agent/inbox HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n");
     stream.write_all(open.as_bytes()).await.unwrap();
     let mut answer = vec![];
     while !String::from_utf8_lossy(&answer).contains("event: connected") {

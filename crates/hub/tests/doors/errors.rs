@@ -212,7 +212,7 @@ async fn the_answer_to_head_has_no_body() {
         let answer = Answer::of(hub.request(Method::HEAD, path, None)).await;
         assert!((400..500).contains(&answer.status) && answer.text.is_empty(), "{path}: {answer:?}");
     }
-    let request = b"HEAD /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let request = b"HEAD /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let answer = raw_exchange(hub.addr, request, SOON).await;
     assert_eq!((status_of(&answer), body_of(&answer)), (Some(404), &b""[..]));
 }
@@ -243,7 +243,7 @@ async fn who_has_no_key_learns_how_to_show_one() {
 #[tokio::test]
 async fn headers_that_take_too_long() {
     let hub = Setup::new().config(|config| config.times.head = Duration::from_millis(200)).start();
-    let answer = raw_exchange(hub.addr, b"GET /agents HTTP/1.1\r\nHost: a\r\nX-Slow: ", SOON).await;
+    let answer = raw_exchange(hub.addr, b"GET /agents HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", SOON).await;
     assert_eq!(status_of(&answer), Some(408));
     let body: Value = serde_json::from_slice(body_of(&answer)).unwrap();
     assert_eq!(failure(&body, Code::RequestTimeout), "the request's headers did not arrive in time");

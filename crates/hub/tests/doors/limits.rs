@@ -202,12 +202,12 @@ async fn the_number_of_connections() {
     let mut held = vec![];
     for _ in 0..3 {
         let mut stream = TcpStream::connect(hub.addr).await.unwrap();
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         assert_ne!(stream.read(&mut [0; 64]).await.unwrap(), 0);
         held.push(stream);
     }
     let mut waiting = TcpStream::connect(hub.addr).await.unwrap();
-    waiting.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    waiting.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = [0; 12];
     let early = tokio::time::timeout(Duration::from_millis(300), waiting.read_exact(&mut answer)).await;
     assert!(early.is_err(), "there was no room");

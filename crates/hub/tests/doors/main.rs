@@ -33,6 +33,8 @@ mod disabled;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod elsewhere;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod follow;
@@ -50,6 +52,8 @@ mod joined;
 mod leaks;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod lockouts;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
@@ -72,6 +76,8 @@ mod revocation;
 mod secrets;
 #[cfg(test)]
 mod send;
+#[cfg(test)]
+mod set_clock;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub(crate) struct Setup {
     config: Config,
     clock: Option<ManualClock>,
     queue: usize,
+    everywhere: bool,
     data: Data,
 }
 
@@ -73,7 +74,7 @@ impl Setup {
         config.rate_limit_anonymous = None;
         config.webhook_timeout = Duration::from_secs(10);
         config.times.drain = Duration::from_secs(3);
-        Self { config, clock: None, queue: 4096, data }
+        Self { config, clock: None, queue: 4096, everywhere: false, data }
     }
 
     pub(crate) fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
@@ -90,6 +91,12 @@ impl Setup {
     /// How many writes may wait for the store.
     pub(crate) fn queue(mut self, queue: usize) -> Self {
         self.queue = queue;
+        self
+    }
+
+    /// It listens for other machines too.
+    pub(crate) fn listen_everywhere(mut self) -> Self {
+        self.everywhere = true;
         self
     }
 
@@ -111,14 +118,17 @@ impl Setup {
             }),
         };
         let store = store.expect("nobody else uses the data");
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = if self.everywhere { "0.0.0.0:0" } else { "127.0.0.1:0" };
+        let listener = std::net::TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let addr = listener.local_addr().unwrap();
+        let addr = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
         if config.public_url == format!("http://{HOST}") {
             config.public_url = format!("http://{addr}");
         }
-        let sources =
-            self.clock.clone().map_or_else(Sources::system, |clock| Sources::with_clock(move || clock.now()));
+        let sources = self.clock.clone().map_or_else(Sources::system, |clock| {
+            let passing = clock.clone();
+            Sources::with_clocks(move || clock.now(), move || passing.elapsed())
+        });
 
         let name = format!("hub-{}.", HUBS.fetch_add(1, Ordering::Relaxed));
         let (stop, stopped) = oneshot::channel::<()>();

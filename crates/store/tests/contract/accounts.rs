@@ -246,8 +246,9 @@ async fn live_links_are_counted(fixture: Fixture) {
     }
     let invitation = credential(CredentialKind::Invitation, "i");
     issue(store, NewCredential { email: Some("ann@mail.example".into()), ..invitation }).await;
-    let count = |now| read(store, move |tx| accounts::live_links(tx, "Ann@mail.example", now));
+    let count = |now| read(store, move |tx| accounts::live_links(tx, "Ann@mail.example", now, 1000));
     assert_eq!((count(NOW).await, count(NOW + 999).await, count(NOW + 1000).await), (2, 2, 0));
+    assert_eq!(count(NOW - 3_600_000).await, 0, "the clock was set back");
     write(store, |tx| accounts::redeem(tx, CredentialKind::Link, &key("0"), NOW)).await;
     assert_eq!(count(NOW).await, 1);
 }

@@ -8,6 +8,8 @@ mod audit;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod consent;
 #[cfg(test)]
 mod deliveries;

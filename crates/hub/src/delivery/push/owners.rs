@@ -5,6 +5,7 @@
 
 use crate::app::{App, AppState};
 use crate::mail::{self, Letter};
+use crate::mail_limits::Asker;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::rfc3339;
 use chorus_store::{StoreError, Tx, accounts, directory};
@@ -23,20 +24,23 @@ pub(super) struct Owners {
 impl Owners {
     /// Writes to the owner of an agent whose connection broke, if it has one.
     pub(super) fn tell(&mut self, app: &AppState, agent: AgentId) {
-        let now = app.now();
+        let now = app.elapsed();
         self.told.retain(|_, at| now < *at + QUIET_MS);
         if self.told.contains_key(&agent) {
             return;
         }
-        let Ok(slot) = app.mailer.slot() else {
-            tracing::warn!(%agent, "an owner was not told of a broken connection: too many mails are on their way");
-            return;
-        };
         self.told.insert(agent, now);
         let hub = Arc::clone(app);
         app.tasks.spawn(async move {
             match letter(&hub, agent).await {
-                Ok(Some(letter)) => mail::send(&hub, letter).await,
+                Ok(Some(letter)) => match mail::slot(&hub, &letter.to, Asker::Hub) {
+                    Ok(Some(slot)) => mail::send(&hub, letter, slot).await,
+                    Ok(None) => {}
+                    Err(_) => tracing::warn!(
+                        %agent,
+                        "an owner was not told of a broken connection: too many mails are on their way"
+                    ),
+                },
                 Ok(None) => {}
                 Err(error) => tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -44,7 +48,6 @@ impl Owners {
                     "an owner was not told of a broken connection"
                 ),
             }
-            drop(slot);
         });
     }
 }

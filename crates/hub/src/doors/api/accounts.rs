@@ -11,7 +11,9 @@ use crate::doors::body;
 use crate::doors::relay::PageQuery;
 use crate::doors::signin::{self, DAY_MS, MAX_INVITATION, credential};
 use crate::error::ApiError;
+use crate::frame::Client;
 use crate::mail::check_address;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -67,6 +69,7 @@ fn email(fields: &mut Fields<'_, '_>) -> Option<String> {
               TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn sign_in(
     State(app): State<AppState>,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -75,7 +78,7 @@ pub(crate) async fn sign_in(
         fields.required("email");
         (email(fields).unwrap_or_default(), line(fields, "invitation", MAX_INVITATION))
     })?;
-    signin::ask(&app, email, invitation)?;
+    signin::ask(&app, client, email, invitation)?;
     let message = "if this address may sign in here, a link is on its way to it";
     Ok((StatusCode::ACCEPTED, axum::Json(Accepted { message })).into_response())
 }

@@ -14,11 +14,13 @@ use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery, card_fits};
 use crate::error::ApiError;
-use axum::Json;
+use crate::frame::Client;
+use crate::registrations;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::{Extension, Json};
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
@@ -283,6 +285,7 @@ fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, ApiError> {
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn create(
     State(app): State<AppState>,
+    Extension(client): Extension<Client>,
     caller: Caller,
     origin: Origin,
     uri: Uri,
@@ -292,6 +295,7 @@ pub(crate) async fn create(
     let owner = caller.person()?.id;
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let new = NewAgent::read(&app, &chorus_protocol::json::parse(&body).map_err(ApiError::validation)?)?;
+    registrations::count(&app, client)?;
     check_url(&app, "connection_string", new.connection.as_ref()).await?;
     check_url(&app, "endpoint", new.endpoint.as_ref()).await?;
     let (id, trace) = (AgentId(app.sources.uuid_v4()), TraceId(app.sources.uuid_v7()));

@@ -327,6 +327,7 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
     })?;
     let with = with.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
     let (mine, hub, runtime) = (own_handle(asked.caller()), Arc::clone(&app), Runtime::current());
+    let asker = asked.origin().asker();
     // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
     let (act, second) = (asked.act(&app, ConversationId(asked.who.uuid())), EventId(app.sources.uuid_v7()));
     asked
@@ -346,11 +347,11 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
             match (way, account) {
                 (Way::Asked { hidden, stranger }, None) => {
                     let new = consent::invitation(&act);
-                    consent::invite((&hub, &runtime), tx, &act, &new, &invitee, (hidden, stranger))
+                    consent::invite((&hub, &runtime, asker), tx, &act, &new, &invitee, (hidden, stranger))
                 }
                 (Way::Asked { hidden, stranger }, Some(_)) if !known => {
                     let new = consent::invitation(&act);
-                    consent::invite((&hub, &runtime), tx, &act, &new, &invitee, (hidden, stranger))
+                    consent::invite((&hub, &runtime, asker), tx, &act, &new, &invitee, (hidden, stranger))
                 }
                 (_, Some(account)) => {
                     let own = person_handle(&account.name, &account.email);

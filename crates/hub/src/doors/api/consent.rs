@@ -12,6 +12,7 @@ use crate::config::Signup;
 use crate::doors::relay::AgentRef;
 use crate::error::ApiError;
 use crate::mail::{self, Letter, check_address};
+use crate::mail_limits::Asker;
 use crate::usage::event_bytes;
 use axum::http::StatusCode;
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, InvitationId, Principal};
@@ -253,7 +254,7 @@ pub(super) fn invitation(act: &Act) -> Invitation {
 
 /// Asks a person, or nobody, and answers the same.
 pub(super) fn invite(
-    (app, runtime): (&AppState, &Runtime),
+    (app, runtime, asker): (&AppState, &Runtime, Asker),
     tx: &mut dyn Tx,
     act: &Act,
     new: &Invitation,
@@ -270,7 +271,7 @@ pub(super) fn invite(
                 let (hub, runtime, to) = (Arc::clone(app), runtime.clone(), to.clone());
                 tx.after_commit(Box::new(move || {
                     let tasks = hub.tasks.clone();
-                    tasks.spawn_on(write_to(hub, to), &runtime);
+                    tasks.spawn_on(write_to(hub, to, asker), &runtime);
                 }));
             }
             Ok((StatusCode::ACCEPTED, json!(Invited { status: "invited" })))
@@ -279,9 +280,9 @@ pub(super) fn invite(
 }
 
 /// A mail to a stranger. Nothing in it is said by whoever invites: it carries nobody's words to people who did not ask for them.
-async fn write_to(app: AppState, to: String) {
+async fn write_to(app: AppState, to: String, asker: Asker) {
     // When too much goes on the mail is not sent; the invitation is there when the person signs up.
-    let Ok(_slot) = app.mailer.slot() else { return };
+    let Ok(Some(slot)) = mail::slot(&app, &to, asker) else { return };
     let (host, url) = (&app.config.host_name, &app.config.public_url);
     let text = format!(
         "Somebody invited you to a conversation on the Chorus hub at {host}.\n\n\
@@ -290,7 +291,7 @@ async fn write_to(app: AppState, to: String) {
          If you do nothing, nothing happens; you are not written to again today.\n"
     );
     let letter = Letter { to, subject: format!("You are invited to Chorus at {host}"), text };
-    mail::send(&app, letter).await;
+    mail::send(&app, letter, slot).await;
 }
 
 #[cfg(test)]

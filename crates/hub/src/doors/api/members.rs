@@ -14,6 +14,7 @@ use crate::caller::Caller;
 use crate::doors::relay::PageQuery;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
+use crate::mail_limits::Asker;
 use crate::views::MemberView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -134,7 +135,7 @@ impl Addition {
     /// By the owner or a lead.
     fn by_member(
         &self,
-        (app, runtime): (&AppState, &Runtime),
+        (app, runtime, asker): (&AppState, &Runtime, Asker),
         tx: &mut dyn Tx,
         act: &Act,
     ) -> Result<Written, ApiError> {
@@ -163,7 +164,7 @@ impl Addition {
                     lead: self.lead,
                     ..consent::invitation(act)
                 };
-                consent::invite((app, runtime), tx, act, &new, &invitee, (hidden, stranger))
+                consent::invite((app, runtime, asker), tx, act, &new, &invitee, (hidden, stranger))
             }
             (Way::AtOnce, None) => Err(ApiError::internal("nobody cannot be let in")),
         }
@@ -208,7 +209,7 @@ async fn add(
         .write(&app, move |tx| {
             let (status, member) = match by {
                 None => new.by_operator(&hub, tx, &act_of)?,
-                Some(who) => new.by_member((&hub, &runtime), tx, &act_of(who))?,
+                Some(who) => new.by_member((&hub, &runtime, origin.asker()), tx, &act_of(who))?,
             };
             if status == StatusCode::CREATED {
                 let detail =

@@ -261,7 +261,12 @@ async fn post(
         let attention = woken.into_iter().map(Into::into).collect();
         return Ok(Json(RehearsalView { attention }).into_response());
     }
-    may_say(&app, act.author, act.conversation, 1)?;
+    let (id, who) = (act.conversation, act.author);
+    if who.agent().is_some() {
+        // Only members are counted.
+        super::read(&app, move |tx| Ok(channel::look(tx, id, who).map(drop)?)).await?;
+    }
+    may_say(&app, who, id, 1)?;
     let hub = Arc::clone(&app);
     asked
         .write(&app, move |tx| {

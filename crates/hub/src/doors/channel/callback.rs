@@ -23,7 +23,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY, NDJSON, read_events};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::redact;
 use chorus_protocol::relay::{CHORUS_VERSION, Code};
@@ -91,7 +91,13 @@ pub(crate) async fn callback(
     let is_ndjson = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(NDJSON));
     let events = read_events(is_ndjson, &body)?;
     let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
-    may_say(&app, token.delivery.agent.into(), conversation, messages as u32)?;
+    let delivery = token.delivery;
+    if messages > 0 {
+        // Or it would be counted for whatever conversation the path names.
+        let answers = move |tx: &mut dyn Tx| answered(tx, delivery, conversation).map(drop);
+        app.store.read::<_, ApiError, _>(answers).await?;
+        may_say(&app, delivery.agent.into(), conversation, messages as u32)?;
+    }
     let turn = Turn {
         // Made here: the transaction may run again.
         events: events.into_iter().map(|event| (EventId(app.sources.uuid_v7()), event)).collect(),
@@ -116,6 +122,15 @@ fn gone(why: &str) -> ApiError {
     ApiError::new(Code::Gone, why)
 }
 
+/// The message that a delivery brought, if it was in this conversation.
+fn answered(tx: &mut dyn Tx, delivery: DeliveryId, conversation: ConversationId) -> Result<Event, ApiError> {
+    let sent = deliveries::event_of(tx, delivery)?.ok_or_else(unknown)?;
+    let Some(sent) = conversations::event_by_id(tx, sent)? else {
+        return Err(gone("the message this answers is not kept any more"));
+    };
+    if sent.conversation == conversation { Ok(sent) } else { Err(unknown()) }
+}
+
 /// Events on their way into the log.
 struct Turn {
     app: AppState,
@@ -128,13 +143,7 @@ struct Turn {
 
 impl Turn {
     fn record(&self, tx: &mut dyn Tx) -> Result<Written, ApiError> {
-        let sent = deliveries::event_of(tx, self.token.delivery)?.ok_or_else(unknown)?;
-        let Some(sent) = conversations::event_by_id(tx, sent)? else {
-            return Err(gone("the message this answers is not kept any more"));
-        };
-        if sent.conversation != self.conversation {
-            return Err(unknown());
-        }
+        let sent = answered(tx, self.token.delivery, self.conversation)?;
         let agent = directory::by_id(tx, self.token.delivery.agent)?;
         let agent = agent.ok_or_else(|| gone("the agent is not registered any more"))?;
         if agent.epoch != self.token.epoch {

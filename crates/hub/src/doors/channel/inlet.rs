@@ -56,7 +56,10 @@ pub(crate) async fn receive(
     let secret = key_hash(&secret);
     let known = move |tx: &mut dyn Tx| directory::by_inlet(tx, &secret);
     // Before anything is read: a stranger costs one look.
-    let Some(agent) = app.store.read::<_, StoreError, _>(known).await? else {
+    let turn = app.look_ups.turn(client.source()).await?;
+    let found = app.store.read::<_, StoreError, _>(known).await?;
+    drop(turn);
+    let Some(agent) = found else {
         return guess(&app, client).and(Err(unknown()));
     };
     pay(&app, payer("connection string", agent.id))?;

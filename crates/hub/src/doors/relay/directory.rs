@@ -10,7 +10,10 @@ use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::api::recovery;
 use crate::doors::body;
 use crate::error::ApiError;
+use crate::frame::Client;
+use crate::registrations;
 use crate::webhooks;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -64,6 +67,7 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     ))]
 pub(crate) async fn register(
     State(app): State<AppState>,
+    Extension(client): Extension<Client>,
     origin: Origin,
     headers: HeaderMap,
     body: Body,
@@ -86,8 +90,20 @@ pub(crate) async fn register(
         Signup::Invite => Admission::Invited(invitation(&headers, &request).map(key_hash)),
         Signup::Closed => Admission::Nobody,
     };
+    if !operator {
+        count_new(&app, &request, client).await?;
+    }
     let newcomer = if operator { Actor::Operator } else { Actor::Nobody };
     save(&app, &origin, newcomer, request, Registrar::Itself(key), admission).await
+}
+
+/// Counts a registration if it would be a new agent's.
+async fn count_new(app: &App, request: &Register, client: Client) -> Result<(), ApiError> {
+    let Some(name) = request.agent.local_name(&app.config.host_name).map(str::to_owned) else {
+        return Ok(());
+    };
+    let known = move |tx: &mut dyn Tx| Ok(agents::by_name(tx, &name)?.is_some());
+    if app.store.read::<_, StoreError, _>(known).await? { Ok(()) } else { registrations::count(app, client) }
 }
 
 /// The invitation a registration comes with, in its header or its body.

@@ -33,7 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// The longest a stream may last; its lease is as long.
-pub(super) const MAX_STREAM: Duration = Duration::from_mins(30);
+pub(crate) const MAX_STREAM: Duration = Duration::from_mins(30);
 /// The most a receiver may say in one stream.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The longest line of a reply.

@@ -1,0 +1,252 @@
+//! Which connections there are: no more than there is room for, no more of one source than its share.
+//!
+//! A source past its share is turned away. When the hub is full, a connection that has not asked anything yet gives way to
+//! a new one: the oldest of the source that has the most. If all have asked, one that is idle gives way, if its source has more
+//! than the new one's. Else the new one waits, and those behind it, until one ends. Trusted proxies have no share and
+//! never give way: they bring everybody.
+
+use crate::rate::Source;
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often a connection that waits for room looks whether another has become idle.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// No request has come yet.
+const SILENT: u8 = 0;
+/// A request is being answered, or it is a proxy's.
+const BUSY: u8 = 1;
+/// The last request was answered.
+const IDLE: u8 = 2;
+/// It gave way.
+const ENDED: u8 = 3;
+
+pub(crate) struct Connections {
+    most: usize,
+    most_of_one: usize,
+    table: Mutex<Table>,
+    /// One ended.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The higher the number, the younger.
+    open: HashMap<u64, Arc<Connection>>,
+    of: HashMap<Source, usize>,
+    next: u64,
+}
+
+/// One connection, as the others see it.
+pub(crate) struct Connection {
+    source: Source,
+    is_proxy: bool,
+    state: AtomicU8,
+    gives_way: Notify,
+}
+
+/// The room of one connection, until it is dropped.
+pub(crate) struct Slot {
+    all: Arc<Connections>,
+    number: u64,
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl Connections {
+    pub(crate) fn new(most: usize, most_of_one: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_of_one, table: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Room for one more, once there is some; none for a source that has its share.
+    pub(crate) async fn enter(self: &Arc<Self>, source: Source, is_proxy: bool) -> Option<Slot> {
+        loop {
+            {
+                let mut table = self.table();
+                if !is_proxy && table.count(source) >= self.most_of_one {
+                    return None;
+                }
+                if table.open.len() < self.most {
+                    return Some(table.add(self, source, is_proxy));
+                }
+                table.make_way(source);
+            }
+            tokio::select! {
+                () = self.freed.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn count(&self, source: Source) -> usize {
+        self.of.get(&source).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, all: &Arc<Connections>, source: Source, is_proxy: bool) -> Slot {
+        let (state, number) = (AtomicU8::new(SILENT), self.next);
+        let connection = Arc::new(Connection { source, is_proxy, state, gives_way: Notify::new() });
+        self.next += 1;
+        self.open.insert(number, Arc::clone(&connection));
+        *self.of.entry(source).or_default() += 1;
+        Slot { all: Arc::clone(all), number, connection }
+    }
+
+    /// Tells one connection to end, if there is one that may.
+    fn make_way(&self, newcomer: Source) {
+        let least = self.count(newcomer) + 1;
+        for (state, is_fair) in [(SILENT, true), (IDLE, false)] {
+            let found = self
+                .open
+                .iter()
+                .filter(|(_, one)| !one.is_proxy && one.state.load(Ordering::Acquire) == state)
+                .max_by_key(|(number, one)| (self.count(one.source), u64::MAX - **number));
+            if let Some((_, one)) = found
+                && (is_fair || self.count(one.source) > least)
+                && one.state.compare_exchange(state, ENDED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            {
+                one.gives_way.notify_one();
+                return;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// A request has come.
+    pub(crate) fn begin(&self) {
+        self.state.store(BUSY, Ordering::Release);
+    }
+
+    fn end(&self) {
+        // One that was told to end stays so.
+        self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Acquire).ok();
+    }
+
+    /// Resolves when it must end, because another needs its room.
+    pub(crate) async fn gives_way(&self) {
+        self.gives_way.notified().await;
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut table = self.all.table();
+        table.open.remove(&self.number);
+        let source = self.connection.source;
+        if let Some(count) = table.of.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                table.of.remove(&source);
+            }
+        }
+        drop(table);
+        self.all.freed.notify_one();
+    }
+}
+
+/// An answer's body. When it has been said, its connection is idle.
+pub(crate) struct Answering {
+    body: Body,
+    connection: Arc<Connection>,
+}
+
+impl Answering {
+    pub(crate) fn new(body: Body, connection: Arc<Connection>) -> Self {
+        Self { body, connection }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.connection.end();
+    }
+}
+
+impl hyper::body::Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::rate_key;
+    use futures_util::FutureExt;
+
+    fn source(last: u8) -> Source {
+        rate_key([192, 0, 2, last].into())
+    }
+
+    async fn enter(all: &Arc<Connections>, last: u8) -> Slot {
+        all.enter(source(last), false).await.expect("it has not had its share")
+    }
+
+    fn gave_way(slot: &Slot) -> bool {
+        slot.connection.state.load(Ordering::Acquire) == ENDED
+    }
+
+    #[tokio::test]
+    async fn each_source_has_its_share() {
+        let all = Connections::new(10, 2);
+        let held = (enter(&all, 1).await, enter(&all, 1).await);
+        assert!(all.enter(source(1), false).await.is_none());
+        let others = (all.enter(source(1), true).await.unwrap(), enter(&all, 2).await);
+        drop((held, others));
+        assert!(all.table().of.is_empty() && all.table().open.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_gives_way() {
+        let all = Connections::new(4, 10);
+        let (lone, first, second, asking) =
+            (enter(&all, 1).await, enter(&all, 2).await, enter(&all, 2).await, enter(&all, 2).await);
+        asking.connection.begin();
+        let mut waiting = Box::pin(all.enter(source(3), false));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(gave_way(&first) && !gave_way(&second) && !gave_way(&lone) && !gave_way(&asking));
+        drop(first);
+        waiting.await.expect("there is room");
+    }
+
+    #[tokio::test]
+    async fn who_is_idle_gives_way_to_who_has_less() {
+        let all = Connections::new(2, 10);
+        let (one, other) = (enter(&all, 1).await, enter(&all, 1).await);
+        for slot in [&one, &other] {
+            slot.connection.begin();
+        }
+        drop(Answering::new(Body::empty(), Arc::clone(&one.connection)));
+        assert!(all.enter(source(1), false).now_or_never().is_none());
+        assert!(!gave_way(&one), "its own source has as much");
+        assert!(all.enter(source(2), false).now_or_never().is_none());
+        assert!(gave_way(&one) && !gave_way(&other));
+    }
+}

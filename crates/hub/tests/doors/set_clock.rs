@@ -1,0 +1,188 @@
+//! Somebody sets the clock, by an hour, back or forth: over every cache, lease and limit, on both databases.
+
+use crate::cast::{BEGIN, Cast, HOUR};
+use crate::support::{Answer, SOON, Setup, TestHub, eventually};
+use chorus_hub::{Config, Mail};
+use chorus_protocol::relay::Code;
+use chorus_store::{StoreError, Tx, TxExt};
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use serde_json::json;
+
+/// What the clock is set by, on which database.
+fn everywhere() -> impl Iterator<Item = (Setup, ManualClock, i64)> {
+    [-HOUR, HOUR].into_iter().flat_map(|step| {
+        [Setup::new(), Setup::postgres()].map(|setup| {
+            let clock = ManualClock::new(BEGIN);
+            (setup.clock(&clock), clock, step)
+        })
+    })
+}
+
+async fn used_up(hub: &TestHub, key: Option<&str>, path: &str) {
+    for _ in 0..100 {
+        let answer = hub.get(path, key).await;
+        if answer.status == 429 {
+            assert!(answer.header("retry-after").parse::<u32>().unwrap() <= 60, "{:?}", answer.headers);
+            return;
+        }
+    }
+    panic!("there is no limit at {path}");
+}
+
+/// Nobody waits for longer than without it, nor for less.
+#[tokio::test]
+async fn limits_last_as_long_as_they_should() {
+    for (setup, clock, step) in everywhere() {
+        let limits = |config: &mut Config| {
+            (config.rate_limit, config.rate_limit_anonymous) = (Some(60), Some(60));
+            config.quotas.registrations = 2;
+        };
+        let hub = setup.config(limits).start();
+        let (alice, wrong) = (hub.register("alice").await, "ca_00000000000000000000000000000000");
+        hub.register("bob").await;
+        used_up(&hub, Some(&alice), "/agents").await;
+        used_up(&hub, Some(wrong), "/agents").await;
+        used_up(&hub, None, "/agents").await;
+        let statuses = async || {
+            let mut statuses = vec![];
+            for key in [Some(&*alice), Some(wrong), None] {
+                statuses.push(hub.get("/agents", key).await.status);
+            }
+            statuses.push(hub.post("/register", None, &json!({"agent_id": "carol"})).await.status);
+            statuses
+        };
+        clock.step(step);
+        assert_eq!(statuses().await, [429, 429, 429, 429], "{step}");
+        clock.advance(2000);
+        assert_eq!(statuses().await, [200, 401, 200, 429], "{step}");
+        clock.advance(30_000);
+        assert_eq!(statuses().await, [200, 401, 200, 201], "{step}");
+        let uptime = hub.get("/health", None).await.data()["uptime_s"].clone();
+        assert_eq!(uptime, 32, "{step}");
+    }
+}
+
+/// What a token means is known for a second, and not for an hour.
+#[tokio::test]
+async fn what_was_revoked_elsewhere_ends() {
+    for (setup, clock, step) in everywhere() {
+        let hub = setup.start();
+        let ann = hub.account("ann@mail.example").await;
+        assert_eq!(hub.get("/api/v1/me", Some(&ann)).await.status, 200);
+        clock.step(step);
+        assert_eq!(hub.get("/api/v1/me", Some(&ann)).await.status, 200, "nobody is thrown out by it");
+        let revoke = |tx: &mut dyn Tx| tx.execute("DELETE FROM credentials", &[]);
+        hub.store().write::<_, StoreError, _>(revoke).await.unwrap();
+        clock.advance(1000);
+        assert_eq!(hub.get("/api/v1/me", Some(&ann)).await.status, 401, "{step}");
+    }
+}
+
+/// What an agent says in a conversation.
+#[tokio::test]
+async fn an_agent_that_said_enough() {
+    for (setup, clock, step) in everywhere() {
+        let cast = Cast::on(&setup.config(|config| config.rate_limit = Some(6000))).await;
+        let made = cast.agent(&json!({"name": "timber"})).await;
+        cast.join(&cast.channel, "timber").await;
+        let path = format!("/api/v1/channels/{}/messages", cast.channel);
+        let say = async || cast.hub.post(&path, made["api_key"].as_str(), &json!({"content": "x"})).await;
+        for _ in 0..30 {
+            assert_eq!(say().await.status, 201);
+        }
+        clock.step(step);
+        say().await.own_failure(Code::RateLimited);
+        clock.advance(2000);
+        assert_eq!(say().await.status, 201, "{step}");
+    }
+}
+
+/// An open inbox stays open, and what is sent to it arrives.
+#[tokio::test]
+async fn an_open_inbox_stays_open() {
+    for (setup, clock, step) in everywhere() {
+        let hub = setup.start();
+        let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+        let mut inbox = hub.inbox(&bob, None).await;
+        hub.send(&alice, "alice", "bob", "before").await;
+        clock.step(step);
+        hub.send(&alice, "alice", "bob", "at once").await;
+        eventually(async || hub.online("bob").await, |online| *online).await;
+        assert_eq!(hub.send(&alice, "alice", "bob", "after").await.outcome(), (200, "delivered_sse"));
+        assert_eq!(inbox.texts(3).await, ["before", "at once", "after"], "{step}");
+        drop(inbox);
+        eventually(async || hub.online("bob").await, |online| !*online).await;
+    }
+}
+
+/// What waits for its next try is not put off by an hour, and is not lost.
+#[tokio::test]
+async fn what_is_pushed_arrives() {
+    for (setup, clock, step) in everywhere() {
+        let (cast, timber) = (Cast::on(&setup).await, FakeAgent::start().await);
+        cast.connected("timber", &timber).await;
+        timber.set(Reply::Json(503, json!({})));
+        let event = cast.say("@timber hello").await;
+        timber.wait_for(1, SOON).await;
+        cast.recorded(&clock).await;
+        timber.set(Reply::Json(200, json!({})));
+        clock.step(step);
+        cast.delivery_is(&event, "delivered").await;
+        let event = cast.say("@timber again").await;
+        cast.delivery_is(&event, "delivered").await;
+    }
+}
+
+/// A relay send that is on its way when the clock is set ends as it ends.
+#[tokio::test]
+async fn what_is_on_its_way_is_recorded_as_it_ended() {
+    for (setup, clock, step) in everywhere() {
+        let (hub, receiver) = (setup.start(), FakeAgent::start().await);
+        let alice = hub.register("alice").await;
+        hub.register_webhook("hook", &receiver.url()).await;
+        receiver.set(Reply::Slow(std::time::Duration::from_secs(2), Box::new(Reply::Json(200, json!({})))));
+        let sent = async {
+            let sent = hub.send(&alice, "alice", "hook", "hi").await;
+            assert_eq!(sent.outcome(), (200, "delivered"), "{step}");
+        };
+        let set = async {
+            receiver.wait_for(1, SOON).await;
+            clock.step(step);
+        };
+        tokio::join!(sent, set);
+        let state = |tx: &mut dyn Tx| {
+            let row = tx.first("SELECT state FROM deliveries", &[])?;
+            row.map(|mut row| row.text(0)).transpose()
+        };
+        let state = hub.store().read::<_, StoreError, _>(state).await.unwrap();
+        assert_eq!(state.as_deref(), Some("delivered"), "{step}");
+    }
+}
+
+/// Links for signing in can be asked for; those given out before may have ended.
+#[tokio::test]
+async fn people_can_sign_in() {
+    for (setup, clock, step) in everywhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |config: &mut Config| {
+            config.rate_limit = Some(6000);
+            config.quotas.mails_address = 20;
+            config.mail = Mail::Folder(folder.path().into());
+        };
+        let hub = setup.config(set).start();
+        let count = || std::fs::read_dir(folder.path()).unwrap().count();
+        let ask = async |wanted: usize| {
+            let asked = hub.post("/api/v1/signin", None, &json!({"email": "ann@mail.example"})).await;
+            assert_eq!(asked.status, 202);
+            eventually(async || count(), |count| *count == wanted).await;
+        };
+        for n in 1..=10 {
+            ask(n).await;
+        }
+        clock.step(step);
+        ask(11).await;
+        let page: Answer = hub.get("/signin", None).await;
+        assert_eq!(page.status, 200);
+    }
+}

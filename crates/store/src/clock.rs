@@ -1,0 +1,91 @@
+//! What a clock that was set back leaves behind: times further ahead than any that are written now.
+//!
+//! A lease lasts so long at most. One that lies further ahead was written by a clock that was ahead, and to wait for it would
+//! be to wait for as long as the clock was set back; so would be to wait for the next try of what was put off then. Both
+//! are brought to the present. What a node holds itself is left alone: it ends it, or renews it, without looking at the
+//! clock.
+
+use crate::{StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AgentId, DeliveryId};
+use uuid::Uuid;
+
+/// Clocks of nodes may differ by so much without anything being wrong.
+pub const MAX_SKEW_MS: i64 = 60_000;
+
+/// How far ahead times can lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Longest {
+    /// A lease of a delivery.
+    pub lease_ms: i64,
+    /// The lease of an open inbox.
+    pub presence_ms: i64,
+}
+
+macro_rules! select_late {
+    ($which:literal) => {
+        concat!(
+            "SELECT agent_id, seq FROM deliveries WHERE due_at IS NOT NULL AND lease_until IS NULL AND ",
+            $which,
+            " AND due_at > $1 AND due_at < give_up_at AND updated_at > $2 ORDER BY due_at LIMIT $3"
+        )
+    };
+}
+
+const LATE: [&str; 2] = [select_late!("attempt = 0"), select_late!("attempt > 0")];
+
+/// What was put off at a time that is yet to come, at most `limit`: for `push::hurry`. What waits for its end, because its
+/// connection is broken, may do so.
+pub fn find_late(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<DeliveryId>, StoreError> {
+    let (ahead, mut found) = (now + MAX_SKEW_MS, vec![]);
+    for sql in LATE {
+        let params = [now.into(), ahead.into(), (limit - found.len() as i64).into()];
+        for mut row in tx.query(sql, &params)? {
+            found.push(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? });
+        }
+    }
+    Ok(found)
+}
+
+/// Whether other nodes hold something for longer than anybody can.
+pub fn finds_ahead(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> Result<bool, StoreError> {
+    let leases = tx.first(
+        "SELECT 1 FROM deliveries WHERE lease_until > $1 AND lease_owner <> $2 LIMIT 1",
+        &[(now + longest.lease_ms + MAX_SKEW_MS).into(), (&node).into()],
+    )?;
+    let inboxes = tx.first(
+        "SELECT 1 FROM inboxes WHERE node IS NOT NULL AND node <> $2 AND open_until > $1 LIMIT 1",
+        &[(now + longest.presence_ms + MAX_SKEW_MS).into(), (&node).into()],
+    )?;
+    Ok(leases.is_some() || inboxes.is_some())
+}
+
+/// What other nodes hold for longer than anybody can ends now. A node that lives renews its inboxes, and tells how its
+/// tries ended, if nobody took them over meanwhile.
+pub fn pull_back(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE deliveries SET lease_until = $3, due_at = CASE WHEN due_at > $3 THEN $3 ELSE due_at END
+         WHERE lease_until > $1 AND lease_owner <> $2",
+        &[(now + longest.lease_ms + MAX_SKEW_MS).into(), (&node).into(), now.into()],
+    )?;
+    tx.execute(
+        "UPDATE inboxes SET open_until = $3 WHERE node IS NOT NULL AND node <> $2 AND open_until > $1",
+        &[(now + longest.presence_ms + MAX_SKEW_MS).into(), (&node).into(), now.into()],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// It is asked every few seconds, whatever waits.
+    #[tokio::test]
+    async fn looking_is_cheap() {
+        for (sql, index) in LATE.into_iter().zip(["first_tries", "retries"]) {
+            let plan = plan_of(sql, 3).await;
+            assert!(plan.contains(&format!("INDEX deliveries_{index} (due_at>?")), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+        }
+    }
+}
