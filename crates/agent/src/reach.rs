@@ -65,7 +65,8 @@ impl Reach {
         if self.is_hub(url) {
             return http_client(url.as_str()).map(Http::Free);
         }
-        chorus_outbound::Client::new(self.policy.clone(), USER_AGENT, CONNECT_LIMIT).map(Http::Guarded)
+        let client = chorus_outbound::Client::new(self.policy.clone(), USER_AGENT, CONNECT_LIMIT, 1);
+        client.map(Http::Guarded)
     }
 }
 

@@ -38,6 +38,7 @@ settings! {
     CHORUS_OPERATOR_KEY, "made at first start, printed once", "the operator's key";
     CHORUS_MASTER_KEY, "a file in the data folder", "64 hex digits, from which the hub's secrets are derived; needed with PostgreSQL, the same on all nodes";
     CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "networks (CIDR, with commas between) that outbound requests may reach although private";
+    CHORUS_ENDPOINT_CHALLENGE, "off", "`on`: an agent's endpoint gets nothing before it has echoed a signed POST `{\"type\": \"challenge\", \"challenge\": …}` in its answer";
     CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` for no limits at all";
     CHORUS_RATE_LIMIT_ANONYMOUS, "1200", "requests a minute of one address without a key";
     CHORUS_TRUSTED_PROXIES, "none", "proxies (addresses or networks, with commas between) whose `X-Forwarded-For` tells who calls; nobody else's is read";
@@ -76,6 +77,7 @@ pub(crate) struct Settings {
     pub(crate) operator_key: Option<[u8; 32]>,
     pub(crate) master_key: Option<[u8; 32]>,
     pub(crate) outbound: Policy,
+    pub(crate) endpoint_challenge: bool,
     pub(crate) rate_limit: Option<u32>,
     pub(crate) rate_limit_anonymous: Option<u32>,
     pub(crate) quotas: Quotas,
@@ -215,6 +217,11 @@ impl Settings {
                 Policy::default(),
                 "networks such as 127.0.0.0/8,10.0.0.0/8",
                 outbound,
+            ),
+            endpoint_challenge: read.choice(
+                "CHORUS_ENDPOINT_CHALLENGE",
+                "off or on",
+                &[("off", false), ("on", true)],
             ),
             rate_limit,
             // `off` covers both.

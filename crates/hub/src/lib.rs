@@ -10,6 +10,7 @@ mod attention;
 mod caller;
 mod config;
 pub mod delivery;
+mod descriptors;
 mod doors;
 mod error;
 mod frame;

@@ -6,6 +6,7 @@
 use crate::app::App;
 use crate::config::Config;
 use crate::delivery::{push, reconcile};
+use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::frame::{Local, Peer};
 use crate::router;
@@ -50,10 +51,13 @@ pub enum StartError {
 pub async fn run(
     listener: TcpListener,
     store: Store,
-    config: Config,
+    mut config: Config,
     sources: Sources,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
+    let wanted = Room { connections: config.max_connections as u64, webhooks: config.quotas.webhooks };
+    let room = descriptors::fit(wanted);
+    (config.max_connections, config.quotas.webhooks) = (room.connections as usize, room.webhooks);
     let stopping = CancellationToken::new();
     let app = App::new(store, config, sources, stopping.clone()).map_err(StartError::Outbound)?;
     let app = Arc::new(app);

@@ -44,8 +44,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that calls itself `user_agent` and waits so long for a connection.
-    pub fn new(policy: Policy, user_agent: &str, connect_timeout: Duration) -> reqwest::Result<Self> {
+    /// A client that calls itself `user_agent`, waits so long for a connection, and keeps so many to each host for the
+    /// next request.
+    pub fn new(
+        policy: Policy,
+        user_agent: &str,
+        connect_timeout: Duration,
+        kept_per_host: usize,
+    ) -> reqwest::Result<Self> {
         let policy = Arc::new(policy);
         let http = reqwest::Client::builder()
             .dns_resolver(Guard(Arc::clone(&policy)))
@@ -53,7 +59,7 @@ impl Client {
             .no_proxy()
             .connect_timeout(connect_timeout)
             .pool_idle_timeout(Duration::from_mins(1))
-            .pool_max_idle_per_host(8)
+            .pool_max_idle_per_host(kept_per_host)
             .user_agent(user_agent)
             .build()?;
         Ok(Self { http, policy })
@@ -91,7 +97,7 @@ mod tests {
 
     async fn fault(url: &str) -> String {
         rustls::crypto::ring::default_provider().install_default().ok();
-        let client = Client::new(Policy::default(), "test", Duration::from_secs(5)).unwrap();
+        let client = Client::new(Policy::default(), "test", Duration::from_secs(5), 0).unwrap();
         match client.request(Method::GET, Url::parse(url).unwrap()) {
             Err(blocked) => format!("before: {blocked}"),
             Ok(request) => {

@@ -20,6 +20,8 @@ pub struct Agent {
     pub name: String,
     /// Where envelopes are POSTed to.
     pub endpoint: Option<String>,
+    /// Whether this very endpoint has echoed a challenge.
+    pub proven: bool,
     /// Its card, JSON as given.
     pub card: Option<String>,
     /// When the name was registered.
@@ -64,7 +66,8 @@ macro_rules! select_agent {
     ($($rest:literal),+) => {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
-                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at
+                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at,
+                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -86,6 +89,7 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         epoch: row.int(10)?,
         broken: row.opt_text(11)?.zip(row.opt_int(12)?),
         seen_at: row.opt_int(13)?.unwrap_or(0),
+        proven: row.int(14)? == 1,
     })
 }
 
@@ -205,6 +209,15 @@ pub fn set_broken(tx: &mut dyn Tx, id: AgentId, broken: Option<(&str, i64)>) -> 
     Ok(())
 }
 
+/// Remembers that an agent's endpoint has echoed a challenge; whether it is still its endpoint.
+pub fn prove_endpoint(tx: &mut dyn Tx, id: AgentId, endpoint: &str) -> Result<bool, StoreError> {
+    let proven = tx.execute(
+        "UPDATE agents SET proven_endpoint = endpoint WHERE id = $1 AND endpoint = $2 AND deleted_at IS NULL",
+        &[(&id).into(), endpoint.into()],
+    )?;
+    Ok(proven == 1)
+}
+
 /// Gives an agent to an account.
 pub fn set_owner(
     tx: &mut dyn Tx,
@@ -270,6 +283,7 @@ pub fn insert(
         id,
         name: record.name.clone(),
         endpoint: record.endpoint.clone(),
+        proven: false,
         card: record.card.clone(),
         registered_at: now,
         updated_at: now,
@@ -302,7 +316,15 @@ pub fn update(
             key.map(<[u8; 32]>::as_slice).into(),
         ],
     )?;
-    Ok(Agent { endpoint: record.endpoint.clone(), card: record.card.clone(), updated_at: now, ..agent })
+    // One that was proven before the last is asked once more.
+    let proven = agent.proven && agent.endpoint == record.endpoint;
+    Ok(Agent {
+        endpoint: record.endpoint.clone(),
+        proven,
+        card: record.card.clone(),
+        updated_at: now,
+        ..agent
+    })
 }
 
 /// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.

@@ -28,6 +28,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0004_former_names.sql"),
     migration!("0005_pushing.sql"),
     migration!("0006_reading.sql"),
+    migration!("0007_endpoint_proof.sql"),
 ];
 
 /// The number of the newest.

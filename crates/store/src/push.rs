@@ -199,6 +199,12 @@ fn next_in_line(
 pub fn mend(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError> {
     tx.lock(agent.0)?;
     directory::set_broken(tx, agent, None)?;
+    retry_now(tx, agent, now)
+}
+
+/// Whatever waits for this agent is due now.
+pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError> {
+    tx.lock(agent.0)?;
     tx.execute(
         "UPDATE deliveries SET due_at = $2 WHERE agent_id = $1 AND state = 'waiting' AND due_at IS NOT NULL",
         &[(&agent).into(), now.into()],

@@ -229,6 +229,7 @@ fn config(
     Config {
         public_url,
         outbound: settings.outbound.clone(),
+        endpoint_challenge: settings.endpoint_challenge,
         rate_limit: settings.rate_limit,
         rate_limit_anonymous: settings.rate_limit_anonymous,
         quotas: settings.quotas.clone(),

@@ -1,16 +1,22 @@
 //! Requests to agents' endpoints: signed, in time, answers read up to a limit.
 //!
-//! Which addresses may be called is `chorus-outbound`'s to say.
+//! Which addresses may be called is `chorus-outbound`'s to say, how much at a time that of [`limits`](super::limits): every
+//! request has its place there before a socket is opened.
 
+use super::challenge::WHAT_TO_DO;
+use super::limits::{Endpoint, Limited, Limits, Slot, Verdict, host_of};
+use crate::config::Config;
 use crate::secrets::WebhookSecret;
 use bytes::Bytes;
 use chorus_outbound::Client;
 pub use chorus_outbound::{Blocked, Policy};
+use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::Code;
 use reqwest::Method;
 use serde_json::Value;
 use std::error::Error;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use url::Url;
 
 /// As much of an answer is read.
@@ -18,12 +24,18 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// As much of an answer that is not JSON is passed on.
 const MAX_ANSWER_TEXT: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// So many connections to a host are kept for the next request.
+const KEPT_PER_HOST: usize = 8;
 
 /// Why a POST did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PostError {
     #[error("the endpoint is not allowed: {0}")]
     Blocked(#[from] Blocked),
+    #[error(transparent)]
+    Limited(#[from] Limited),
+    #[error("{WHAT_TO_DO}")]
+    Unproven,
     #[error("receiver did not respond within {}", seconds(*.0))]
     Timeout(Duration),
     #[error("receiver took no connection within {}", seconds(*.0))]
@@ -43,7 +55,18 @@ impl PostError {
         match self {
             Self::Blocked(_) => Code::EndpointBlocked,
             Self::Timeout(_) | Self::NoConnection(_) => Code::Timeout,
-            Self::Status(_) | Self::Unreachable(_) => Code::AgentUnreachable,
+            Self::Status(_) | Self::Unreachable(_) | Self::Limited(_) | Self::Unproven => {
+                Code::AgentUnreachable
+            }
+        }
+    }
+
+    /// What it says of the endpoint, if anything.
+    fn verdict(&self) -> Option<Verdict> {
+        match self {
+            Self::Status(_) => Some(Verdict::Refused),
+            Self::Timeout(_) | Self::NoConnection(_) | Self::Unreachable(_) => Some(Verdict::Silent),
+            Self::Blocked(_) | Self::Limited(_) | Self::Unproven => None,
         }
     }
 }
@@ -66,8 +89,26 @@ impl Signed {
     }
 }
 
-/// A receiver's answer that has begun.
-pub(crate) struct Answer(reqwest::Response);
+/// Where a request goes, and who sends it.
+#[derive(Debug, Clone)]
+pub(crate) struct To {
+    pub(crate) url: String,
+    pub(crate) receiver: AgentId,
+    /// Nobody, if it is pushed.
+    pub(crate) sender: Option<AgentId>,
+    /// Whether it has said that it wants to be called, as far as it must.
+    pub(crate) proven: bool,
+}
+
+/// A request that has its place.
+struct Begun {
+    request: reqwest::RequestBuilder,
+    endpoint: Endpoint,
+    slot: Slot,
+}
+
+/// A receiver's answer that has begun; its request is open until it is dropped.
+pub(crate) struct Answer(reqwest::Response, #[expect(dead_code, reason = "it is held")] Slot);
 
 impl Answer {
     pub(crate) fn is_event_stream(&self) -> bool {
@@ -78,19 +119,39 @@ impl Answer {
 
 /// The one client for requests to agents' endpoints.
 pub(crate) struct Outbound {
+    /// For hosts to which connections are kept.
     client: Client,
+    /// For all others.
+    once: Client,
+    limits: Arc<Limits>,
+    /// Whether endpoints must be proven.
+    challenges: bool,
     connect_timeout: Duration,
     timeout: Duration,
 }
 
 impl Outbound {
-    pub(crate) fn new(policy: Policy, timeout: Duration) -> Result<Self, reqwest::Error> {
-        Self::with(policy, CONNECT_TIMEOUT, timeout)
+    pub(crate) fn new(config: &Config) -> Result<Self, reqwest::Error> {
+        Self::with(config, CONNECT_TIMEOUT)
     }
 
-    fn with(policy: Policy, connect_timeout: Duration, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = Client::new(policy, concat!("chorus/", env!("CARGO_PKG_VERSION")), connect_timeout)?;
-        Ok(Self { client, connect_timeout, timeout })
+    fn with(config: &Config, connect_timeout: Duration) -> Result<Self, reqwest::Error> {
+        let client = |kept| {
+            let name = concat!("chorus/", env!("CARGO_PKG_VERSION"));
+            Client::new(config.outbound.clone(), name, connect_timeout, kept)
+        };
+        Ok(Self {
+            client: client(KEPT_PER_HOST)?,
+            once: client(0)?,
+            limits: Limits::new(config.quotas.clone(), config.times.rest),
+            challenges: config.endpoint_challenge,
+            connect_timeout,
+            timeout: config.webhook_timeout,
+        })
+    }
+
+    pub(crate) fn limits(&self) -> &Arc<Limits> {
+        &self.limits
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -98,13 +159,16 @@ impl Outbound {
     }
 
     /// POSTs signed JSON and returns what the receiver answered: JSON, or its text.
-    pub(crate) async fn post(&self, endpoint: &str, message: Signed) -> Result<Value, PostError> {
-        self.in_time(async { self.finish(self.send(endpoint, message).await?).await }).await
+    pub(crate) async fn post(&self, to: &To, message: Signed) -> Result<Value, PostError> {
+        let Begun { request, endpoint, slot } = self.begin(to, message)?;
+        let work = async { self.finish(self.send(request, slot).await?).await };
+        self.noted(&endpoint, self.in_time(work).await)
     }
 
     /// POSTs signed JSON and returns as soon as the receiver begins to answer.
-    pub(crate) async fn open(&self, endpoint: &str, message: Signed) -> Result<Answer, PostError> {
-        self.in_time(self.send(endpoint, message)).await
+    pub(crate) async fn open(&self, to: &To, message: Signed) -> Result<Answer, PostError> {
+        let Begun { request, endpoint, slot } = self.begin(to, message)?;
+        self.noted(&endpoint, self.in_time(self.send(request, slot)).await)
     }
 
     /// The next piece of an answer.
@@ -132,26 +196,55 @@ impl Outbound {
     }
 
     /// POSTs signed JSON and returns the status of the answer, which is not read, and its `Retry-After`.
-    pub(crate) async fn push(
-        &self,
-        endpoint: &str,
-        message: Signed,
-    ) -> Result<(u16, Option<String>), PostError> {
-        let response = self.in_time(self.request(endpoint, message)).await?;
-        let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        Ok((response.status().as_u16(), after.map(str::to_owned)))
+    pub(crate) async fn push(&self, to: &To, message: Signed) -> Result<(u16, Option<String>), PostError> {
+        // Its place is given back when this returns.
+        let Begun { request, endpoint, slot: _slot } = self.begin(to, message)?;
+        let sent = self.in_time(async { request.send().await.map_err(|error| self.failure(error)) }).await;
+        let status = |response: reqwest::Response| {
+            let status = response.status();
+            if status.is_success() { Ok(()) } else { Err(PostError::Status(status.as_u16())) }
+        };
+        let answered = sent.map(|response| {
+            let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+            (response.status().as_u16(), after.map(str::to_owned), status(response))
+        });
+        match answered {
+            Ok((status, after, judged)) => {
+                drop(self.noted(&endpoint, judged));
+                Ok((status, after))
+            }
+            Err(error) => self.noted(&endpoint, Err(error)),
+        }
     }
 
-    async fn send(&self, endpoint: &str, message: Signed) -> Result<Answer, PostError> {
-        let response = self.request(endpoint, message).await?;
+    async fn send(&self, request: reqwest::RequestBuilder, slot: Slot) -> Result<Answer, PostError> {
+        let response = request.send().await.map_err(|error| self.failure(error))?;
         let status = response.status();
-        if status.is_success() { Ok(Answer(response)) } else { Err(PostError::Status(status.as_u16())) }
+        if status.is_success() { Ok(Answer(response, slot)) } else { Err(PostError::Status(status.as_u16())) }
     }
 
-    async fn request(&self, endpoint: &str, message: Signed) -> Result<reqwest::Response, PostError> {
-        let url = Url::parse(endpoint).map_err(|error| PostError::Unreachable(error.to_string()))?;
-        let request = self
-            .client
+    /// Passes an outcome on, and remembers what it says of the endpoint.
+    fn noted<T>(&self, endpoint: &Endpoint, outcome: Result<T, PostError>) -> Result<T, PostError> {
+        let verdict = match &outcome {
+            Ok(_) => Some(Verdict::Good),
+            Err(error) => error.verdict(),
+        };
+        if let Some(verdict) = verdict {
+            self.limits.note(endpoint, verdict, Instant::now());
+        }
+        outcome
+    }
+
+    /// A place for a request, and the request.
+    fn begin(&self, to: &To, message: Signed) -> Result<Begun, PostError> {
+        if self.challenges && !to.proven {
+            return Err(PostError::Unproven);
+        }
+        let url = Url::parse(&to.url).map_err(|error| PostError::Unreachable(error.to_string()))?;
+        let endpoint = Endpoint { receiver: to.receiver, sender: to.sender, host: host_of(&url) };
+        let (slot, keep) = self.limits.begin(&endpoint, Instant::now())?;
+        let client = if keep { &self.client } else { &self.once };
+        let request = client
             .request(Method::POST, url)?
             .header("content-type", "application/json")
             .header("webhook-id", message.id)
@@ -162,7 +255,7 @@ impl Outbound {
                 if message.stream { "text/event-stream, application/json" } else { "application/json" },
             )
             .body(message.body);
-        request.send().await.map_err(|error| self.failure(error))
+        Ok(Begun { request, endpoint, slot })
     }
 
     fn failure(&self, error: reqwest::Error) -> PostError {
@@ -201,12 +294,19 @@ mod tests {
         }
         // It installs what TLS needs.
         drop(chorus_testkit::http::client());
-        let policy = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
-        let (short, long) = (Duration::from_millis(200), Duration::from_secs(30));
-        let outbound = Outbound::with(policy, short, long).unwrap();
-        let secret = crate::MasterKey::new([7; 32]).webhook_secret(&[1; 16]);
+        let key = crate::MasterKey::new([7; 32]);
+        let mut config = Config::new(uuid::Uuid::nil(), "h", crate::key_hash("co_1"), key);
+        config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
+        let outbound = Outbound::with(&config, Duration::from_millis(200)).unwrap();
+        let secret = config.master_key.webhook_secret(&[1; 16]);
         let message = Signed::new(&secret, "msg_1".into(), 0, Bytes::new(), false);
-        let failed = outbound.push(&format!("http://{address}/"), message).await.unwrap_err();
+        let to = To {
+            url: format!("http://{address}/"),
+            receiver: AgentId(uuid::Uuid::nil()),
+            sender: None,
+            proven: false,
+        };
+        let failed = outbound.push(&to, message).await.unwrap_err();
         assert_eq!(failed.to_string(), "receiver took no connection within 0.2 s");
         assert_eq!(failed.code(), Code::Timeout);
     }

@@ -56,6 +56,30 @@ async fn an_agent_is_found_by_name_id_and_key(fixture: Fixture) {
     assert_eq!(read(store, directory::count).await, 2);
 }
 
+async fn a_proof_is_of_one_endpoint(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = webhook(store, "bob").await;
+    let endpoint = bob.endpoint.clone().unwrap();
+    let prove = async |endpoint: &str| {
+        let (id, endpoint) = (bob.id, endpoint.to_owned());
+        write(store, move |tx: &mut dyn Tx| directory::prove_endpoint(tx, id, &endpoint)).await
+    };
+    assert!(!bob.proven && !prove("https://other.example/").await);
+    assert!(!by_name(store, "bob").await.unwrap().proven);
+    assert!(prove(&endpoint).await);
+    let bob = by_name(store, "bob").await.unwrap();
+    assert!(bob.proven);
+    for (now, proven) in
+        [(Some(endpoint.as_str()), true), (Some("https://other.example/"), false), (None, false)]
+    {
+        let record = Record { name: "bob".into(), endpoint: now.map(Into::into), card: None };
+        let before = by_name(store, "bob").await.unwrap();
+        let update = move |tx: &mut dyn Tx| directory::update(tx, before.clone(), &record, None, NOW);
+        assert_eq!(write(store, update).await.proven, proven, "{now:?}");
+        assert_eq!(by_name(store, "bob").await.unwrap().proven, proven, "{now:?}");
+    }
+}
+
 async fn an_update_replaces_the_record_and_keeps_the_id(fixture: Fixture) {
     let store = &fixture.store;
     let anna = agent(store, "anna").await;

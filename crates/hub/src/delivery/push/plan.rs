@@ -10,7 +10,7 @@ use chorus_store::{StoreError, Tx, conversations, directory, members};
 
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch.
-    Post { url: String, body: Bytes, epoch: i64 },
+    Post { url: String, body: Bytes, epoch: i64, proven: bool },
     /// This is the outcome, without a try and perhaps for a reason.
     Without(Outcome, Option<String>),
 }
@@ -73,7 +73,8 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     let Some(url) = url else {
         return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
     };
-    Ok(Plan::Post { url, body, epoch: agent.epoch })
+    let proven = agent.proven || due.transport == Transport::Channel;
+    Ok(Plan::Post { url, body, epoch: agent.epoch, proven })
 }
 
 /// What is POSTed, each time with a fresh callback; or why nothing is.

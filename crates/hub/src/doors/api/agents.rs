@@ -8,6 +8,7 @@ use super::answers::{
 use super::{Items, Written};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, key_hash};
+use crate::delivery::challenge;
 use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery};
@@ -28,6 +29,7 @@ use chorus_store::directory::{self, Agent, Record, Search};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use url::Url;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -189,6 +191,9 @@ pub(crate) struct NewAgentView {
     connection_string: String,
     /// With which requests to the agent are signed (Standard Webhooks).
     webhook_secret: String,
+    /// `false` where its endpoint must echo the hub's challenge before anything else is sent to it; it is asked now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint_proven: Option<bool>,
 }
 
 /// An agent to be made, checked.
@@ -291,7 +296,9 @@ pub(crate) async fn create(
         connection_string: inlet(&app, &secret),
         webhook_secret: app.config.master_key.webhook_secret(id.as_bytes()).printed(),
         api_key: key.clone(),
+        endpoint_proven: new.endpoint.as_ref().filter(|_| app.config.endpoint_challenge).map(|_| false),
     })?;
+    let (hub, runtime) = (Arc::clone(&app), Handle::current());
     let make = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
@@ -301,6 +308,10 @@ pub(crate) async fn create(
         directory::set_inlet(tx, id, &key_hash(&secret), now)?;
         if let Some(sealed) = &sealed {
             directory::set_connection(tx, id, Some(sealed), now)?;
+        }
+        if let Some(endpoint) = new.record.endpoint.clone() {
+            let (hub, runtime) = (Arc::clone(&hub), runtime.clone());
+            tx.after_commit(Box::new(move || challenge::ask_again(&hub, &runtime, id, endpoint)));
         }
         Ok((StatusCode::CREATED, answer.clone()))
     };

@@ -261,7 +261,7 @@ impl Turn {
             };
             if let Sent::Pending(pending) = relay::send(tx, &send).map_err(refused)? {
                 let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
-                let from = app.address(&agent.name);
+                let from = (agent.id, app.address(&agent.name));
                 tx.after_commit(Box::new(move || {
                     let work = send::pursue(Arc::clone(&app), from, pending, envelope);
                     app.tasks.spawn_on(work, &runtime);

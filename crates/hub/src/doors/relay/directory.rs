@@ -6,6 +6,7 @@ use super::{AgentRef, PageQuery};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, bearer, is_operator, key_hash};
 use crate::config::Signup;
+use crate::delivery::challenge;
 use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
@@ -210,6 +211,7 @@ async fn save(
     };
     let registered = app.store.write::<_, ApiError, _>(register).await?;
     let status = if registered.created { StatusCode::CREATED } else { StatusCode::OK };
+    let endpoint_proven = challenge::ask(app, &registered.agent).await;
     let data = Registered {
         agent_id: app.address(&registered.agent.name),
         api_key: registered.keyed.then_some(secret),
@@ -218,6 +220,7 @@ async fn save(
             .endpoint
             .as_ref()
             .map(|_| app.config.master_key.webhook_secret(registered.agent.id.as_bytes()).printed()),
+        endpoint_proven,
         registration: registration(app, registered.agent, true),
     };
     Ok(app.success(status, data))

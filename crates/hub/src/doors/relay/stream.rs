@@ -6,7 +6,8 @@
 //! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
 
 use crate::app::{App, AppState};
-use crate::delivery::outbound::{PostError, Signed};
+use crate::delivery::limits::Slot;
+use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::replies::Line;
 use crate::doors::answers::TooFast;
 use crate::error::ApiError;
@@ -74,8 +75,8 @@ impl From<PostError> for Broken {
 
 /// Where a receiver's output comes from.
 pub(super) enum Source {
-    /// The endpoint, which gets the message now.
-    Endpoint(String, Signed),
+    /// The endpoint, which gets the message now, and the sender's place, which is held to the end.
+    Endpoint(To, Signed, Option<Slot>),
     /// The receiver's POST to the reply address.
     Reply(mpsc::Receiver<Line>),
 }
@@ -104,8 +105,8 @@ pub(super) fn answer(app: &AppState, pending: Pending, source: Source) -> Respon
 
 async fn run(app: AppState, pending: Pending, source: Source, frames: mpsc::Sender<Bytes>) {
     let relayed = match source {
-        Source::Endpoint(endpoint, message) => {
-            timeout(MAX_STREAM, from_endpoint(&app, &endpoint, message, &frames)).await
+        Source::Endpoint(to, message, _place) => {
+            timeout(MAX_STREAM, from_endpoint(&app, &to, message, &frames)).await
         }
         Source::Reply(lines) => timeout(MAX_STREAM, from_reply(&app, lines, &frames)).await,
     };
@@ -164,11 +165,11 @@ async fn relay_chunk(frames: &mpsc::Sender<Bytes>, data: &str) -> Result<(), Bro
 /// Reads the events an endpoint answers with, up to the last one.
 async fn from_endpoint(
     app: &App,
-    endpoint: &str,
+    to: &To,
     message: Signed,
     frames: &mpsc::Sender<Bytes>,
 ) -> Result<Last, Broken> {
-    let mut answer = app.outbound.open(endpoint, message).await?;
+    let mut answer = app.outbound.open(to, message).await?;
     if !answer.is_event_stream() {
         // A receiver that knows no streaming has said everything at once.
         return Ok(Last::Done(app.outbound.finish(answer).await?.to_string()));
