@@ -282,7 +282,7 @@ async fn a_challenge_is_echoed() {
     nothing(&mut open).await;
     let mut signed = receiver(signed()).await;
     assert_eq!(ask(&signed, vec![]).await.0, 401);
-    let headers = sign("msg_1", NOW_MS / 1000, challenge.as_bytes());
+    let headers = sign(&SECRET, "msg_1", NOW_MS / 1000, &challenge);
     assert_eq!(ask(&signed, headers).await, (200, json!({"challenge": "challenge_1"})));
     nothing(&mut signed).await;
 }

@@ -6,6 +6,7 @@
 //! registered, and again when something is sent to it, but ever more rarely: an address that nobody proves gets a
 //! few requests and then hardly any.
 
+use super::limits::Source;
 use super::outbound::{Signed, To};
 use crate::app::AppState;
 use chorus_protocol::ids::AgentId;
@@ -88,7 +89,7 @@ async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
     let secret = app.config.master_key.webhook_secret(agent.as_bytes());
     let id = format!("msg_{}", app.sources.uuid_v7().simple());
     let message = Signed::new(&secret, id, app.now(), body.into(), false);
-    let to = To { url, receiver: agent, sender: None, proven: true };
+    let to = To { url, receiver: agent, sender: None, source: Source::Push, proven: true };
     match app.outbound.post(&to, message).await {
         Ok(answer) if echoes(&answer, &challenge) => {}
         answer => {

@@ -2,19 +2,20 @@
 //! an argument.
 //!
 //! Whoever sends takes a [`Slot`] before a socket is opened and keeps it until the request has ended, whether or not
-//! anybody still waits for the outcome. There are limits per sender, per receiver, per host and port, and in all; and no
-//! source of sends may hold more of the whole than it leaves to others, so that one cannot use it up. What fails ten
-//! times in a row rests for a while.
-//!
-//! An endpoint is a receiver *and* its host: ten failures of one agent are nothing to others at the same host, and a new
-//! endpoint begins anew. That nobody answers counts for everybody; an answer that is an error counts only for
-//! whoever got it, because a receiver may refuse a stranger's messages and must not be lost to others for it.
+//! anybody still waits for the outcome. There are limits per sender, per receiver, per host and port, and in all; and of
+//! each of them no address may hold more than it leaves to others, so that one cannot use it up. What fails again
+//! and again rests for a while (`rests`).
 //!
 //! All tables are bounded: counts by what is open, the rest by forgetting those it matters least for. A full table forgets
 //! somebody's past; it never refuses anybody.
 
+mod rests;
+
+pub(crate) use rests::Verdict;
+
 use crate::quotas::Quotas;
 use chorus_protocol::ids::AgentId;
+use rests::{Rests, TOO_MANY_FAILURES};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -22,10 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use url::{Host as UrlHost, Url};
 
-/// So many failures in a row are too many.
-const TOO_MANY_FAILURES: u32 = 10;
-/// Rests double up to so many times the first.
-const LONGEST_REST: u32 = 10;
 /// The most hosts and endpoints of which anything is remembered.
 const REMEMBERED: usize = 10_000;
 /// To so many hosts connections are kept open after a request, so that idle ones are bounded as well.
@@ -74,23 +71,8 @@ enum Party {
     Source(Source),
     Receiver(AgentId),
     Host(Host),
-}
-
-/// In which way an endpoint fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Failing {
-    /// It does not answer, whoever sends.
-    Silent,
-    /// It answers this sender, or a push, with an error.
-    Refuses(Option<AgentId>),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Streak {
-    failures: u32,
-    rested: u32,
-    rests_until: Option<Instant>,
-    last: Instant,
+    SourceAtReceiver(Source, AgentId),
+    SourceAtHost(Source, Host),
 }
 
 /// Where a request goes, and who sends it.
@@ -99,6 +81,7 @@ pub(crate) struct Endpoint {
     pub(crate) receiver: AgentId,
     /// Nobody, if it is a push.
     pub(crate) sender: Option<AgentId>,
+    pub(crate) source: Source,
     pub(crate) host: Host,
 }
 
@@ -113,11 +96,21 @@ pub(crate) enum Limited {
         "too many requests to endpoints that were asked for from one address are open; try again when some have ended"
     )]
     Share,
-    #[error("{0} requests to this receiver are open, which is the limit; try again")]
+    #[error(
+        "too many requests to this receiver are open: at most {0} are, and for one address no more than it leaves to \
+         others; try again"
+    )]
     Receiver(u64),
-    #[error("{0} requests to the receiver's host are open, which is the limit; try again")]
+    #[error(
+        "too many requests to the receiver's host are open: at most {0} are, and for one address no more than it leaves \
+         to others; try again"
+    )]
     Host(u64),
-    #[error("the receiver's host got {limit} requests in a minute, which is the limit; try again in {} s", seconds(*.wait))]
+    #[error(
+        "the receiver's host got too many requests: at most {limit} a minute, and half of them for one address; try \
+         again in {} s",
+        seconds(*.wait)
+    )]
     HostMinute { limit: u64, wait: Duration },
     #[error("{0} requests to endpoints are open, which is the limit of this hub; try again")]
     All(u64),
@@ -143,21 +136,13 @@ impl Limited {
     }
 }
 
-/// What a request came to, as far as its endpoint goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Good,
-    Silent,
-    Refused,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     all: u64,
     open: HashMap<Party, u64>,
-    /// When a host's allowance of a minute is whole again.
-    whole_at: HashMap<Host, Instant>,
-    failing: HashMap<(AgentId, Host, Failing), Streak>,
+    /// When a host's allowance of a minute is whole again, in all and for one source.
+    whole_at: HashMap<(Host, Option<Source>), Instant>,
+    rests: Rests,
     /// Hosts to which connections are kept, and since when.
     kept: HashMap<Host, Instant>,
 }
@@ -166,14 +151,20 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Limits {
     quotas: Quotas,
-    rest: Duration,
     state: Mutex<State>,
 }
 
 impl Limits {
     /// `rest` is how long an endpoint rests at first.
     pub(crate) fn new(quotas: Quotas, rest: Duration) -> Arc<Self> {
-        Arc::new(Self { quotas, rest, state: Mutex::default() })
+        let state = State {
+            all: 0,
+            open: HashMap::new(),
+            whole_at: HashMap::new(),
+            rests: Rests::new(rest),
+            kept: HashMap::new(),
+        };
+        Arc::new(Self { quotas, state: Mutex::new(state) })
     }
 
     /// A place for something that is sent, among those that its sender and source may have and in all. The request needs
@@ -192,25 +183,27 @@ impl Limits {
     pub(crate) fn begin(self: &Arc<Self>, to: &Endpoint, now: Instant) -> Result<(Slot, bool), Limited> {
         let mut state = self.state();
         let push = to.sender.is_none();
-        for failing in [Failing::Silent, Failing::Refuses(to.sender)] {
-            let streak = state.failing.get(&(to.receiver, Arc::clone(&to.host), failing));
-            if let Some(until) = streak.and_then(|streak| streak.rests_until).filter(|until| *until > now) {
-                return Err(Limited::Rests(until - now));
-            }
+        if let Some(wait) = state.rests.wait(to, now) {
+            return Err(Limited::Rests(wait));
         }
         let Quotas { webhooks_receiver, webhooks_host, webhooks_host_minute, .. } = self.quotas;
         if push {
             self.check_share(&state, Source::Push)?;
         }
-        if state.count(&Party::Receiver(to.receiver)) >= webhooks_receiver {
-            return Err(Limited::Receiver(webhooks_receiver));
+        let (receiver, host) = (to.receiver, || Arc::clone(&to.host));
+        let parties = [
+            (Party::Receiver(receiver), Party::SourceAtReceiver(to.source, receiver), webhooks_receiver),
+            (Party::Host(host()), Party::SourceAtHost(to.source, host()), webhooks_host),
+        ];
+        for (n, (whole, share, limit)) in parties.iter().enumerate() {
+            // In the same way as of the whole.
+            if state.count(share) >= limit.saturating_sub(state.count(whole)) {
+                return Err(if n == 0 { Limited::Receiver(*limit) } else { Limited::Host(*limit) });
+            }
         }
-        if state.count(&Party::Host(Arc::clone(&to.host))) >= webhooks_host {
-            return Err(Limited::Host(webhooks_host));
-        }
-        state.take_of_minute(&to.host, webhooks_host_minute, now)?;
+        state.take_of_minute(to, webhooks_host_minute, now)?;
         let keep = state.keep(&to.host, now);
-        let mut parties = vec![Party::Receiver(to.receiver), Party::Host(Arc::clone(&to.host))];
+        let mut parties: Vec<_> = parties.into_iter().flat_map(|(whole, share, _)| [whole, share]).collect();
         parties.extend(push.then_some(Party::Source(Source::Push)));
         Ok((state.take(self, parties, push), keep))
     }
@@ -226,38 +219,7 @@ impl Limits {
 
     /// Notes what came of a request.
     pub(crate) fn note(&self, to: &Endpoint, verdict: Verdict, now: Instant) {
-        let mut state = self.state();
-        let key = |failing| (to.receiver, Arc::clone(&to.host), failing);
-        let failing = match verdict {
-            Verdict::Silent => Failing::Silent,
-            Verdict::Refused => Failing::Refuses(to.sender),
-            Verdict::Good => {
-                state.failing.remove(&key(Failing::Refuses(to.sender)));
-                state.failing.remove(&key(Failing::Silent));
-                return;
-            }
-        };
-        if verdict == Verdict::Refused {
-            // It answers.
-            state.failing.remove(&key(Failing::Silent));
-        }
-        let key = key(failing);
-        make_room(&mut state.failing, &key, |streak| {
-            streak.last + MINUTE * 10 > now || streak.rests_until.is_some_and(|until| until > now)
-        });
-        let new = Streak { failures: 0, rested: 0, rests_until: None, last: now };
-        let streak = state.failing.entry(key).or_insert(new);
-        // What was sent before it rested says nothing new.
-        if streak.rests_until.is_some_and(|until| until > now) {
-            return;
-        }
-        (streak.failures, streak.last) = (streak.failures + 1, now);
-        if streak.failures >= TOO_MANY_FAILURES {
-            // Once it has rested, a single failure sends it back.
-            let times = 1_u32.checked_shl(streak.rested).unwrap_or(LONGEST_REST).min(LONGEST_REST);
-            streak.rests_until = Some(now + self.rest * times);
-            streak.rested += 1;
-        }
+        self.state().rests.note(to, verdict, now);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -291,15 +253,22 @@ impl State {
     }
 
     /// All of a minute's may come at once; then they come back evenly.
-    fn take_of_minute(&mut self, host: &Host, limit: u64, now: Instant) -> Result<(), Limited> {
-        let Ok(count) = u32::try_from(limit) else { return Ok(()) };
-        let next = self.whole_at.get(host).map_or(now, |at| now.max(*at)) + MINUTE / count.max(1);
-        let ahead = next - now;
-        if ahead > MINUTE {
-            return Err(Limited::HostMinute { limit, wait: ahead - MINUTE });
+    fn take_of_minute(&mut self, to: &Endpoint, limit: u64, now: Instant) -> Result<(), Limited> {
+        let Ok(whole) = u32::try_from(limit) else { return Ok(()) };
+        let allowances = [(None, whole), (Some(to.source), whole.div_ceil(2))];
+        let mut taken = vec![];
+        for (source, count) in allowances {
+            let key = (Arc::clone(&to.host), source);
+            let next = self.whole_at.get(&key).map_or(now, |at| now.max(*at)) + MINUTE / count.max(1);
+            if next - now > MINUTE {
+                return Err(Limited::HostMinute { limit, wait: next - now - MINUTE });
+            }
+            taken.push((key, next));
         }
-        make_room(&mut self.whole_at, host, |at| *at > now);
-        self.whole_at.insert(Arc::clone(host), next);
+        for (key, next) in taken {
+            make_room(&mut self.whole_at, &key, |at| *at > now);
+            self.whole_at.insert(key, next);
+        }
         Ok(())
     }
 
@@ -348,37 +317,42 @@ mod tests {
     use crate::quotas::OFF;
     use uuid::Uuid;
 
-    const REST: Duration = Duration::from_secs(30);
+    pub(super) const REST: Duration = Duration::from_secs(30);
 
-    fn agent(n: u128) -> AgentId {
+    pub(super) fn agent(n: u128) -> AgentId {
         AgentId(Uuid::from_u128(n))
     }
 
-    fn limits(change: impl FnOnce(&mut Quotas)) -> Arc<Limits> {
+    pub(super) fn limits(change: impl FnOnce(&mut Quotas)) -> Arc<Limits> {
         let mut quotas = Quotas::default();
         change(&mut quotas);
         Limits::new(quotas, REST)
     }
 
-    fn to(receiver: u128, host: &str) -> Endpoint {
-        Endpoint { receiver: agent(receiver), sender: Some(agent(1)), host: host.into() }
+    pub(super) fn to(receiver: u128, host: &str) -> Endpoint {
+        Endpoint { receiver: agent(receiver), sender: Some(agent(1)), source: source(1), host: host.into() }
     }
 
-    fn source(n: u8) -> Source {
+    pub(super) fn source(n: u8) -> Source {
         Source::of(IpAddr::from([192, 0, 2, n]))
     }
 
     #[test]
     fn places_are_limited_and_given_back() {
         let (limits, now) = (limits(|_| ()), Instant::now());
-        let begin = |n: u128| limits.begin(&to(n, "a:443"), now);
-        let mut slots: Vec<_> = (0..16).map(|_| begin(7).unwrap()).collect();
-        assert_eq!(begin(7).unwrap_err(), Limited::Receiver(16));
-        slots.extend((0..4).map(|_| begin(8).unwrap()));
-        assert_eq!(begin(8).unwrap_err(), Limited::Host(20), "whoever receives there");
+        let begin =
+            |n: u128, from: u8| limits.begin(&Endpoint { source: source(from), ..to(n, "a:443") }, now);
+        let mut slots: Vec<_> = (0..8).map(|_| begin(7, 1).unwrap()).collect();
+        assert_eq!(begin(7, 1).unwrap_err(), Limited::Receiver(16), "no more than it leaves to others");
+        slots.extend((0..4).map(|_| begin(7, 2).unwrap()));
+        assert_eq!(begin(7, 2).unwrap_err(), Limited::Receiver(16));
+        assert_eq!(begin(8, 1).unwrap_err(), Limited::Host(20), "whoever receives there");
+        slots.push(begin(8, 3).unwrap());
         let elsewhere = limits.begin(&to(8, "a:80"), now).unwrap();
-        drop(slots);
-        slots = vec![begin(7).unwrap()];
+        let many: Vec<_> = (0..=255).filter_map(|n| begin(9 + u128::from(n), n).ok()).collect();
+        assert_eq!(slots.len() + many.len(), 20);
+        drop((slots, many));
+        slots = vec![begin(7, 1).unwrap()];
         drop((slots, elsewhere));
         let state = limits.state();
         assert!(state.all == 0 && state.open.is_empty(), "{state:?}");
@@ -393,6 +367,7 @@ mod tests {
             let to = Endpoint {
                 receiver: agent(host),
                 sender: Some(agent(sender)),
+                source,
                 host: host.to_string().into(),
             };
             slots.push((place, limits.begin(&to, now)?));
@@ -432,7 +407,7 @@ mod tests {
             Some((5, Limited::Share))
         );
         // Pushes as well.
-        let push = Endpoint { receiver: agent(9), sender: None, host: "p".into() };
+        let push = Endpoint { sender: None, source: Source::Push, ..to(9, "p") };
         let pushes: Vec<_> = (0..10).map_while(|_| limits.begin(&push, now).ok()).collect();
         assert_eq!(pushes.len(), 3);
         drop((slots, pushes));
@@ -445,58 +420,22 @@ mod tests {
     #[test]
     fn a_minutes_worth_for_a_host() {
         let (limits, now) = (limits(|_| ()), Instant::now());
-        let begin = |host: &str, now| limits.begin(&to(7, host), now).map(|_| ());
-        for _ in 0..600 {
-            begin("a:443", now).unwrap();
+        let begin = |from: u8, host: &str, now| {
+            limits.begin(&Endpoint { source: source(from), ..to(7, host) }, now).map(|_| ())
+        };
+        for _ in 0..300 {
+            begin(1, "a:443", now).unwrap();
+        }
+        let wait = Duration::from_millis(200);
+        assert_eq!(begin(1, "a:443", now), Err(Limited::HostMinute { limit: 600, wait }), "half of it");
+        assert_eq!(begin(1, "b:443", now), Ok(()));
+        for _ in 0..300 {
+            begin(2, "a:443", now).unwrap();
         }
         let wait = Duration::from_millis(100);
-        assert_eq!(begin("a:443", now), Err(Limited::HostMinute { limit: 600, wait }));
-        assert_eq!(begin("b:443", now), Ok(()));
-        assert_eq!(begin("a:443", now + wait), Ok(()));
-        assert!(begin("a:443", now + wait).is_err());
-    }
-
-    #[test]
-    fn what_fails_rests_longer_and_longer_until_it_is_well() {
-        let (limits, mut now) = (limits(|_| ()), Instant::now());
-        let ill = to(7, "a:443");
-        for _ in 0..9 {
-            limits.note(&ill, Verdict::Silent, now);
-        }
-        limits.note(&ill, Verdict::Good, now);
-        for _ in 0..10 {
-            assert!(limits.begin(&ill, now).is_ok(), "not in a row");
-            limits.note(&ill, Verdict::Silent, now);
-        }
-        for times in [1, 2, 4, 8, 10, 10] {
-            // Those that were on their way add nothing.
-            limits.note(&ill, Verdict::Silent, now);
-            assert_eq!(limits.begin(&ill, now).unwrap_err(), Limited::Rests(REST * times));
-            let push = Endpoint { sender: None, ..ill.clone() };
-            assert!(limits.begin(&push, now).is_err(), "whoever sends");
-            assert!(limits.begin(&to(8, "a:443"), now).is_ok(), "another receiver at the same host");
-            assert!(limits.begin(&to(7, "b:443"), now).is_ok(), "another endpoint of it");
-            now += REST * times;
-            assert!(limits.begin(&ill, now).is_ok());
-            limits.note(&ill, Verdict::Silent, now);
-        }
-        now += REST * 10;
-        limits.note(&ill, Verdict::Good, now);
-        limits.note(&ill, Verdict::Silent, now);
-        assert!(limits.begin(&ill, now).is_ok());
-    }
-
-    /// A stranger whose messages are refused keeps nobody else from a receiver.
-    #[test]
-    fn errors_count_for_whoever_got_them() {
-        let (limits, now) = (limits(|_| ()), Instant::now());
-        let stranger = to(7, "a:443");
-        for _ in 0..10 {
-            limits.note(&stranger, Verdict::Refused, now);
-        }
-        assert_eq!(limits.begin(&stranger, now).unwrap_err(), Limited::Rests(REST));
-        assert!(limits.begin(&Endpoint { sender: Some(agent(2)), ..stranger.clone() }, now).is_ok());
-        assert!(limits.begin(&Endpoint { sender: None, ..stranger }, now).is_ok());
+        assert_eq!(begin(3, "a:443", now), Err(Limited::HostMinute { limit: 600, wait }));
+        assert_eq!(begin(3, "a:443", now + wait), Ok(()));
+        assert!(begin(3, "a:443", now + wait).is_err());
     }
 
     #[test]
@@ -510,7 +449,7 @@ mod tests {
             }
         }
         let state = limits.state();
-        assert_eq!((state.failing.len(), state.whole_at.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((state.rests.len(), state.whole_at.len()), (REMEMBERED, REMEMBERED));
         assert_eq!(state.kept.len(), KEPT_HOSTS);
     }
 

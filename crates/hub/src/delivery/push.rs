@@ -9,6 +9,7 @@ mod owners;
 mod plan;
 
 use super::challenge;
+use super::limits::Source;
 use super::outbound::{PostError, Signed, To};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
@@ -132,7 +133,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         }
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
         Ok(Plan::Post { url, body, epoch, proven }) => {
-            let to = To { url, receiver: due.id.agent, sender: None, proven };
+            let to = To { url, receiver: due.id.agent, sender: None, source: Source::Push, proven };
             let secret = app.config.master_key.webhook_secret(due.id.agent.as_bytes());
             let message = Signed::new(&secret, format!("msg_{}", due.event.0.simple()), at, body, false);
             tokio::select! {

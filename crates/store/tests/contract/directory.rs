@@ -2,7 +2,7 @@
 
 use crate::support::{
     Fixture, NODE, NOW, agent, deliver, entries, fresh, key, message, on_both, read, record, send, soon,
-    write,
+    webhook, write,
 };
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_store::directory::{self, Agent, Record};
@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 on_both![
     an_agent_is_found_by_name_id_and_key,
+    a_proof_is_of_one_endpoint,
     an_update_replaces_the_record_and_keeps_the_id,
     an_update_replaces_the_key_only_if_one_is_given,
     a_deleted_name_is_free_and_inherits_nothing,

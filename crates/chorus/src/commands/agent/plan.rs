@@ -86,7 +86,7 @@ impl Plan {
             invitation: args.invitation.filter(|invitation| !invitation.is_empty()),
             webhook_secret: args.webhook_secret.or_else(|| variable.flatten()),
             allow_from: args.allow_from,
-            allow_private: args.allow_private,
+            allow_private: args.allow_private.into_iter().filter(|network| !network.is_empty()).collect(),
             foreign_mcp: args.foreign_mcp,
         }
     }

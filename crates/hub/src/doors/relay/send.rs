@@ -155,7 +155,7 @@ async fn deliver(
     if pending.transport == Transport::Inbox {
         return Ok(stream::answer(&app, pending, Source::Reply(lines)));
     }
-    let posting = posting(&app, from, &sender_address, &pending, &envelope, wants_stream)?;
+    let posting = posting(&app, (from, origin), &sender_address, &pending, &envelope, wants_stream)?;
     Ok(match posting {
         Some((to, message)) if wants_stream => {
             stream::answer(&app, pending, Source::Endpoint(to, message, place))
@@ -169,7 +169,7 @@ async fn deliver(
 /// Where a message is POSTed, and what; nothing, if the receiver's connection string cannot be read.
 fn posting(
     app: &AppState,
-    from: AgentId,
+    (from, source): (AgentId, Origin),
     sender: &str,
     pending: &Pending,
     envelope: &RawValue,
@@ -190,7 +190,7 @@ fn posting(
     if !proven {
         challenge::ask_again(app, &Handle::current(), receiver.id, url.clone());
     }
-    Ok(Some((To { url, receiver: receiver.id, sender: Some(from), proven }, message)))
+    Ok(Some((To { url, receiver: receiver.id, sender: Some(from), source, proven }, message)))
 }
 
 /// Nobody can be reached by a connection string that was sealed with another master key: the sender learns that it failed,
@@ -223,7 +223,7 @@ pub(crate) async fn pursue(
 ) {
     let posting = RawValue::from_string(envelope)
         .map_err(ApiError::internal)
-        .and_then(|envelope| posting(&app, from, &sender, &pending, &envelope, false));
+        .and_then(|envelope| posting(&app, (from, Origin::Push), &sender, &pending, &envelope, false));
     // It counts for its sender like any other; the hub sends it on its own.
     let place = app.outbound.limits().begin_send(from, Origin::Push);
     match posting {
