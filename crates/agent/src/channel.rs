@@ -16,7 +16,7 @@ pub use network::{Network, NetworkFault};
 pub use secret::{ConnectionSecret, ConnectionSecretFault};
 
 use crate::receive::{Desk, Limits, Queue, Server, Waiting, desk};
-use crate::{BindError, WebhookSecret};
+use crate::{BindError, Reach, WebhookSecret};
 use chorus_protocol::channel::Post;
 use secret::Digest;
 use std::net::SocketAddr;
@@ -32,6 +32,8 @@ pub struct ConnectionOptions {
     pub signature: Option<WebhookSecret>,
     /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
     pub sources: Vec<Network>,
+    /// Which callbacks will be called; a message with another is refused.
+    pub reach: Reach,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
     /// How long the headers of a request may take.
@@ -43,12 +45,13 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// With this secret, from anywhere, unsigned.
+    /// With this secret, from anywhere, unsigned; public callbacks are called.
     pub fn new(secret: ConnectionSecret, clock: fn() -> i64) -> Self {
         Self {
             secret,
             signature: None,
             sources: Vec::new(),
+            reach: Reach::default(),
             clock,
             head_limit: Duration::from_secs(10),
             body_limit: Duration::from_secs(10),

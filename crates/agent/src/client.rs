@@ -22,8 +22,11 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use url::Url;
 
+/// What an agent calls itself to servers.
+pub(crate) const USER_AGENT: &str = concat!("chorus/", env!("CARGO_PKG_VERSION"));
+
 /// How long a connection may take to open.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a whole request may take. A hub waits 30 s for a receiver's endpoint before it answers a send.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_mins(1);
@@ -270,7 +273,7 @@ impl Client {
 /// What makes requests to `url`, whoever is there. Redirects are not followed: they could lead a key elsewhere.
 pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("chorus/", env!("CARGO_PKG_VERSION")))
+        .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_LIMIT);
     if url.starts_with("http:") {

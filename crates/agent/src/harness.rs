@@ -32,7 +32,7 @@ pub use exec::Exec;
 pub use openai::{ModelFault, OpenAi};
 pub use peers::{PeerFault, Peers};
 
-use crate::{BindError, Client, ClientError, Network, WebhookSecret};
+use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use home::Home;
@@ -116,8 +116,19 @@ pub struct AgentOptions {
     pub listen: Listen,
     /// What makes the answers.
     pub driver: Driver,
+    /// Private networks where callbacks and tool servers that messages name are called all the same.
+    pub allow_private: Vec<Network>,
+    /// Whether tool servers that are not the hub's are used.
+    pub foreign_mcp: bool,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
+}
+
+impl AgentOptions {
+    /// Whom it calls because a message says so.
+    fn reach(&self) -> Reach {
+        Reach::new(self.url.as_deref(), self.allow_private.clone()).with_foreign_mcp(self.foreign_mcp)
+    }
 }
 
 /// Why an agent cannot start, or cannot go on.

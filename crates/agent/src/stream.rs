@@ -6,14 +6,15 @@
 use crate::answer;
 use crate::client::{REQUEST_LIMIT, http_client};
 use crate::inbox::{IDLE_LIMIT, read};
-use crate::{Client, ClientError};
+use crate::reach::Http;
+use crate::{Client, ClientError, Reach};
 use bytes::Bytes;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::Outcome;
 use chorus_protocol::sse::{Item, Parser};
 use futures_util::stream;
-use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use tokio::sync::mpsc;
@@ -91,11 +92,25 @@ impl ReplyStream {
 
 /// Answers a message with a stream: everything that comes from `output` as it comes, and at its end all of it as the
 /// result. `reply_stream` is the address that came with the message; it is also the credential.
-pub async fn reply(reply_stream: &str, mut output: mpsc::Receiver<String>) -> Result<(), ClientError> {
+pub async fn reply(reply_stream: &str, output: mpsc::Receiver<String>) -> Result<(), ClientError> {
+    reply_by(None, reply_stream, output).await
+}
+
+/// The same, within reach; anywhere, if a person says where.
+pub(crate) async fn reply_by(
+    reach: Option<&Reach>,
+    reply_stream: &str,
+    mut output: mpsc::Receiver<String>,
+) -> Result<(), ClientError> {
     let form = "must be the address that came with the message as reply_stream";
     let url = crate::client::web_address(reply_stream, form);
     let url = url.map_err(|what| ClientError::Invalid(Faults::one("reply_stream", what)))?;
-    let http = http_client(url.as_str()).map_err(ClientError::Setup)?;
+    let http = match reach {
+        Some(reach) => reach.http(&url),
+        None => http_client(url.as_str()).map(Http::Free),
+    };
+    let blocked = |blocked| ClientError::Invalid(Faults::one("reply_stream", blocked));
+    let request = http.map_err(ClientError::Setup)?.request(Method::POST, url.clone()).map_err(blocked)?;
     let (lines, body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     tokio::spawn(async move {
         let mut whole = String::new();
@@ -109,7 +124,7 @@ pub async fn reply(reply_stream: &str, mut output: mpsc::Receiver<String>) -> Re
         drop(lines.send(Ok(line(&json!({"type": "done", "result": whole})))).await);
     });
     let body = stream::unfold(body, |mut body| async { Some((body.recv().await?, body)) });
-    let request = http.post(url.clone()).header(CONTENT_TYPE, "application/x-ndjson");
+    let request = request.header(CONTENT_TYPE, "application/x-ndjson");
     let sent = request.body(reqwest::Body::wrap_stream(body)).send().await;
     let base = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
     let response = sent.map_err(|source| ClientError::Unreachable { url: base, source })?;

@@ -2,6 +2,7 @@
 
 use crate::caller::Callers;
 use crate::config::Config;
+use crate::delivery::challenge::Challenges;
 use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
@@ -44,6 +45,7 @@ pub(crate) struct App {
     pub(crate) replies: Arc<Replies>,
     pub(crate) callers: Arc<Callers>,
     pub(crate) outbound: Outbound,
+    pub(crate) challenges: Challenges,
     pub(crate) mailer: Mailer,
     /// Tells the pusher that something may be due.
     pub(crate) due: Arc<Notify>,
@@ -91,7 +93,8 @@ impl App {
         }));
         let names = origin::names(&config, on_loopback);
         Ok(Self {
-            outbound: Outbound::new(config.outbound.clone(), config.webhook_timeout)?,
+            outbound: Outbound::new(&config)?,
+            challenges: Challenges::default(),
             keyed_rate: config.rate_limit.map(Limiter::per_minute),
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),

@@ -40,6 +40,8 @@ pub struct Config {
     pub master_key: MasterKey,
     /// Which addresses outbound requests may reach.
     pub outbound: Policy,
+    /// Whether endpoints must echo a challenge before anything else is sent to them.
+    pub endpoint_challenge: bool,
     /// Requests a minute of one key; none for no limit.
     pub rate_limit: Option<u32>,
     /// Requests a minute of one address without a key; none for no limit.
@@ -79,6 +81,8 @@ pub struct TimeLimits {
     pub ping: Duration,
     /// How long a streamed reply may keep its sender waiting, before it begins and between its lines.
     pub reply: Duration,
+    /// How long an endpoint that failed ten times in a row is left alone, at first.
+    pub rest: Duration,
     /// How long open requests may take to end when the hub stops.
     pub drain: Duration,
 }
@@ -91,6 +95,7 @@ impl Default for TimeLimits {
             stall: Duration::from_secs(10),
             ping: Duration::from_secs(15),
             reply: Duration::from_mins(2),
+            rest: Duration::from_secs(30),
             drain: Duration::from_secs(20),
         }
     }
@@ -114,6 +119,7 @@ impl Config {
             operator_key,
             master_key,
             outbound: Policy::default(),
+            endpoint_challenge: false,
             rate_limit: Some(6000),
             rate_limit_anonymous: Some(1200),
             quotas: Quotas::default(),

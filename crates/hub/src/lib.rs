@@ -13,6 +13,7 @@ mod caller;
 mod config;
 mod connections;
 pub mod delivery;
+mod descriptors;
 mod doors;
 mod error;
 mod fingerprint;

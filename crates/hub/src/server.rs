@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::config::Config;
 use crate::connections::{Answering, Connections, Slot};
 use crate::delivery::{push, reconcile};
+use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::frame::Peer;
 use crate::rate::rate_key;
@@ -52,10 +53,13 @@ pub enum StartError {
 pub async fn run(
     listener: TcpListener,
     store: Store,
-    config: Config,
+    mut config: Config,
     sources: Sources,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
+    let wanted = Room { connections: config.max_connections as u64, webhooks: config.quotas.webhooks };
+    let room = descriptors::fit(wanted);
+    (config.max_connections, config.quotas.webhooks) = (room.connections as usize, room.webhooks);
     let stopping = CancellationToken::new();
     let on_loopback = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let app =

@@ -25,6 +25,8 @@ pub struct Agent {
     pub name: String,
     /// Where envelopes are POSTed to.
     pub endpoint: Option<String>,
+    /// Whether this very endpoint has echoed a challenge.
+    pub proven: bool,
     /// Its card, JSON as given.
     pub card: Option<String>,
     /// When the name was registered.
@@ -78,7 +80,8 @@ macro_rules! select_agent {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
                     a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
-                    a.webhook_rotations, a.webhook_rotated_at, a.has_blocks
+                    a.webhook_rotations, a.webhook_rotated_at, a.has_blocks,
+                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -105,6 +108,7 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         webhook_rotations: row.int(15)?,
         webhook_rotated_at: row.opt_int(16)?,
         has_blocks: row.int(17)? == 1,
+        proven: row.int(18)? == 1,
     })
 }
 
@@ -163,6 +167,15 @@ pub fn set_broken(tx: &mut dyn Tx, id: AgentId, broken: Option<(&str, i64)>) -> 
         &[(&id).into(), broken.map(|(why, _)| why).into(), broken.map(|(_, at)| at).into()],
     )?;
     Ok(())
+}
+
+/// Remembers that an agent's endpoint has echoed a challenge; whether it is still its endpoint.
+pub fn prove_endpoint(tx: &mut dyn Tx, id: AgentId, endpoint: &str) -> Result<bool, StoreError> {
+    let proven = tx.execute(
+        "UPDATE agents SET proven_endpoint = endpoint WHERE id = $1 AND endpoint = $2 AND deleted_at IS NULL",
+        &[(&id).into(), endpoint.into()],
+    )?;
+    Ok(proven == 1)
 }
 
 /// Gives an agent to an account, whose blocks hold for it from now on and for whom it counts. One that is kept out keeps its
@@ -249,6 +262,7 @@ pub fn insert(
         id,
         name: record.name.clone(),
         endpoint: record.endpoint.clone(),
+        proven: false,
         card: record.card.clone(),
         registered_at: now,
         updated_at: now,
@@ -290,7 +304,10 @@ pub fn update(
     if key.is_some() {
         revocation::announce(tx, agent.id)?;
     }
+    // One that was proven before the last is asked once more.
+    let proven = agent.proven && agent.endpoint == record.endpoint;
     let updated = Agent {
+        proven,
         endpoint: record.endpoint.clone(),
         card: record.card.clone(),
         updated_at: now,

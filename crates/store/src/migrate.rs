@@ -32,6 +32,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0008_search.sql"),
     migration!("0009_recovery.sql"),
     migration!("0010_consent.sql"),
+    migration!("0011_endpoint_proof.sql"),
 ];
 
 /// The number of the newest.

@@ -206,7 +206,7 @@ const RETRY_NOW: &str =
     "UPDATE deliveries SET due_at = $2 WHERE agent_id = $1 AND state = 'waiting' AND due_at IS NOT NULL";
 
 /// The agent may be called again: what waited for it is due now, unless it waits for its owner.
-pub(crate) fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
+pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
     tx.lock(agent.0)?;
     if directory::by_id(tx, agent)?.is_some_and(|agent| !waits_for_its_owner(&agent, now)) {
         tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])?;

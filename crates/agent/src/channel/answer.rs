@@ -5,6 +5,7 @@
 
 use super::secret::Digest;
 use super::{Letter, Network, Shared};
+use crate::Reach;
 use crate::receive::{Busy, json_answer, read_body};
 use crate::seen::message_name;
 use bytes::Bytes;
@@ -14,7 +15,9 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderName, ORIGIN, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
+use std::iter;
 use std::net::IpAddr;
+use url::Url;
 
 /// Why a message was not taken.
 struct Refusal {
@@ -84,7 +87,24 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
         .map_err(|fault| Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", fault))?;
     let post =
         Post::read(&body).map_err(|faults| Refusal::new(StatusCode::BAD_REQUEST, "invalid", faults))?;
+    check_addresses(&options.reach, &post).await?;
     hand_over(shared, Letter { post, received_at: now, webhook_id }).await
+}
+
+/// Nobody is told 200 for what could not be answered: an address that would not be called is a fault of the message. Of
+/// tool servers those that are not used anyway do not matter.
+async fn check_addresses(reach: &Reach, post: &Post) -> Result<(), Refusal> {
+    let servers = post.mcp.iter().map(|server| ("mcp.url", &server.url));
+    for (place, text) in iter::once(("callback", &post.callback)).chain(servers) {
+        // What is no URL was refused before.
+        let Ok(url) = Url::parse(text) else { continue };
+        if place == "callback" || reach.takes_tools_from(&url) {
+            let blocked = |blocked| format!("{place}: {blocked}");
+            let checked = reach.check(&url).await.map_err(blocked);
+            checked.map_err(|message| Refusal::new(StatusCode::BAD_REQUEST, "invalid", message))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a path is that of the connection string.

@@ -6,15 +6,17 @@
 //! other. A callback is a secret: no error repeats more of it than where it leads.
 
 use crate::answer::{collect, retry_after};
-use crate::client::{REQUEST_LIMIT, http_client};
+use crate::client::REQUEST_LIMIT;
 use crate::random::random_hex;
-use crate::{ExitClass, Retry};
+use crate::reach::Http;
+use crate::{ExitClass, Reach, Retry};
 use bytes::Bytes;
+use chorus_outbound::Blocked;
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::Code;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Method, Response, Url};
 use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
@@ -62,6 +64,14 @@ pub enum CallbackError {
         #[source]
         source: reqwest::Error,
     },
+    /// It leads where an agent does not go because a stranger says so; nothing was sent.
+    #[error("the callback at {origin} is not called: {blocked}")]
+    Blocked {
+        /// Where it leads.
+        origin: String,
+        /// Why not there.
+        blocked: Blocked,
+    },
     /// The HTTP client could not be set up.
     #[error("cannot set up the HTTP client")]
     Setup(#[source] reqwest::Error),
@@ -75,7 +85,7 @@ impl CallbackError {
     pub fn exit_class(&self) -> ExitClass {
         match self {
             Self::Invalid(_) => ExitClass::Usage,
-            Self::Closed { .. } | Self::Refused { .. } => ExitClass::Refused,
+            Self::Closed { .. } | Self::Refused { .. } | Self::Blocked { .. } => ExitClass::Refused,
             Self::Unreachable { .. } => ExitClass::Unreachable,
             Self::Setup(_) | Self::Random(_) => ExitClass::Failed,
         }
@@ -97,7 +107,11 @@ impl CallbackError {
         match self {
             Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
             Self::Refused { status, .. } => matches!(status, 408 | 500..=599) && *status != 503,
-            Self::Invalid(_) | Self::Closed { .. } | Self::Setup(_) | Self::Random(_) => false,
+            Self::Invalid(_)
+            | Self::Closed { .. }
+            | Self::Blocked { .. }
+            | Self::Setup(_)
+            | Self::Random(_) => false,
         }
     }
 
@@ -111,7 +125,11 @@ impl CallbackError {
                     matches!(status, 408 | 429 | 500..=599) || *status == 409 && retry_after.is_some();
                 again.then(|| retry_after.unwrap_or_default())
             }
-            Self::Invalid(_) | Self::Closed { .. } | Self::Setup(_) | Self::Random(_) => None,
+            Self::Invalid(_)
+            | Self::Closed { .. }
+            | Self::Blocked { .. }
+            | Self::Setup(_)
+            | Self::Random(_) => None,
         }
     }
 }
@@ -119,7 +137,7 @@ impl CallbackError {
 /// The callback of one message.
 #[derive(Clone)]
 pub struct Callback {
-    http: Client,
+    http: Http,
     url: Url,
     retry: Retry,
     at_most_once: bool,
@@ -132,17 +150,19 @@ impl fmt::Debug for Callback {
 }
 
 impl Callback {
-    /// The callback at `url`, as it came with the message. Nothing is sent yet.
+    /// The callback at `url`, wherever that leads. Nothing is sent yet.
     pub fn new(http: Client, url: &str) -> Result<Self, CallbackError> {
-        let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let fault = || Faults::one("callback", "must be an absolute http or https URL");
-        let url = url.ok_or_else(|| CallbackError::Invalid(fault()))?;
-        Ok(Self { http, url, retry: Retry::default(), at_most_once: false })
+        Ok(Self::with(Http::Free(http), read(url)?))
     }
 
-    /// The same with a client of its own, which does not follow redirects.
-    pub fn open(url: &str) -> Result<Self, CallbackError> {
-        Self::new(http_client(url).map_err(CallbackError::Setup)?, url)
+    /// The callback at `url`, as it came with a message, if it lies within reach. Redirects are not followed.
+    pub fn open(url: &str, reach: &Reach) -> Result<Self, CallbackError> {
+        let url = read(url)?;
+        Ok(Self::with(reach.http(&url).map_err(CallbackError::Setup)?, url))
+    }
+
+    fn with(http: Http, url: Url) -> Self {
+        Self { http, url, retry: Retry::default(), at_most_once: false }
     }
 
     /// The same callback with other ideas of trying again.
@@ -180,11 +200,13 @@ impl Callback {
     }
 
     async fn post(&self, body: Bytes, key: &str) -> Result<(), CallbackError> {
-        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
-        let request = request.header("idempotency-key", key).body(body).timeout(REQUEST_LIMIT);
-        let response = request.send().await.map_err(|source| CallbackError::Unreachable {
-            origin: self.origin(),
-            source: source.without_url(),
+        let blocked = |blocked| CallbackError::Blocked { origin: self.origin(), blocked };
+        let request = self.http.request(Method::POST, self.url.clone()).map_err(blocked)?;
+        let request = request.header(CONTENT_TYPE, "application/json").header("idempotency-key", key);
+        let response = request.body(body).timeout(REQUEST_LIMIT).send().await;
+        let response = response.map_err(|source| match Blocked::cause_of(&source) {
+            Some(cause) => blocked(cause.clone()),
+            None => CallbackError::Unreachable { origin: self.origin(), source: source.without_url() },
         })?;
         match response.status().as_u16() {
             200..=299 => Ok(()),
@@ -197,10 +219,21 @@ impl Callback {
         }
     }
 
+    /// The address itself, which is a secret.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
     /// Where it leads.
     pub(crate) fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
+}
+
+fn read(url: &str) -> Result<Url, CallbackError> {
+    let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let fault = || Faults::one("callback", "must be an absolute http or https URL");
+    url.ok_or_else(|| CallbackError::Invalid(fault()))
 }
 
 /// An event on one line, or everything that is wrong with it.

@@ -1,5 +1,6 @@
 //! Networks that requests may come from.
 
+use chorus_outbound::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -44,6 +45,14 @@ impl From<IpAddr> for Network {
     fn from(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self { address, prefix: if address.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
+impl From<Network> for IpNet {
+    fn from(network: Network) -> Self {
+        // The prefix was checked when it was read.
+        let prefix = u8::try_from(network.prefix).unwrap_or(u8::MAX);
+        Self::new(network.address, prefix).unwrap_or_else(|_| network.address.into())
     }
 }
 

@@ -7,13 +7,14 @@
 
 use super::peers::Peers;
 use super::turn::{Back, EnvelopeBack, Kind, Turn};
-use crate::client::{REQUEST_LIMIT, http_client, may_pass};
+use crate::client::{REQUEST_LIMIT, may_pass};
 use crate::random::random;
-use crate::{Backoff, Callback, Client, ClientError, Retry, SendBody, send_direct};
+use crate::stream::reply_by;
+use crate::{Backoff, Callback, Client, ClientError, Reach, Retry, SendBody, send_direct};
 use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
 use chorus_protocol::relay::{Code, Delivery, ReceiverStatus};
-use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, Url};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -40,6 +41,7 @@ pub(super) struct Sender {
     pub(super) culture: String,
     pub(super) hub: Option<Client>,
     pub(super) peers: Peers,
+    pub(super) reach: Reach,
 }
 
 /// Why an answer was not sent.
@@ -60,7 +62,7 @@ impl Sender {
     /// The callback of a message. Only the hub is known to know keys.
     pub(super) fn callback(&self, turn: &Turn) -> Option<Callback> {
         let Back::Callback(url) = &turn.back else { return None };
-        let callback = Callback::open(url).ok()?;
+        let callback = Callback::open(url, &self.reach).ok()?;
         Some(if self.is_own(turn, &callback) { callback } else { callback.at_most_once() })
     }
 
@@ -114,7 +116,7 @@ impl Sender {
         again: bool,
     ) -> Result<(), Unsent> {
         if let Some(url) = &back.reply_stream {
-            match to_stream(url, text, PATIENCE).await {
+            match to_stream(&self.reach, url, text, PATIENCE).await {
                 Ok(()) => return Ok(()),
                 // It works once, so one that is used up has perhaps carried the answer.
                 Err(ClientError::Refused { .. }) if again => return Ok(()),
@@ -146,9 +148,11 @@ impl Sender {
     pub(super) async fn fail(&self, turn: &Turn, why: &str, code: &str) {
         let Back::Envelope(back) = &turn.back else { return };
         let Some(url) = &back.reply_stream else { return };
-        let Ok(http) = http_client(url) else { return };
+        let Ok(url) = Url::parse(url) else { return };
+        let Ok(http) = self.reach.http(&url) else { return };
+        let Ok(request) = http.request(Method::POST, url) else { return };
         let line = format!("{}\n", json!({"type": "error", "code": code, "message": why}));
-        let request = http.post(url.as_str()).header(CONTENT_TYPE, "application/x-ndjson").body(line);
+        let request = request.header(CONTENT_TYPE, "application/x-ndjson").body(line);
         // Whether it listens any more does not matter.
         request.timeout(REQUEST_LIMIT).send().await.ok();
     }
@@ -199,12 +203,12 @@ async fn to_callback(callback: &Callback, text: &str, key: &str, own: bool) -> R
     }
 }
 
-async fn to_stream(url: &str, text: &str, patience: Duration) -> Result<(), ClientError> {
+async fn to_stream(reach: &Reach, url: &str, text: &str, patience: Duration) -> Result<(), ClientError> {
     let (pieces, output) = mpsc::channel(1);
     pieces.send(text.to_owned()).await.ok();
     drop(pieces);
     let late = |_| ClientError::Lost("nobody took the answer in time");
-    timeout(patience, crate::reply(url, output)).await.map_err(late)?
+    timeout(patience, reply_by(Some(reach), url, output)).await.map_err(late)?
 }
 
 async fn to_hub(hub: &Client, body: &SendBody, key: &str) -> Result<(), Unsent> {
@@ -263,7 +267,8 @@ mod tests {
     fn answers_fit_their_way() {
         rustls::crypto::ring::default_provider().install_default().ok();
         let hub = Some(Client::connect("http://s", None).unwrap());
-        let sender = Sender { name: "a".into(), culture: "en".into(), hub, peers: Peers::default() };
+        let reach = Reach::new(Some("http://s"), vec![]);
+        let sender = Sender { name: "a".into(), culture: "en".into(), hub, peers: Peers::default(), reach };
         for (message, text, most) in [
             ("evt_1", "x".repeat(150_000), 100_000),
             // What an envelope may hold, also when it came by a connection string.
@@ -292,8 +297,9 @@ mod tests {
         rustls::crypto::ring::default_provider().install_default().ok();
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/streams/1", silent.local_addr().unwrap());
-        let sent =
-            timeout(Duration::from_secs(20), to_stream(&url, "hello", Duration::from_millis(50))).await;
+        let reach = Reach::new(Some(&url), vec![]);
+        let sending = to_stream(&reach, &url, "hello", Duration::from_millis(50));
+        let sent = timeout(Duration::from_secs(20), sending).await;
         assert!(matches!(sent, Ok(Err(ClientError::Lost(_)))), "{sent:?}");
     }
 }

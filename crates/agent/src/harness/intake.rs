@@ -72,6 +72,7 @@ pub(super) async fn start(
             let connection = ConnectionOptions {
                 signature: guard.secret.clone(),
                 sources: guard.sources.clone(),
+                reach: options.reach(),
                 ..ConnectionOptions::new(secret.clone(), options.clock)
             };
             let server = ConnectionServer::bind(address, connection).await?;

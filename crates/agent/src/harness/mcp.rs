@@ -4,12 +4,14 @@
 //! has forgotten is opened anew, once. Everything is bounded. A call is never made twice: the server may have done
 //! it. It deliberately knows neither resources nor prompts nor what servers ask of clients.
 
+use crate::Reach;
 use crate::answer::collect;
-use crate::client::http_client;
+use crate::reach::Http;
+use chorus_outbound::Blocked;
 use chorus_protocol::channel::McpServer;
 use chorus_protocol::sse::{Item, Parser};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, Url};
+use reqwest::{Method, Response, Url};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -37,6 +39,8 @@ const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) enum McpError {
     #[error("the tool server cannot be used: {0}")]
     Setup(&'static str),
+    #[error("the tool server is not called: {0}")]
+    Blocked(#[from] Blocked),
     #[error("the tool server did not answer in time")]
     Late,
     #[error("the tool server cannot be reached")]
@@ -69,7 +73,7 @@ pub(crate) struct Given {
 
 /// A server that was greeted.
 pub(crate) struct Mcp {
-    http: Client,
+    http: Http,
     url: Url,
     /// What the service wants to see, then the session and the version.
     headers: HeaderMap,
@@ -78,9 +82,9 @@ pub(crate) struct Mcp {
 
 impl Mcp {
     /// Greets the server.
-    pub(crate) async fn open(server: &McpServer) -> Result<Self, McpError> {
+    pub(crate) async fn open(server: &McpServer, reach: &Reach) -> Result<Self, McpError> {
         let url = Url::parse(&server.url).map_err(|_| McpError::Setup("its URL is none"))?;
-        let http = http_client(&server.url).map_err(|_| McpError::Setup("no HTTP client"))?;
+        let http = reach.http(&url).map_err(|_| McpError::Setup("no HTTP client"))?;
         let mut headers = HeaderMap::new();
         for (name, value) in &server.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| McpError::Setup("a header"))?;
@@ -146,8 +150,8 @@ impl Mcp {
     /// Tells the server that nothing more comes. Whether it listens does not matter.
     pub(crate) async fn close(self) {
         if self.headers.contains_key(SESSION) {
-            let request = self.http.delete(self.url).headers(self.headers);
-            request.timeout(Duration::from_secs(2)).send().await.ok();
+            let Ok(request) = self.http.request(Method::DELETE, self.url) else { return };
+            request.headers(self.headers).timeout(Duration::from_secs(2)).send().await.ok();
         }
     }
 
@@ -178,10 +182,13 @@ impl Mcp {
     }
 
     async fn post(&self, body: &Value) -> Result<Response, McpError> {
-        let request = self.http.post(self.url.clone()).headers(self.headers.clone());
+        let request = self.http.request(Method::POST, self.url.clone())?.headers(self.headers.clone());
         let request = request.header(ACCEPT, "application/json, text/event-stream");
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
-        request.send().await.map_err(|_| McpError::Unreachable)
+        request.send().await.map_err(|error| match Blocked::cause_of(&error) {
+            Some(blocked) => blocked.clone().into(),
+            None => McpError::Unreachable,
+        })
     }
 }
 

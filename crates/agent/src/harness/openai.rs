@@ -17,7 +17,7 @@ use super::{Memory, Outcome};
 use crate::answer::{collect, retry_after};
 use crate::client::{http_client, web_address};
 use crate::random::random;
-use crate::{Backoff, Client};
+use crate::{Backoff, Client, Reach};
 use chorus_protocol::sse::{Item, Parser};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Response, Url};
@@ -129,7 +129,7 @@ impl OpenAi {
     async fn turn(&self, asked: &Asked<'_>, tools: &mut Tools) -> Outcome {
         let Asked { turn, reporter, .. } = asked;
         reporter.status(&format!("asking {}", self.model)).await;
-        tools.open(turn, reporter).await;
+        tools.open(turn, asked.reach, reporter).await;
         let mut messages = self.opening(asked).await;
         let (mut calls, mut strikes) = (0, 0);
         loop {
@@ -277,6 +277,8 @@ pub(super) struct Asked<'a> {
     pub(super) delimiter: &'a str,
     /// The hub, where the history is.
     pub(super) hub: Option<&'a Client>,
+    /// Which tool servers are called.
+    pub(super) reach: &'a Reach,
     pub(super) reporter: &'a Reporter,
     pub(super) memory: &'a Memory,
 }

@@ -8,9 +8,11 @@ use super::completion::Call;
 use super::mcp::{Mcp, McpError, Tool};
 use super::openai::Asked;
 use super::report::{Reporter, cut};
-use super::turn::Turn;
+use super::turn::{Kind, Turn};
+use crate::Reach;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
+use url::Url;
 
 /// The most tools a model is told of.
 const MAX_TOOLS: usize = 128;
@@ -28,11 +30,22 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Greets the servers that came with the message. One that does not answer is left out, and that is said.
-    pub(super) async fn open(&mut self, turn: &Turn, reporter: &Reporter) {
+    /// Greets the servers that came with the message. One that does not answer is left out, and that is said; so is, by
+    /// default, one that is not the hub's.
+    pub(super) async fn open(&mut self, turn: &Turn, reach: &Reach, reporter: &Reporter) {
         for server in &turn.mcp {
+            // What was said on the hub comes from the hub with its addresses; anything else from whoever wrote it.
+            let foreign = turn.kind != Kind::Chat
+                && !Url::parse(&server.url).is_ok_and(|url| reach.takes_tools_from(&url));
+            if foreign {
+                if reach.tells() {
+                    let what = "a tool server that is not the hub's; --foreign-mcp uses such servers".into();
+                    reporter.observer().tell(Activity::Skipped { what });
+                }
+                continue;
+            }
             let opened = async {
-                let mut mcp = Mcp::open(server).await?;
+                let mut mcp = Mcp::open(server, reach).await?;
                 let tools = mcp.tools().await?;
                 Ok::<_, McpError>((mcp, tools))
             };

@@ -67,6 +67,7 @@ impl Worker {
         observer: Observer,
         stop: Stop,
     ) -> Self {
+        let reach = options.reach();
         let peers = match options.listen {
             Listen::Direct { peers, .. } => peers,
             Listen::Inbox | Listen::Connection { .. } => Peers::default(),
@@ -75,7 +76,7 @@ impl Worker {
             driver: options.driver,
             system: options.system,
             // The address as it was given: without a hub nobody else knows the host.
-            sender: Sender { name: options.name, culture: options.culture, hub, peers },
+            sender: Sender { name: options.name, culture: options.culture, hub, peers, reach },
             memory,
             observer,
             stop,
@@ -153,6 +154,13 @@ impl Worker {
             self.sender.fail(job.turn, &why, "loop").await;
             return self.silent(job, Some(why)).map(|()| true);
         }
+        if let Some(callback) = &job.callback
+            && let Err(blocked) = self.sender.reach.check(callback.url()).await
+        {
+            // An answer that nobody would get is not made.
+            self.fail(job, &format!("callback: {blocked}"), "blocked", End::Failed).await?;
+            return Ok(true);
+        }
         let mut stop = self.stop.clone();
         let outcome = tokio::select! {
             biased;
@@ -207,6 +215,7 @@ impl Worker {
                     prompt: &prompt,
                     delimiter: &delimiter,
                     hub: self.sender.hub.as_ref(),
+                    reach: &self.sender.reach,
                     reporter: &job.reporter,
                     memory: &self.memory,
                 };

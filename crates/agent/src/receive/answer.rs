@@ -23,6 +23,17 @@ use std::net::IpAddr;
 const INVALID: Option<&str> = Some("INVALID_ENVELOPE");
 const UNSUPPORTED: Option<&str> = Some("UNSUPPORTED_VERSION");
 
+/// The longest challenge that is echoed, in bytes.
+const MAX_CHALLENGE: usize = 255;
+
+/// What came.
+enum Taken {
+    /// An envelope, and what the program said to it.
+    Envelope(ReceiverReply),
+    /// A hub asks whether this is an endpoint.
+    Challenge(String),
+}
+
 /// Why an envelope was not taken.
 struct Refusal {
     status: StatusCode,
@@ -50,7 +61,10 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
     let (status, header, reply) = match take(shared, from, request).await {
-        Ok(reply) => (StatusCode::OK, None, reply),
+        Ok(Taken::Challenge(challenge)) => {
+            return json_answer(StatusCode::OK, None, &serde_json::json!({"challenge": challenge}));
+        }
+        Ok(Taken::Envelope(reply)) => (StatusCode::OK, None, reply),
         Err(Refusal { status, error_code, detail, header }) => {
             let error_code = error_code.map(str::to_owned);
             (
@@ -63,7 +77,7 @@ pub(super) async fn answer(
     json_answer(status, header, &reply)
 }
 
-async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Result<ReceiverReply, Refusal> {
+async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Result<Taken, Refusal> {
     let (head, body) = request.into_parts();
     // First of all, so that no sender is cut off while it writes.
     let body = read_body(body, MAX_BODY, shared.options.body_limit).await.map_err(|fault| {
@@ -88,8 +102,18 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     }
     let now = (shared.options.clock)();
     let webhook_id = authenticate(shared, &head.headers, &body, now)?;
+    if let Some(challenge) = challenge(&body) {
+        return Ok(Taken::Challenge(challenge));
+    }
     let (envelope, raw) = check(&body)?;
-    hand_over(shared, &envelope, raw, webhook_id, now).await
+    hand_over(shared, &envelope, raw, webhook_id, now).await.map(Taken::Envelope)
+}
+
+/// What a hub wants to hear before it sends anything to an endpoint.
+fn challenge(body: &[u8]) -> Option<String> {
+    let value = json::parse(body).ok().filter(|value| value["type"] == "challenge")?;
+    let challenge = value["challenge"].as_str()?;
+    (challenge.len() <= MAX_CHALLENGE).then(|| challenge.to_owned())
 }
 
 /// The id of a signed request; none where nothing need be signed.

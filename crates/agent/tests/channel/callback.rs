@@ -1,7 +1,7 @@
 //! Callbacks: what is tried again, with which key, and what is final.
 
 use crate::service::Service;
-use chorus_agent::{Backoff, Callback, CallbackError, ExitClass, Retry};
+use chorus_agent::{Backoff, Callback, CallbackError, ExitClass, Reach, Retry};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_testkit::http;
 use std::error::Error;
@@ -91,7 +91,10 @@ async fn nothing_wrong_leaves_the_machine_and_no_error_tells_the_secret() {
     let error = good.send(&said("")).await.unwrap_err();
     assert_eq!(error.to_string(), "content: must be 1 to 100000 characters, not 0");
     assert!(service.outputs(0).await.is_empty());
-    assert!(Callback::open("ftp://x/tok_1").is_err() && Callback::new(http::client(), "tok_1").is_err());
+    assert!(
+        Callback::open("ftp://x/tok_1", &Reach::default()).is_err()
+            && Callback::new(http::client(), "tok_1").is_err()
+    );
 
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let nobody = callback(&format!("http://{free}/inbox/tok_secret"));

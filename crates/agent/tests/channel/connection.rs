@@ -2,7 +2,7 @@
 
 use crate::service::{Service, deliver, deliver_with};
 use chorus_agent::{
-    Callback, ConnectionOptions, ConnectionSecret, ConnectionServer, Delivered, WebhookSecret,
+    Callback, ConnectionOptions, ConnectionSecret, ConnectionServer, Delivered, Reach, WebhookSecret,
 };
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY};
 use chorus_testkit::{http, raw};
@@ -19,7 +19,13 @@ const KEY: [u8; 32] = [7; 32];
 const SOON: Duration = Duration::from_secs(20);
 
 fn options() -> ConnectionOptions {
-    ConnectionOptions::new(ConnectionSecret::parse(SECRET).unwrap(), || NOW_MS)
+    let secret = ConnectionSecret::parse(SECRET).unwrap();
+    ConnectionOptions { reach: reach(), ..ConnectionOptions::new(secret, || NOW_MS) }
+}
+
+/// The services of the tests are on this machine.
+fn reach() -> Reach {
+    Reach::new(None, vec!["127.0.0.0/8".parse().unwrap()])
 }
 
 async fn server(options: ConnectionOptions) -> ConnectionServer {
@@ -59,7 +65,7 @@ async fn the_whole_cycle() {
     delivered.accept();
     assert_eq!(delivering.await.unwrap().0, 200);
 
-    let callback = Callback::open(&post.callback).unwrap();
+    let callback = Callback::open(&post.callback, &reach()).unwrap();
     let events = [
         CallbackEvent::Lifecycle { status: Lifecycle::Processing },
         CallbackEvent::Status { status: "searching".into() },

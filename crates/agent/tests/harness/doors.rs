@@ -7,7 +7,7 @@ use chorus_testkit::http;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-async fn told(agent: &Agent, find: impl Fn(&Activity) -> Option<String>) -> String {
+pub(crate) async fn told(agent: &Agent, find: impl Fn(&Activity) -> Option<String>) -> String {
     for _ in 0..3000 {
         if let Some(found) = agent.activities().iter().find_map(&find) {
             return found;
@@ -24,7 +24,7 @@ fn listens(activity: &Activity) -> Option<String> {
     }
 }
 
-async fn connection_string(agent: &Agent) -> String {
+pub(crate) async fn connection_string(agent: &Agent) -> String {
     let find = |activity: &Activity| match activity {
         Activity::Connection { connection_string, .. } => connection_string.clone(),
         _ => None,
@@ -32,7 +32,7 @@ async fn connection_string(agent: &Agent) -> String {
     told(agent, find).await
 }
 
-fn connection(address: &str) -> Listen {
+pub(crate) fn connection(address: &str) -> Listen {
     Listen::Connection { address: address.into(), base: None, guard: Guard::default() }
 }
 

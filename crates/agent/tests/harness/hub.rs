@@ -393,6 +393,9 @@ impl Place {
             channels: vec![],
             listen: Listen::Inbox,
             driver,
+            // Tool servers and services of the tests, on ports of their own.
+            allow_private: vec!["127.0.0.0/8".parse().unwrap()],
+            foreign_mcp: false,
             clock: || 1_800_000_000_000,
         }
     }

@@ -14,3 +14,5 @@ mod mcp;
 mod model;
 #[cfg(test)]
 mod program;
+#[cfg(test)]
+mod reach;

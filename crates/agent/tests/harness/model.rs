@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-fn options(hub: &Hub, place: &Place, model: &FakeModel) -> AgentOptions {
+pub(crate) fn options(hub: &Hub, place: &Place, model: &FakeModel) -> AgentOptions {
     options_with(hub, place, model, |_| ())
 }
 

@@ -265,6 +265,28 @@ fn sign(key: &[u8], id: &str, time_s: i64, body: &str) -> Vec<(&'static str, Str
     ]
 }
 
+/// A hub may want to know whether this is an endpoint. With a secret only the hub that has it is told.
+#[tokio::test]
+async fn a_challenge_is_echoed() {
+    let challenge = json!({"type": "challenge", "challenge": "challenge_1"}).to_string();
+    let ask = async |receiver: &Receiver, headers: Vec<(&'static str, String)>| {
+        let mut request = http::client().post(receiver.url()).body(challenge.clone());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let mut open = receiver(options()).await;
+    assert_eq!(ask(&open, vec![]).await, (200, json!({"challenge": "challenge_1"})));
+    nothing(&mut open).await;
+    let mut signed = receiver(signed()).await;
+    assert_eq!(ask(&signed, vec![]).await.0, 401);
+    let headers = sign(&SECRET, "msg_1", NOW_MS / 1000, &challenge);
+    assert_eq!(ask(&signed, headers).await, (200, json!({"challenge": "challenge_1"})));
+    nothing(&mut signed).await;
+}
+
 #[tokio::test]
 async fn with_a_secret_only_what_is_signed_is_taken() {
     let mut receiver = receiver(signed()).await;

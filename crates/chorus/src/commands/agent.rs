@@ -108,6 +108,13 @@ pub(crate) struct Args {
     /// With --connection or --direct: take messages only from this address or network, such as 192.0.2.0/24; may be repeated
     #[arg(long, value_name = "NETWORK")]
     allow_from: Vec<String>,
+    /// Call callbacks and tool servers that messages name in this private address or network too, such as 10.0.0.0/8; the
+    /// hub's own are always called. May be repeated, or given as CHORUS_AGENT_ALLOW_PRIVATE with commas between
+    #[arg(long, value_name = "NETWORK", env = "CHORUS_AGENT_ALLOW_PRIVATE", value_delimiter = ',')]
+    allow_private: Vec<String>,
+    /// Use tool servers that messages of other services name; without it only the hub's own are used
+    #[arg(long, env = "CHORUS_AGENT_FOREIGN_MCP")]
+    foreign_mcp: bool,
     /// Receive envelopes straight from peers at this address
     #[arg(long, value_name = "ADDRESS")]
     direct: Option<String>,

@@ -72,6 +72,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Some(_) => output::talk(format_args!("\n{}; keep the key, it is not shown again", what.green())),
         None => output::talk(format_args!("\n{}; the key stays what it was", what.green())),
     }
+    if registered.endpoint_proven == Some(false) {
+        output::talk(
+            "the endpoint has not echoed the hub's challenge, and gets nothing else before; `chorus receive` does it by \
+             itself, with the secret above",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -320,6 +320,7 @@ fn config(
         public_url,
         allowed_hosts: settings.allowed_hosts.clone(),
         outbound: settings.outbound.clone(),
+        endpoint_challenge: settings.endpoint_challenge,
         rate_limit: settings.rate_limit,
         rate_limit_anonymous: settings.rate_limit_anonymous,
         quotas: settings.quotas.clone(),

@@ -4,7 +4,9 @@ use crate::hub::{Hub, OPERATOR, chorus, history, register, send, serve};
 use chorus_testkit::{http, postgres};
 use serde_json::{Value, json};
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -54,6 +56,41 @@ async fn a_second_term_exits_at_once() {
     let (status, _) = hub.wait();
     assert_eq!(status.code(), Some(1));
     assert!(sending.await.unwrap().is_err());
+}
+
+/// A hub that is started under this limit of file descriptors.
+fn limited(data: &Path, limit: &str) -> Hub {
+    let (serve, mut command) = (serve(data, None), Command::new("sh"));
+    command.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
+    command.arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stderr(fs::File::create(data.join("log")).unwrap());
+    Hub::run(command)
+}
+
+/// Too few file descriptors are no trouble that comes later: what does not fit is not accepted, and that is said.
+#[tokio::test]
+async fn file_descriptors_are_raised_and_fit() {
+    let (data, http) = (tempfile::tempdir().unwrap(), http::client());
+    let hub = limited(data.path(), "-n 400");
+    let silent: Vec<_> = (0..50).map(|_| TcpStream::connect(hub.url.trim_start_matches("http://"))).collect();
+    let health = http.get(format!("{}/health", hub.url)).send().await.unwrap();
+    assert_eq!((health.status().as_u16(), silent.len()), (200, 50));
+    let log = fs::read_to_string(data.path().join("log")).unwrap();
+    for said in ["limit=400", "needed=10576", "connections=60", "webhooks=20", "ulimit -Hn"] {
+        assert!(log.contains(said), "{said}: {log}");
+    }
+    drop(hub);
+    let hub = limited(data.path(), "-S -n 400");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", hub.pid())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let [soft, hard] = [3, 4].map(|n| files.split_whitespace().nth(n).unwrap());
+    assert_eq!(soft, hard, "{files}");
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@
 mod owners;
 mod plan;
 
-use super::outbound::{PostError, Signed};
+use super::challenge;
+use super::limits::Source;
+use super::outbound::{PostError, Signed, To};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
@@ -19,6 +21,7 @@ use owners::Owners;
 use plan::Plan;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 
 /// The most POSTs of this node at a time. Each is little more than a connection that waits; but those that hang do so for half
@@ -33,6 +36,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The pauses between tries: the first, doubling up to the longest.
 const FIRST_PAUSE_MS: i64 = 1000;
 const LONGEST_PAUSE_MS: i64 = 5 * 60 * 1000;
+/// How long what is for an endpoint that is not proven waits, unless that happens before.
+const UNPROVEN_PAUSE: Duration = Duration::from_mins(1);
 /// A pause is longer or shorter by up to one part in so many, so that agents that failed together do not return together.
 const JITTER_PART: i64 = 5;
 
@@ -127,18 +132,28 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             (None, None, if at < due.give_up_at { again } else { Outcome::Dead })
         }
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
-        Ok(Plan::Post { url, body, epoch, secrets }) => {
+        Ok(Plan::Post { url, body, epoch, proven, secrets }) => {
+            let to = To { url, receiver: due.id.agent, sender: None, source: Source::Push, proven };
             let message = Signed::new(&secrets, format!("msg_{}", due.event.0.simple()), at, body, false);
             tokio::select! {
-                posted = app.outbound.push(&url, message) => {
-                    let outcome = judge(&due, epoch, &posted, app.now(), app.sources.bytes());
-                    let (status, error) = match posted {
-                        Ok((status @ 200..300, _)) => (Some(status), None),
-                        Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
-                        Err(error) => (None, Some(error.to_string())),
-                    };
-                    (Some(failed(status, error)), None, outcome)
-                }
+                posted = app.outbound.push(&to, message) => match posted {
+                    Err(error @ PostError::Limited(limited)) => {
+                        put_off(&due, &error, limited.wait(), app.now(), app.sources.bytes())
+                    }
+                    Err(error @ PostError::Unproven) => {
+                        challenge::ask_again(&app, &Handle::current(), due.id.agent, to.url);
+                        put_off(&due, &error, UNPROVEN_PAUSE, app.now(), app.sources.bytes())
+                    }
+                    posted => {
+                        let outcome = judge(&due, epoch, &posted, app.now(), app.sources.bytes());
+                        let (status, error) = match posted {
+                            Ok((status @ 200..300, _)) => (Some(status), None),
+                            Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
+                            Err(error) => (None, Some(error.to_string())),
+                        };
+                        (Some(failed(status, error)), None, outcome)
+                    }
+                },
                 () = cut(&app) => {
                     let why = "the hub stopped before the outcome was known".into();
                     (Some(failed(None, Some(why))), None, Outcome::Again(app.now()))
@@ -218,13 +233,35 @@ fn judge(
         }
         // An endpoint has no mark of its own: it is mended by whoever serves it, and tried until then.
         Ok((401 | 403 | 404 | 410, _))
-        | Err(PostError::Timeout(_) | PostError::NoConnection(_) | PostError::Unreachable(_)) => None,
+        | Err(
+            PostError::Timeout(_)
+            | PostError::NoConnection(_)
+            | PostError::Unreachable(_)
+            | PostError::Limited(_)
+            | PostError::Unproven,
+        ) => None,
         Ok(_) | Err(PostError::Blocked(_) | PostError::Status(_)) => return Outcome::Refused,
     };
     if now >= due.give_up_at {
         return Outcome::Dead;
     }
     Outcome::Again((now + pause_ms(due.attempt, random)).max(after.unwrap_or(now)))
+}
+
+/// Something was in the way: no try was made, and none counts. Those that wait for the same one do not return together.
+fn put_off(
+    due: &Due,
+    why: &PostError,
+    wait: Duration,
+    now: i64,
+    random: [u8; 4],
+) -> (Option<Attempt>, Option<String>, Outcome) {
+    if now >= due.give_up_at {
+        return (None, Some(why.to_string()), Outcome::Dead);
+    }
+    let wait = wait.as_millis() as i64;
+    let jitter = i64::from(u32::from_le_bytes(random)) % (wait + 1);
+    (None, None, Outcome::Again(now + wait + jitter))
 }
 
 /// How long to wait after so many tries.

@@ -1,6 +1,7 @@
 //! Webhook receivers that misbehave: every one of them is an outcome, none of them is the hub's trouble.
 
 use crate::support::{Answer, SOON, Setup, TestHub, envelope};
+use chorus_hub::quotas::OFF;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -141,7 +142,13 @@ async fn receivers_that_never_come_to_an_end() {
 /// One receiver that hangs holds up nobody else.
 #[tokio::test]
 async fn a_hanging_receiver_is_its_own_trouble() {
-    let hub = Setup::new().config(|config| config.webhook_timeout = 3 * SOON).start();
+    let setup = Setup::new().config(|config| {
+        config.webhook_timeout = 3 * SOON;
+        // As if they were many senders and receivers.
+        let quotas = &mut config.quotas;
+        (quotas.webhooks_sender, quotas.webhooks_receiver, quotas.webhooks_host) = (OFF, OFF, OFF);
+    });
+    let hub = setup.start();
     let (slow, quick) = (FakeAgent::start().await, FakeAgent::start().await);
     slow.set(Reply::Hang);
     let key = hub.register("a").await;

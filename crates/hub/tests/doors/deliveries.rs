@@ -3,6 +3,7 @@
 use crate::cast::{BEGIN, Cast, HOUR, MINUTE, contents};
 use crate::support::{Answer, SOON, Setup, eventually};
 use chorus_hub::Mail;
+use chorus_hub::quotas::OFF;
 use chorus_protocol::relay::Code;
 use chorus_protocol::time::rfc3339;
 use chorus_testkit::clock::ManualClock;
@@ -14,7 +15,9 @@ use std::fs;
 /// Enough of them that all the tries of a node could be theirs.
 #[tokio::test]
 async fn receivers_that_hang_hold_up_nobody() {
-    let (cast, hangs, timber) = (Cast::start().await, FakeAgent::start().await, FakeAgent::start().await);
+    // As if each were at a host of its own.
+    let setup = Setup::new().config(|config| config.quotas.webhooks_host = OFF);
+    let (cast, hangs, timber) = (Cast::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
     hangs.set(Reply::Hang);
     let mut channels = vec![cast.channel.clone()];
     for n in 0..3 {

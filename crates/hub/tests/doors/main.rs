@@ -21,6 +21,8 @@ mod candour;
 #[cfg(test)]
 mod cast;
 #[cfg(test)]
+mod challenge;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod channels;
@@ -86,3 +88,5 @@ mod stream;
 mod support;
 #[cfg(test)]
 mod unregister;
+#[cfg(test)]
+mod webhooks;

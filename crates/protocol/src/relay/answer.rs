@@ -86,6 +86,9 @@ pub struct Registered {
     /// With which requests to the endpoint are signed (Standard Webhooks); absent without an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_secret: Option<String>,
+    /// Whether the endpoint has echoed the hub's challenge, where it must before anything else is sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint_proven: Option<bool>,
     /// The record.
     pub registration: Registration,
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{
     Fixture, NODE, NOW, agent, deliver, entries, fresh, key, message, on_both, read, record, send, soon,
-    write,
+    webhook, write,
 };
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_store::directory::{self, Agent, Found, Record, Search};
@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 on_both![
     an_agent_is_found_by_name_id_and_key,
+    a_proof_is_of_one_endpoint,
     an_update_replaces_the_record_and_keeps_the_id,
     an_update_replaces_the_key_only_if_one_is_given,
     a_deleted_name_is_free_and_inherits_nothing,
@@ -60,6 +61,30 @@ async fn an_agent_is_found_by_name_id_and_key(fixture: Fixture) {
     assert_eq!(by_key(store, "K").await, None);
     assert_eq!(read(store, |tx| directory::by_id(tx, AgentId(fresh()))).await, None);
     assert_eq!(read(store, directory::count).await, 2);
+}
+
+async fn a_proof_is_of_one_endpoint(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = webhook(store, "bob").await;
+    let endpoint = bob.endpoint.clone().unwrap();
+    let prove = async |endpoint: &str| {
+        let (id, endpoint) = (bob.id, endpoint.to_owned());
+        write(store, move |tx: &mut dyn Tx| directory::prove_endpoint(tx, id, &endpoint)).await
+    };
+    assert!(!bob.proven && !prove("https://other.example/").await);
+    assert!(!by_name(store, "bob").await.unwrap().proven);
+    assert!(prove(&endpoint).await);
+    let bob = by_name(store, "bob").await.unwrap();
+    assert!(bob.proven);
+    for (now, proven) in
+        [(Some(endpoint.as_str()), true), (Some("https://other.example/"), false), (None, false)]
+    {
+        let record = Record { name: "bob".into(), endpoint: now.map(Into::into), card: None };
+        let before = by_name(store, "bob").await.unwrap();
+        let update = move |tx: &mut dyn Tx| directory::update(tx, before.clone(), &record, None, NOW);
+        assert_eq!(write(store, update).await.proven, proven, "{now:?}");
+        assert_eq!(by_name(store, "bob").await.unwrap().proven, proven, "{now:?}");
+    }
 }
 
 async fn an_update_replaces_the_record_and_keeps_the_id(fixture: Fixture) {

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 const MAX_AGENTS: usize = 100;
 
 /// What a file may say of an agent.
-const MEMBERS: [&str; 20] = [
+const MEMBERS: [&str; 22] = [
     "name",
     "channels",
     "exec",
@@ -30,10 +30,12 @@ const MEMBERS: [&str; 20] = [
     "invitation",
     "webhook_secret",
     "allow_from",
+    "allow_private",
+    "foreign_mcp",
 ];
 
-/// The agents of a file. What they do not say of themselves, `others` says: where they keep their state, and what lets
-/// a new one in.
+/// The agents of a file. What they do not say of themselves, `others` says: where they keep their state, what lets
+/// a new one in, and whom they call.
 pub(super) fn read(text: &str, faults: &mut Faults, others: &Plan) -> Plans {
     let table: Table = match text.parse() {
         Ok(table) => table,
@@ -59,6 +61,8 @@ pub(super) fn read(text: &str, faults: &mut Faults, others: &Plan) -> Plans {
             Value::Table(agent) => {
                 let mut plan = read_agent(agent, &place, faults);
                 plan.state = plan.state.or_else(|| others.state.clone());
+                plan.allow_private.extend_from_slice(&others.allow_private);
+                plan.foreign_mcp |= others.foreign_mcp;
                 plan.invitation = plan.invitation.or_else(|| others.invitation.clone());
                 plans.push((place, plan));
             }
@@ -101,6 +105,8 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         invitation: member.text("invitation"),
         webhook_secret: member.text("webhook_secret"),
         allow_from: member.texts("allow_from"),
+        allow_private: member.texts("allow_private"),
+        foreign_mcp: member.flag("foreign_mcp"),
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Plan {
     /// What requests must be signed with, or the file after @.
     pub(super) webhook_secret: Option<String>,
     pub(super) allow_from: Vec<String>,
+    pub(super) allow_private: Vec<String>,
+    pub(super) foreign_mcp: bool,
 }
 
 /// Several, each with its place in the file.
@@ -84,6 +86,8 @@ impl Plan {
             invitation: args.invitation.filter(|invitation| !invitation.is_empty()),
             webhook_secret: args.webhook_secret.or_else(|| variable.flatten()),
             allow_from: args.allow_from,
+            allow_private: args.allow_private.into_iter().filter(|network| !network.is_empty()).collect(),
+            foreign_mcp: args.foreign_mcp,
         }
     }
 
@@ -106,6 +110,7 @@ impl Plan {
         self.check_use(&at, faults);
         let driver = self.driver(system.as_deref(), &at, faults);
         let listen = self.listen(&at, faults);
+        let allow_private = networks(&self.allow_private, &at("allow_private"), faults);
         let url = self.url.clone().unwrap_or_else(|| global.url().to_owned());
         Some(AgentOptions {
             name,
@@ -119,6 +124,8 @@ impl Plan {
             channels: self.channels,
             listen,
             driver: driver?,
+            allow_private,
+            foreign_mcp: self.foreign_mcp,
             clock: || Sources::system().now(),
         })
     }
@@ -225,14 +232,21 @@ impl Plan {
             Ok(secret) => guard.secret = secret,
             Err(fault) => faults.add(&place, fault),
         }
-        for network in &self.allow_from {
-            match network.parse::<Network>() {
-                Ok(network) => guard.sources.push(network),
-                Err(fault) => faults.add(&at("allow_from"), fault),
-            }
-        }
+        guard.sources = networks(&self.allow_from, &at("allow_from"), faults);
         guard
     }
+}
+
+/// Networks, as far as they are some.
+fn networks(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Network> {
+    let mut networks = vec![];
+    for text in texts {
+        match text.parse() {
+            Ok(network) => networks.push(network),
+            Err(fault) => faults.add(place, fault),
+        }
+    }
+    networks
 }
 
 impl Plans {

@@ -13,7 +13,7 @@ use chorus_store::{StoreError, Tx, conversations, directory, members};
 
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch, signed with these.
-    Post { url: String, body: Bytes, epoch: i64, secrets: Vec<WebhookSecret> },
+    Post { url: String, body: Bytes, epoch: i64, proven: bool, secrets: Vec<WebhookSecret> },
     /// This is the outcome, without a try and perhaps for a reason.
     Without(Outcome, Option<String>),
 }
@@ -80,7 +80,8 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     let Some(url) = url else {
         return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
     };
-    Ok(Plan::Post { url, body, epoch: agent.epoch, secrets })
+    let proven = agent.proven || due.transport == Transport::Channel;
+    Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets })
 }
 
 /// What is POSTed, each time with a fresh callback; or why nothing is.

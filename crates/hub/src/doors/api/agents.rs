@@ -10,6 +10,7 @@ use super::{Items, Written};
 use crate::app::{App, AppState};
 use crate::audit::Origin;
 use crate::caller::{Caller, disabled, key_hash};
+use crate::delivery::challenge;
 use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery, card_fits};
@@ -34,6 +35,7 @@ use chorus_store::usage;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use url::Url;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -199,6 +201,9 @@ pub(crate) struct NewAgentView {
     connection_string: String,
     /// With which requests to the agent are signed (Standard Webhooks).
     webhook_secret: String,
+    /// `false` where its endpoint must echo the hub's challenge before anything else is sent to it; it is asked now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint_proven: Option<bool>,
 }
 
 /// An agent to be made, checked.
@@ -311,8 +316,9 @@ pub(crate) async fn create(
         connection_string: inlet(&app, &secret),
         webhook_secret: app.config.master_key.webhook_secret(id.as_bytes(), 0).printed(),
         api_key: key.clone(),
+        endpoint_proven: new.endpoint.as_ref().filter(|_| app.config.endpoint_challenge).map(|_| false),
     })?;
-    let (hub, who) = (Arc::clone(&app), caller.clone());
+    let (hub, runtime, who) = (Arc::clone(&app), Handle::current(), caller.clone());
     let make = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
@@ -327,6 +333,10 @@ pub(crate) async fn create(
         let endpoint = host(new.record.endpoint.as_deref());
         let detail = json!({"name": new.record.name, "endpoint": endpoint, "connection": sealed.is_some()});
         origin.record(tx, &hub, &who, Action::AgentRegistered, Subject::Agent(id), detail)?;
+        if let Some(endpoint) = new.record.endpoint.clone() {
+            let (hub, runtime) = (Arc::clone(&hub), runtime.clone());
+            tx.after_commit(Box::new(move || challenge::ask_again(&hub, &runtime, id, endpoint)));
+        }
         Ok((StatusCode::CREATED, answer.clone()))
     };
     super::write(&app, &caller, &headers, uri.path(), &body, make).await

@@ -280,7 +280,7 @@ impl Turn {
             self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
             if let Sent::Pending(pending) = sent {
                 let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
-                let from = app.address(&agent.name);
+                let from = (agent.id, app.address(&agent.name));
                 tx.after_commit(Box::new(move || {
                     let work = send::pursue(Arc::clone(&app), from, pending, envelope);
                     app.tasks.spawn_on(work, &runtime);

@@ -4,7 +4,7 @@
 //! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
 
 use super::bodies::ForeignPost;
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::caller::{disabled, key_hash};
 use crate::doors::api::answers::{Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
@@ -24,7 +24,9 @@ use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::{StoreError, Tx, directory};
 use serde::Serialize;
+use std::iter;
 use std::sync::Arc;
+use url::Url;
 
 /// How long a message is known by its id.
 const KNOWN_MS: i64 = 48 * 60 * 60 * 1000;
@@ -68,6 +70,7 @@ pub(crate) async fn receive(
     }
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let post = Post::read(&body)?;
+    check_addresses(&app, &post).await?;
     let body = String::from_utf8(body.into()).map_err(ApiError::validation)?;
     let (now, hub) = (app.now(), Arc::clone(&app));
     let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
@@ -109,6 +112,24 @@ pub(crate) async fn receive(
     };
     app.store.write::<_, ApiError, _>(store).await?;
     Ok(Json(Received { ok: true }))
+}
+
+/// The hub calls nothing of it, but its agents would: what is known to lie in a private network is refused, so that
+/// whoever posts it learns why nobody answers. The hub's own addresses are its business.
+async fn check_addresses(app: &App, post: &Post) -> Result<(), ApiError> {
+    let servers = post.mcp.iter().map(|server| ("mcp.url", &server.url));
+    for (place, text) in iter::once(("callback", &post.callback)).chain(servers) {
+        // What is no URL was refused before.
+        let Ok(url) = Url::parse(text) else { continue };
+        let own = Url::parse(&app.config.public_url).is_ok_and(|own| own.origin() == url.origin());
+        if !own {
+            let checked = app.outbound.policy().check_url(&url).await;
+            checked.map_err(|blocked| {
+                ApiError::new(Code::EndpointBlocked, format_args!("{place}: {blocked}"))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn unknown() -> ApiError {

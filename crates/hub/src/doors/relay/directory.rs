@@ -6,6 +6,7 @@ use crate::app::{App, AppState};
 use crate::audit::Origin;
 use crate::caller::{Caller, bearer, disabled, is_operator, key_hash};
 use crate::config::Signup;
+use crate::delivery::challenge;
 use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::api::recovery;
 use crate::doors::body;
@@ -248,6 +249,7 @@ async fn save(
     };
     let registered = app.store.write::<_, ApiError, _>(register).await?;
     let status = if registered.created { StatusCode::CREATED } else { StatusCode::OK };
+    let endpoint_proven = challenge::ask(app, &registered.agent).await;
     let data = Registered {
         agent_id: app.address(&registered.agent.name),
         api_key: registered.keyed.then_some(secret),
@@ -256,6 +258,7 @@ async fn save(
             .endpoint
             .as_ref()
             .map(|_| webhooks::secret(&app.config.master_key, &registered.agent).printed()),
+        endpoint_proven,
         registration: registration(app, registered.agent, true),
     };
     Ok(app.success(status, data))

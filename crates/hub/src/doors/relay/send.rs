@@ -5,19 +5,23 @@ use super::stream::{self, Source};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, bearer, key_hash};
 use crate::delivery::bridge;
-use crate::delivery::outbound::Signed;
+use crate::delivery::challenge;
+use crate::delivery::limits::{Limited, Source as Origin};
+use crate::delivery::outbound::{PostError, Signed, To};
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
+use crate::frame::Client;
 use crate::to_the_end::ToTheEnd;
 use crate::usage::event_bytes;
 use crate::webhooks;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use chorus_protocol::ids::{EventId, TraceId};
+use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_protocol::relay::{
     Code, Delivery, Failure, InboxMessage, MAX_BODY, Metadata, Outcome, Send, Success,
 };
@@ -28,8 +32,10 @@ use chorus_store::directory::{self as agents, KeyHash};
 use chorus_store::idempotency::{Answer, Key};
 use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
 use chorus_store::{StoreError, Tx, push};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 /// How long an `Idempotency-Key` is remembered.
@@ -61,6 +67,7 @@ pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
 pub(crate) async fn send(
     State(app): State<AppState>,
     caller: Caller,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -98,18 +105,20 @@ pub(crate) async fn send(
         now,
     };
     // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
-    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, shown, command, envelope.into())).await
+    let origin = Origin::of(client.0);
+    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, (shown, origin), command, envelope.into()))
+        .await
 }
 
 async fn deliver(
     app: AppState,
     sender: Identity,
-    shown: Option<KeyHash>,
+    (shown, origin): (Option<KeyHash>, Origin),
     command: relay::Send,
     envelope: Arc<RawValue>,
 ) -> Result<Response, ApiError> {
     let (hub, wants_stream) = (Arc::clone(&app), command.stream);
-    let (sender_id, sender_address) = (sender.id, app.address(&sender.name));
+    let (from, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
     let (listener, lines) = mpsc::channel(1);
     let accepted = app.store.write::<_, ApiError, _>({
@@ -124,7 +133,13 @@ async fn deliver(
                 Sent::Pending(pending) if pending.transport == Transport::Inbox => {
                     (&pending.receiver, pending.seq, true)
                 }
-                _ => return Ok(sent),
+                // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any
+                // other: should this run again, the first one is given back.
+                Sent::Pending(_) => {
+                    let place = hub.outbound.limits().begin_send(sender.id, origin);
+                    return Ok((sent, Some(place.map_err(|limited| too_many(&hub, limited))?)));
+                }
+                Sent::Again(_) => return Ok((sent, None)),
             };
             if replied {
                 let (hub, agent, listener) = (Arc::clone(&hub), receiver.id, listener.clone());
@@ -132,42 +147,46 @@ async fn deliver(
             }
             if hub.live.is_open(receiver.id) {
                 let reply_stream = replied.then(|| hub.reply_stream(receiver.id, seq));
-                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, seq, reply_stream)?;
+                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, seq, reply_stream);
+                let frame = frame.map_err(ApiError::internal)?;
                 let (hub, stream) = (Arc::clone(&hub), receiver.id.0);
                 tx.after_commit(Box::new(move || hub.live.frames.put(stream, seq, frame)));
             }
-            Ok(sent)
+            Ok((sent, None))
         }
     });
-    let pending = match accepted.await? {
+    // Held until the outcome is known, whether or not the sender still waits for it.
+    let (sent, place) = accepted.await?;
+    let pending = match sent {
         Sent::Stored { outcome, .. } => return Ok(answer(&app, outcome)),
         Sent::Again(first) => return again(&app, &first),
         Sent::Pending(pending) => pending,
     };
     if pending.transport == Transport::Inbox {
-        let sender = stream::Sender::new(&app, sender_id, shown);
+        let sender = stream::Sender::new(&app, from, shown);
         return Ok(stream::answer(&app, pending, Source::Reply(lines), sender));
     }
-    let posting = posting(&app, &sender_address, &pending, &envelope, wants_stream)?;
+    let posting = posting(&app, (from, origin), &sender_address, &pending, &envelope, wants_stream)?;
     Ok(match posting {
-        Some((endpoint, message)) if wants_stream => {
-            let sender = stream::Sender::new(&app, sender_id, shown);
-            stream::answer(&app, pending, Source::Endpoint(endpoint, message), sender)
+        Some((to, message)) if wants_stream => {
+            let sender = stream::Sender::new(&app, from, shown);
+            stream::answer(&app, pending, Source::Endpoint(to, message, place), sender)
         }
         // Boxed, because most messages go to an inbox and need no room for this.
-        Some((endpoint, message)) => answer(&app, Box::pin(post(&app, pending, &endpoint, message)).await),
+        Some((to, message)) => answer(&app, Box::pin(post(&app, pending, &to, message)).await),
         None => answer(&app, Box::pin(fail_unreadable(&app, pending)).await),
     })
 }
 
 /// Where a message is POSTed, and what; nothing, if the receiver's connection string cannot be read.
 fn posting(
-    app: &App,
+    app: &AppState,
+    (from, source): (AgentId, Origin),
     sender: &str,
     pending: &Pending,
     envelope: &RawValue,
     stream: bool,
-) -> Result<Option<(String, Signed)>, ApiError> {
+) -> Result<Option<(To, Signed)>, ApiError> {
     let posting = match pending.transport {
         Transport::Channel => bridge::envelope_post(app, sender, pending, envelope)?,
         Transport::Webhook | Transport::Inbox => Some((
@@ -175,10 +194,15 @@ fn posting(
             format!("{{\"envelope\":{}}}", envelope.get()),
         )),
     };
-    let Some((endpoint, body)) = posting else { return Ok(None) };
+    let Some((url, body)) = posting else { return Ok(None) };
     let secrets = webhooks::signing(&app.config.master_key, &pending.receiver, app.now());
     let message = Signed::new(&secrets, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
-    Ok(Some((endpoint, message)))
+    let receiver = &pending.receiver;
+    let proven = receiver.proven || pending.transport == Transport::Channel;
+    if !proven {
+        challenge::ask_again(app, &Handle::current(), receiver.id, url.clone());
+    }
+    Ok(Some((To { url, receiver: receiver.id, sender: Some(from), source, proven }, message)))
 }
 
 /// Nobody can be reached by a connection string that was sealed with another master key: the sender learns that it failed,
@@ -203,14 +227,24 @@ async fn fail_unreadable(app: &App, pending: Pending) -> Outcome {
 }
 
 /// POSTs an envelope whose sender does not wait for the outcome, and records it.
-pub(crate) async fn pursue(app: AppState, sender: String, pending: Pending, envelope: String) {
+pub(crate) async fn pursue(
+    app: AppState,
+    (from, sender): (AgentId, String),
+    pending: Pending,
+    envelope: String,
+) {
     let posting = RawValue::from_string(envelope)
         .map_err(ApiError::internal)
-        .and_then(|envelope| posting(&app, &sender, &pending, &envelope, false));
+        .and_then(|envelope| posting(&app, (from, Origin::Push), &sender, &pending, &envelope, false));
+    // It counts for its sender like any other; the hub sends it on its own.
+    let place = app.outbound.limits().begin_send(from, Origin::Push);
     match posting {
         Ok(posting) => {
             let outcome = match posting {
-                Some((endpoint, message)) => post(&app, pending, &endpoint, message).await,
+                Some((to, message)) => match place {
+                    Ok(_held) => post(&app, pending, &to, message).await,
+                    Err(limited) => conclude(&app, pending, Err(limited.into())).await,
+                },
                 None => fail_unreadable(&app, pending).await,
             };
             app.metrics.delivery(outcome.delivery.as_str());
@@ -229,7 +263,7 @@ fn frame(
     envelope: &RawValue,
     seq: i64,
     reply_stream: Option<String>,
-) -> Result<Bytes, ApiError> {
+) -> Result<Bytes, serde_json::Error> {
     let message = InboxMessage {
         trace_id: command.trace,
         sender_id: app.address(&sender.name),
@@ -238,7 +272,7 @@ fn frame(
         reply_stream,
         envelope: envelope.to_owned(),
     };
-    let data = serde_json::to_string(&message).map_err(ApiError::internal)?;
+    let data = serde_json::to_string(&message)?;
     Ok(sse::encode("message", Some(seq), &data).into())
 }
 
@@ -273,6 +307,11 @@ async fn sender(app: &App, caller: Caller, request: &Send) -> Result<Identity, A
 
 fn not_found() -> ApiError {
     ApiError::new(Code::AgentNotFound, "receiver_id: no agent of this address is registered here")
+}
+
+fn too_many(app: &App, limited: Limited) -> ApiError {
+    app.metrics.rate_limited.inc();
+    ApiError::new(Code::RateLimited, limited).retry_after_ms(limited.wait().as_millis() as i64)
 }
 
 fn refusal(error: SendError) -> ApiError {
@@ -311,8 +350,13 @@ fn again(app: &App, first: &Answer) -> Result<Response, ApiError> {
 }
 
 /// POSTs an envelope to its receiver's endpoint and records what came of it.
-async fn post(app: &App, pending: Pending, endpoint: &str, message: Signed) -> Outcome {
-    let posted = app.outbound.post(endpoint, message).await;
+async fn post(app: &App, pending: Pending, to: &To, message: Signed) -> Outcome {
+    let posted = app.outbound.post(to, message).await;
+    conclude(app, pending, posted).await
+}
+
+/// Records what came of a POST.
+async fn conclude(app: &App, pending: Pending, posted: Result<Value, PostError>) -> Outcome {
     let mut outcome = Outcome {
         delivery: Delivery::Delivered,
         receiver_response: None,

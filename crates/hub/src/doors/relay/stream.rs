@@ -7,7 +7,8 @@
 
 use crate::app::{App, AppState};
 use crate::caller::is_key_of;
-use crate::delivery::outbound::{PostError, Signed};
+use crate::delivery::limits::Slot;
+use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::replies::Line;
 use crate::doors::answers::TooFast;
 use crate::error::ApiError;
@@ -114,8 +115,8 @@ impl Sender {
 
 /// Where a receiver's output comes from.
 pub(super) enum Source {
-    /// The endpoint, which gets the message now.
-    Endpoint(String, Signed),
+    /// The endpoint, which gets the message now, and the sender's place, which is held to the end.
+    Endpoint(To, Signed, Option<Slot>),
     /// The receiver's POST to the reply address.
     Reply(mpsc::Receiver<Line>),
 }
@@ -140,8 +141,8 @@ pub(super) fn answer(app: &AppState, pending: Pending, source: Source, sender: S
 
 async fn run(app: AppState, pending: Pending, source: Source, frames: mpsc::Sender<Bytes>) {
     let relayed = match source {
-        Source::Endpoint(endpoint, message) => {
-            timeout(MAX_STREAM, from_endpoint(&app, &endpoint, message, &frames)).await
+        Source::Endpoint(to, message, _place) => {
+            timeout(MAX_STREAM, from_endpoint(&app, &to, message, &frames)).await
         }
         Source::Reply(lines) => timeout(MAX_STREAM, from_reply(&app, lines, &frames)).await,
     };
@@ -200,11 +201,11 @@ async fn relay_chunk(frames: &mpsc::Sender<Bytes>, data: &str) -> Result<(), Bro
 /// Reads the events an endpoint answers with, up to the last one.
 async fn from_endpoint(
     app: &App,
-    endpoint: &str,
+    to: &To,
     message: Signed,
     frames: &mpsc::Sender<Bytes>,
 ) -> Result<Last, Broken> {
-    let mut answer = app.outbound.open(endpoint, message).await?;
+    let mut answer = app.outbound.open(to, message).await?;
     if !answer.is_event_stream() {
         // A receiver that knows no streaming has said everything at once.
         return Ok(Last::Done(app.outbound.finish(answer).await?.to_string()));

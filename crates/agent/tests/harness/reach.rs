@@ -1,0 +1,122 @@
+//! What a stranger who has the connection string can make an agent call: nothing in the agent's own network.
+
+use crate::doors::{connection, connection_string, told};
+use crate::hub::{Agent, Hub, Place, messages_of};
+use crate::mcp::FakeMcp;
+use crate::model;
+use chorus_agent::harness::{Activity, AgentOptions};
+use chorus_testkit::http;
+use chorus_testkit::openai::{Completion, FakeModel};
+use serde_json::{Value, json};
+
+/// An agent with a model and a connection string that was told nothing about whom to call.
+fn plain(hub: &Hub, place: &Place, model: &FakeModel) -> AgentOptions {
+    let mut options = model::options(hub, place, model);
+    options.listen = connection("127.0.0.1:0");
+    options.allow_private = vec![];
+    options
+}
+
+fn post(service: &Hub, mcp: &FakeMcp) -> Value {
+    json!({"channel": {"id": "C1"}, "message": {"id": "m1", "sender": "alice", "content": "hello"},
+        "callback": format!("{}/channels/C1/inbox/tok_1", service.url), "mcp": {"url": mcp.url, "headers": {"Authorization": "Bearer eyJ"}}})
+}
+
+/// Posts to the agent; the status and the sentence it was answered with.
+async fn told_by(agent: &Agent, post: &Value) -> (u16, String) {
+    let answer = http::client().post(connection_string(agent).await).json(post).send().await.unwrap();
+    let status = answer.status().as_u16();
+    let body: Value = answer.json().await.unwrap();
+    (status, body["error"]["message"].as_str().unwrap_or_default().to_owned())
+}
+
+fn skipped(activity: &Activity) -> Option<String> {
+    match activity {
+        Activity::Skipped { what } => Some(what.clone()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_callback_in_the_agents_own_network_is_refused() {
+    let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
+    let (mcp, model) = (FakeMcp::start(false).await, FakeModel::start([]).await);
+    let agent = Agent::start(plain(&hub, &place, &model));
+    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
+        let mut post = post(&other, &mcp);
+        post["callback"] = other.url.replace("127.0.0.1", host).into();
+        let (status, why) = told_by(&agent, &post).await;
+        assert_eq!(status, 400, "{host}");
+        let expected = "callback: 127.0.0.1 is a loopback address; only public addresses are called";
+        assert_eq!(why, expected, "{host}");
+    }
+    agent.stop().await;
+    assert!(other.world().seen.is_empty() && mcp.calls().is_empty() && model.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_foreign_tool_server_is_left_alone_and_the_own_hub_is_not() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let mcp = FakeMcp::start(false).await;
+    let model = FakeModel::start([Completion::Text(vec!["yes"]), Completion::Text(vec!["again"])]).await;
+    let agent = Agent::start(plain(&hub, &place, &model));
+    let mut post = post(&hub, &mcp);
+    assert_eq!(told_by(&agent, &post).await.0, 200, "the callback is on the agent's own hub");
+    assert_eq!(messages_of(&hub.idle(1).await), ["yes"]);
+    let why = told(&agent, skipped).await;
+    assert_eq!(why, "a tool server that is not the hub's; --foreign-mcp uses such servers");
+    post["message"]["id"] = "m2".into();
+    assert_eq!(told_by(&agent, &post).await.0, 200);
+    assert_eq!(messages_of(&hub.idle(2).await), ["yes", "again"]);
+    let told = agent.stop().await;
+    assert_eq!(told.iter().filter_map(skipped).count(), 1, "it is said once: {told:#?}");
+    assert!(mcp.calls().is_empty(), "{:?}", mcp.calls());
+}
+
+#[tokio::test]
+async fn a_foreign_tool_server_must_be_public_too() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let (mcp, model) = (FakeMcp::start(false).await, FakeModel::start([]).await);
+    let agent = Agent::start(AgentOptions { foreign_mcp: true, ..plain(&hub, &place, &model) });
+    let (status, why) = told_by(&agent, &post(&hub, &mcp)).await;
+    assert_eq!(status, 400);
+    assert!(why.starts_with("mcp.url: 127.0.0.1 is a loopback address"), "{why}");
+    agent.stop().await;
+    assert!(mcp.calls().is_empty());
+}
+
+/// What a hub says about its own channel is the hub's word, but not a way into the agent's network either.
+#[tokio::test]
+async fn a_hub_does_not_lead_an_agent_into_its_own_network() {
+    let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
+    let (mcp, model) = (FakeMcp::start(false).await, FakeModel::start([]).await);
+    let mut options = plain(&hub, &place, &model);
+    options.listen = chorus_agent::harness::Listen::Inbox;
+    let mut chat = hub.chat("evt_1", "@echo hello");
+    chat["callback"] = format!("{}/channels/ch_1/inbox/tok_1", other.url).into();
+    chat["mcp"] = json!({"url": mcp.url});
+    hub.put("chat", chat);
+    let agent = Agent::start(options);
+    let failed = |activity: &Activity| match activity {
+        Activity::Failed { why, .. } => Some(why.clone()),
+        _ => None,
+    };
+    let why = told(&agent, failed).await;
+    assert_eq!(why, "callback: 127.0.0.1 is a loopback address; only public addresses are called");
+    agent.stop().await;
+    assert!(other.world().seen.is_empty() && mcp.calls().is_empty() && model.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_allowed_is_called() {
+    let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
+    let mcp = FakeMcp::start(false).await;
+    let model = FakeModel::start([Completion::Text(vec!["yes"])]).await;
+    let allow_private = vec!["127.0.0.1".parse().unwrap()];
+    let agent =
+        Agent::start(AgentOptions { foreign_mcp: true, allow_private, ..plain(&hub, &place, &model) });
+    assert_eq!(told_by(&agent, &post(&other, &mcp)).await.0, 200);
+    assert_eq!(messages_of(&other.idle(1).await), ["yes"]);
+    agent.stop().await;
+    assert!(mcp.calls().iter().any(|call| call.starts_with("tools/list")), "{:?}", mcp.calls());
+}
