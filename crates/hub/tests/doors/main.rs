@@ -31,6 +31,8 @@ mod document;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod gate;

@@ -181,8 +181,7 @@ async fn a_page_holds_so_many_bytes(fixture: Fixture) {
         let found = read(store, search).await;
         (found.agents.len(), found.next)
     };
-    assert_eq!(page("", 0).await, (0, None), "nothing was asked for");
-    assert_eq!(page("", 1).await, (1, Some("a00".into())));
+    assert_eq!(page("", 0).await, (1, Some("a00".into())));
     assert_eq!(page("a00", 5_000).await, (5, Some("a05".into())));
     assert_eq!(page("", 25_000).await, (25, Some("a24".into())));
     assert_eq!(page("", usize::MAX).await, (29, Some("a28".into())));
