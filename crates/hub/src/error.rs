@@ -226,3 +226,19 @@ pub(crate) fn render(error: &ApiError, format: Format, mut response: Response, n
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_was_stopped_says_so() {
+        let error = ApiError::from(StoreError::TooLong);
+        assert_eq!(
+            (error.code, error.code.status(), error.retry_after_ms),
+            (Code::Overloaded, 503, Some(1000))
+        );
+        assert!(error.message.contains("took too long") && error.message.contains("ask for less"));
+        assert!(!error.message.contains("stored"), "it stored nothing: {}", error.message);
+    }
+}

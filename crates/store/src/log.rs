@@ -82,6 +82,8 @@ pub fn page(
     limit: i64,
     max_bytes: usize,
 ) -> Result<Page, StoreError> {
+    // The first one always: a page without any would never end.
+    let max_bytes = max_bytes.max(1);
     let stays = readable(tx, conversation, who)?;
     let mut reading =
         Reading { events: vec![], bytes: 0, limit: limit.max(1) as usize, max_bytes, more: false };

@@ -245,7 +245,16 @@ pub fn page(
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::{SQLITE, words};
+    use crate::push::plan_of;
+
+    /// What is found is read in its order, and nothing else is gone through.
+    #[tokio::test]
+    async fn a_search_begins_with_the_words() {
+        let plan = plan_of(SQLITE, 5).await;
+        assert!(plan.starts_with("SCAN s VIRTUAL TABLE INDEX"), "{plan}");
+        assert!(!plan.contains("TEMP B-TREE") && plan.matches("SCAN").count() == 1, "{plan}");
+    }
 
     #[test]
     fn what_a_word_is() {

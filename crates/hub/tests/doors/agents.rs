@@ -137,6 +137,15 @@ async fn the_directory() {
     assert_eq!((&item["online"], &item["owner"]), (&json!(true), &Value::Null));
     assert!(item["last_seen"].is_string(), "{item}");
     assert_eq!(item["connection"], Value::Null, "it is not hers");
+    for (name, hers) in [("birch", true), ("timber", false)] {
+        let agent = cast.get(&format!("{AGENTS}/{name}")).await;
+        assert_eq!(
+            agent.body["owner"].is_string(),
+            hers,
+            "whose an agent is, is between them: {}",
+            agent.text
+        );
+    }
     drop(inbox);
     eventually(async || names("?online=true").await, Vec::is_empty).await;
 

@@ -1,9 +1,8 @@
 //! What a stranger learns of what is not for it: nothing, by no answer, no cursor and no error. Each probe is one that a
 //! stranger with a free key can make.
 
-use crate::support::{Answer, Setup, TestHub};
+use crate::support::{Setup, TestHub, mcp_tool};
 use chorus_protocol::relay::Code;
-use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Makes of each probe, an `async fn(TestHub)`, a test on SQLite and one on PostgreSQL.
@@ -30,26 +29,6 @@ on_both![
     documents_from_before_are_closed,
 ];
 
-/// What a tool of MCP gives.
-async fn tool(hub: &TestHub, channel: &str, key: &str, name: &str, arguments: Value) -> Value {
-    let params = json!({"name": name, "arguments": arguments, "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }});
-    let path = format!("/mcp/{}", channel.rsplit('/').next().unwrap());
-    let request = hub
-        .request(Method::POST, &path, Some(key))
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", name);
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let answer = Answer::of(request.json(&call)).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    answer.body["result"].clone()
-}
-
 /// Two agents' conversation, and what one says in it.
 async fn secret(hub: &TestHub, text: &str) -> String {
     let anna = hub.register("anna").await;
@@ -71,7 +50,7 @@ async fn a_pin_cannot_be_guessed_by_searching(hub: TestHub) {
     assert_eq!(right.body["next"], Value::Null, "{}", right.text);
     assert_eq!(right.text, wrong.text);
     let by_tool = async |pin: &str| {
-        tool(&hub, &own, &eve, "search", json!({"query": format!("pin {pin}"), "limit": 1})).await
+        mcp_tool(&hub, &own, &eve, "search", json!({"query": format!("pin {pin}"), "limit": 1})).await
     };
     let (right, wrong) = (by_tool("4711").await, by_tool("4712").await);
     assert_eq!(right["structuredContent"]["next"], Value::Null, "{right}");
@@ -96,7 +75,7 @@ async fn a_cursor_of_others_is_like_one_that_never_was(hub: TestHub) {
     assert_eq!(others.body["items"].as_array().unwrap().len(), 1, "{}", others.text);
     assert_eq!(others.text, nobodys.text);
     let by_tool = async |cursor: &str| {
-        tool(&hub, &own, &eve, "search", json!({"query": "apple", "before": cursor})).await
+        mcp_tool(&hub, &own, &eve, "search", json!({"query": "apple", "before": cursor})).await
     };
     assert_eq!(by_tool(&theirs).await, by_tool(&never).await);
     for path in ["/api/v1/events/ID".to_owned(), format!("{own}/events?thread=ID")] {
@@ -132,13 +111,13 @@ async fn documents_from_before_are_closed(hub: TestHub) {
     let read = async |key: &str, version: i64| {
         let answer = hub.get(&format!("{document}?version={version}"), Some(key)).await;
         let shown =
-            tool(&hub, &channel, key, "artifact_read", json!({"slug": "plan", "version": version})).await;
+            mcp_tool(&hub, &channel, key, "artifact_read", json!({"slug": "plan", "version": version})).await;
         assert_eq!(shown["structuredContent"]["content"], answer.body["content"], "{shown}");
         if answer.status == 404 {
             let never = hub.get(&format!("{document}?version=99"), Some(key)).await;
             assert_eq!(answer.own_failure(Code::NotFound), never.own_failure(Code::NotFound));
             let none =
-                tool(&hub, &channel, key, "artifact_read", json!({"slug": "plan", "version": 99})).await;
+                mcp_tool(&hub, &channel, key, "artifact_read", json!({"slug": "plan", "version": 99})).await;
             assert_eq!(shown, none, "no tool tells");
         }
         answer.body["content"].as_str().map(str::to_owned)
@@ -151,7 +130,7 @@ async fn documents_from_before_are_closed(hub: TestHub) {
     assert_eq!(hub.get(&document, Some(&bob)).await.body["content"], "six");
     assert_eq!(hub.get(&list, Some(&bob)).await.body["items"][0]["version"], 6);
     let uri = format!("chorus://{}/artifacts/plan", channel.rsplit('/').next().unwrap());
-    assert!(tool(&hub, &channel, &bob, "artifact_list", json!({})).await.to_string().contains(&uri));
+    assert!(mcp_tool(&hub, &channel, &bob, "artifact_list", json!({})).await.to_string().contains(&uri));
 }
 
 /// Taking away what is somebody else's and what never was is answered alike, and takes nothing away.

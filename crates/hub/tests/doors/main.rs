@@ -39,6 +39,8 @@ mod elsewhere;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod gate;

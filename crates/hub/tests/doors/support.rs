@@ -587,3 +587,23 @@ impl TestHub {
         files.flat_map(|file| std::fs::read(file).unwrap()).collect()
     }
 }
+
+/// What a tool of MCP gives, called by who has this key in this channel.
+pub(crate) async fn mcp_tool(hub: &TestHub, channel: &str, key: &str, name: &str, arguments: Value) -> Value {
+    let params = json!({"name": name, "arguments": arguments, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    let path = format!("/mcp/{}", channel.rsplit('/').next().unwrap());
+    let request = hub
+        .request(Method::POST, &path, Some(key))
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", name);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let answer = Answer::of(request.json(&call)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.body["result"].clone()
+}

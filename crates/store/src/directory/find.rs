@@ -296,7 +296,8 @@ fn read(tx: &mut dyn Tx, ids: &[Uuid], max_bytes: usize) -> Result<(Vec<Agent>, 
             params.resize(TOGETHER, last);
         }
         tx.each(BY_IDS, &params, &mut |row| {
-            if bytes < max_bytes {
+            // The first one always: a page without any would never end.
+            if bytes < max_bytes || agents.is_empty() {
                 let agent = agent(row)?;
                 bytes += agent.card.as_ref().map_or(0, String::len);
                 agents.push(agent);
@@ -306,4 +307,25 @@ fn read(tx: &mut dyn Tx, ids: &[Uuid], max_bytes: usize) -> Result<(Vec<Agent>, 
     }
     let cut = agents.len() < ids.len();
     Ok((agents, cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// Nobody goes through the directory for what a term finds, nor sorts it.
+    #[tokio::test]
+    async fn each_question_has_its_index() {
+        for (sql, params, index) in [
+            (EVERYBODY, 9, "SEARCH agents USING INDEX agents_by_name (name_key>?)"),
+            (OF_TERM, 10, "SEARCH agent_terms USING PRIMARY KEY (term=? AND name_key>?)"),
+            (ONLINE, 9, "inboxes USING INDEX inboxes_by_node"),
+        ] {
+            let plan = plan_of(sql, params).await;
+            assert!(plan.contains(index), "{plan}");
+            assert!(!plan.contains("SCAN agents") && !plan.contains("SCAN agent_terms"), "{plan}");
+            assert!(sql == ONLINE || !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+    }
 }

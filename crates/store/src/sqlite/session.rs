@@ -107,7 +107,8 @@ impl Session {
 }
 
 fn is_over(end: &AtomicU64, opened: Instant) -> bool {
-    opened.elapsed().as_millis() > u128::from(end.load(Ordering::Relaxed))
+    let end = end.load(Ordering::Relaxed);
+    end != u64::MAX && opened.elapsed().as_millis() > u128::from(end)
 }
 
 fn bind(statement: &mut rusqlite::Statement<'_>, params: &[Param<'_>]) -> Result<(), StoreError> {

@@ -70,7 +70,7 @@ async fn many_short_reads_are_one_long_one(place: Place) {
 }
 
 async fn busy_readers_let_callers_in(place: Place) {
-    let store = open(&place, Duration::from_secs(60));
+    let store = open(&place, Duration::from_mins(1));
     let (entered, mut entering) = tokio::sync::mpsc::unbounded_channel();
     let mut held = vec![];
     for n in 0..20 {

@@ -5,7 +5,7 @@ use crate::support::{Fixture, on_both, read, write};
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_store::channel::{self, Act};
 use chorus_store::conversations::History;
-use chorus_store::{Kind, Store, Tx, search, settings};
+use chorus_store::{Kind, Store, Tx, TxExt, search, settings};
 use uuid::Uuid;
 
 on_both!(
@@ -305,6 +305,31 @@ async fn old_messages_are_indexed(fixture: Fixture) {
     assert_eq!(found, expected);
     assert_eq!(find(store, room.owner, "after").await, [edited]);
     assert_eq!(find(store, room.owner, "before").await, []);
+}
+
+/// Nobody's search goes through everybody's messages, however many there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terms_have_an_index_on_postgres() {
+    let fixture = Fixture::postgres();
+    let fill = |tx: &mut dyn Tx| {
+        tx.execute(
+            "INSERT INTO search (event_id, terms)
+             SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), ARRAY[n, n % 100] FROM generate_series(1, 20000) n",
+            &[],
+        )?;
+        tx.execute("ANALYZE search", &[])
+    };
+    write(&fixture.store, fill).await;
+    let explain = |tx: &mut dyn Tx| {
+        let plan = tx.query(
+            "EXPLAIN SELECT s.event_id FROM unnest(string_to_array('1 2,3 4', ',')) AS q (terms)
+             JOIN search s ON s.terms @> CAST(string_to_array(q.terms, ' ') AS BIGINT[])",
+            &[],
+        )?;
+        plan.into_iter().map(|mut row| row.text(0)).collect::<Result<Vec<_>, _>>()
+    };
+    let plan = read(&fixture.store, explain).await.join("\n");
+    assert!(plan.contains("search_by_terms") && !plan.contains("Seq Scan on search"), "{plan}");
 }
 
 /// The most that a message can hold, all different.

@@ -69,7 +69,7 @@ pub(crate) struct AgentView {
     /// What it says of itself.
     #[schema(value_type = Option<Object>)]
     card: Option<Value>,
-    /// The account it belongs to.
+    /// The account it belongs to; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     /// Whether its inbox is open now.
@@ -124,7 +124,7 @@ pub(super) fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
         name: agent.name.clone(),
         description: agent.description.clone(),
         card: agent.card.as_deref().and_then(|card| serde_json::from_str(card).ok()),
-        owner: agent.owner.map(|owner| owner.to_string()),
+        owner: agent.owner.filter(|_| may_manage(caller, agent)).map(|owner| owner.to_string()),
         online: agent.open_until > now,
         last_seen: seen.map(rfc3339),
         connection: may_manage(caller, agent).then(|| ConnectionView::of(agent)),
