@@ -15,6 +15,8 @@ mod hub;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
+mod operator;
+#[cfg(test)]
 mod p2p;
 #[cfg(test)]
 mod start;

@@ -54,7 +54,7 @@ fn long_poll(hub: &TestHub, channel: &str, bearer: &str, session: &str) -> JoinH
 }
 
 async fn publish_after_a_revoked_token(setup: Setup) {
-    let cast = Cast::on(&setup.config(|config| config.times.ping = Duration::from_secs(60))).await;
+    let cast = Cast::on(&setup.config(|config| config.times.ping = Duration::from_mins(1))).await;
     let (hub, channel) = (&cast.hub, format!("/api/v1/channels/{}", cast.channel));
     let ((id, stolen), (_, kept)) = (token(hub, &cast.anna).await, token(hub, &cast.anna).await);
     let mut thief = hub.follow(&channel, &stolen, None).await;
@@ -140,7 +140,7 @@ impl GivenOut {
 
 #[tokio::test]
 async fn a_replaced_key_ends_everything_that_was_given_out_under_it() {
-    let cast = Cast::on(&Setup::new().config(|config| config.times.ping = Duration::from_secs(60))).await;
+    let cast = Cast::on(&Setup::new().config(|config| config.times.ping = Duration::from_mins(1))).await;
     let hub = &cast.hub;
     let made = cast.agent(&json!({"name": "timber"})).await;
     cast.join(&cast.channel, "timber").await;
@@ -213,7 +213,7 @@ async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
 /// On the other node of two.
 #[tokio::test]
 async fn what_is_taken_back_on_one_node_ends_on_the_other() {
-    let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_secs(60));
+    let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_mins(1));
     let (cast, there) = (Cast::on(&setup).await, setup.start());
     let here = &cast.hub;
     let made = cast.agent(&json!({"name": "timber"})).await;
