@@ -34,6 +34,7 @@ pub mod revocation;
 pub mod search;
 pub mod settings;
 mod sqlite;
+pub mod streams;
 mod threads;
 mod tx;
 
