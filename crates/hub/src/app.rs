@@ -82,6 +82,7 @@ impl App {
         store.on_commit(Box::new({
             let (live, callers, replies) = (Arc::clone(&live), Arc::clone(&callers), Arc::clone(&replies));
             move |stream, head| {
+                // A look at one byte, for all other streams.
                 if let Some(who) = revocation::whose(stream) {
                     // Before those who are woken look again.
                     callers.forget(who);

@@ -63,9 +63,10 @@ impl Origin {
         subject: Subject,
         detail: Value,
     ) -> Result<(), StoreError> {
+        let id = AuditId(app.sources.uuid_v7());
         let entry = Entry {
-            id: AuditId(app.sources.uuid_v7()),
-            at: app.now(),
+            id,
+            at: audit::time_of(id),
             actor,
             action,
             subject,

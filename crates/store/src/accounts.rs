@@ -190,6 +190,18 @@ pub fn by_credential(
     .transpose()
 }
 
+/// What holds of every credential for one use: nobody who is kept out is let in by it, or has let others in.
+macro_rules! of_one_use {
+    ($begin:literal, $end:literal) => {
+        concat!(
+            $begin,
+            " AND kind = $2 AND expires_at > $3 AND NOT EXISTS
+                 (SELECT 1 FROM accounts a WHERE a.id = credentials.account_id AND a.disabled_at IS NOT NULL)",
+            $end
+        )
+    };
+}
+
 /// What a credential for one use is for, without using it.
 pub fn peek(
     tx: &mut dyn Tx,
@@ -198,8 +210,7 @@ pub fn peek(
     now: i64,
 ) -> Result<Option<Redeemed>, StoreError> {
     tx.first(
-        "SELECT id, account_id, email, invitation_id FROM credentials
-         WHERE hash = $1 AND kind = $2 AND expires_at > $3",
+        of_one_use!("SELECT id, account_id, email, invitation_id FROM credentials WHERE hash = $1", ""),
         &[hash.as_slice().into(), kind.as_str().into(), now.into()],
     )?
     .map(redeemed)
@@ -214,8 +225,10 @@ pub fn redeem(
     now: i64,
 ) -> Result<Option<Redeemed>, StoreError> {
     tx.first(
-        "DELETE FROM credentials WHERE hash = $1 AND kind = $2 AND expires_at > $3
-         RETURNING id, account_id, email, invitation_id",
+        of_one_use!(
+            "DELETE FROM credentials WHERE hash = $1",
+            " RETURNING id, account_id, email, invitation_id"
+        ),
         &[hash.as_slice().into(), kind.as_str().into(), now.into()],
     )?
     .map(redeemed)
@@ -304,7 +317,7 @@ pub fn name_of(email: &str) -> String {
 }
 
 fn use_invitation(tx: &mut dyn Tx, id: CredentialId, now: i64) -> Result<bool, StoreError> {
-    let sql = "DELETE FROM credentials WHERE id = $1 AND kind = $2 AND expires_at > $3";
+    let sql = of_one_use!("DELETE FROM credentials WHERE id = $1", "");
     Ok(tx.execute(sql, &[(&id).into(), CredentialKind::Invitation.as_str().into(), now.into()])? == 1)
 }
 

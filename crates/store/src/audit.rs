@@ -302,6 +302,11 @@ fn first_of(time: i64) -> Uuid {
     Builder::from_unix_timestamp_millis(time.max(0) as u64, &[0; 10]).into_uuid()
 }
 
+/// The time of an id. An act's own time is its id's, so that both sort alike.
+pub fn time_of(id: AuditId) -> i64 {
+    (id.0.as_u128() >> 80) as i64
+}
+
 /// Whether this was done to the subject since this time.
 pub fn was_done(tx: &mut dyn Tx, action: Action, subject: Subject, since: i64) -> Result<bool, StoreError> {
     let filter = Filter { action: Some(action), subject: Some(subject.id()), since, actor: None };
@@ -321,6 +326,12 @@ pub fn remove_old(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreErr
 mod tests {
     use super::*;
     use crate::Store;
+
+    #[test]
+    fn an_id_tells_its_time() {
+        let time = 1_774_000_800_123;
+        assert_eq!(time_of(AuditId(first_of(time))), time);
+    }
 
     #[test]
     fn every_action_is_read_back() {

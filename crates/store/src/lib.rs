@@ -38,6 +38,7 @@ pub mod sealed;
 pub mod search;
 pub mod settings;
 mod sqlite;
+pub mod streams;
 mod threads;
 mod tx;
 pub mod usage;

@@ -17,6 +17,8 @@ mod keys;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
+mod operator;
+#[cfg(test)]
 mod p2p;
 #[cfg(test)]
 mod start;

@@ -14,7 +14,7 @@ use chorus_protocol::ids::AgentId;
 use chorus_store::clock::{self, Longest};
 use chorus_store::{
     Kind, StoreError, Tx, accounts, audit, deliveries, directory, idempotency, inboxes, invitations, push,
-    search,
+    search, streams,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub(crate) async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result
     Ok(())
 }
 
-/// Covers lost wake-ups, and finds inboxes that another node took over or that were revoked there.
+/// Covers lost wake-ups, of commits and of keys that were taken back, and finds inboxes that another node took over or that were revoked there.
 async fn poll(app: &App) -> Result<(), StoreError> {
     let node = app.config.node;
     // Listed before the store is asked, so that none of them can be missing there only because it is opening.
@@ -121,9 +121,7 @@ async fn poll(app: &App) -> Result<(), StoreError> {
     }
     let followed = app.live.all_followed();
     if !followed.is_empty() {
-        let heads = move |tx: &mut dyn Tx| {
-            followed.iter().map(|stream| Ok((*stream, tx.head(*stream)?))).collect::<Result<Vec<_>, _>>()
-        };
+        let heads = move |tx: &mut dyn Tx| streams::heads(tx, &followed);
         for (stream, head) in app.store.read::<_, StoreError, _>(heads).await? {
             app.live.wake(stream, head);
         }

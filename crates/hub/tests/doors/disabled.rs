@@ -36,7 +36,7 @@ fn routes_with_a_key() -> Vec<(Method, String)> {
 async fn at_every_route(hub: &TestHub, key: &str) -> BTreeMap<String, Answer> {
     let mut answers = BTreeMap::new();
     for (method, path) in routes_with_a_key() {
-        let filled = path.replace('{', "").replace('}', "");
+        let filled = path.replace(['{', '}'], "");
         let answer = Answer::of(hub.request(method.clone(), &filled, Some(key)).json(&json!({}))).await;
         answers.insert(format!("{method} {path}"), answer);
     }

@@ -8,6 +8,8 @@ mod accounts;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod authorization;
 #[cfg(test)]
 mod bad_bodies;

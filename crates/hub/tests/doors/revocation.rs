@@ -54,7 +54,7 @@ fn long_poll(hub: &TestHub, channel: &str, bearer: &str, session: &str) -> JoinH
 }
 
 async fn publish_after_a_revoked_token(setup: Setup) {
-    let cast = Cast::on(&setup.config(|config| config.times.ping = Duration::from_secs(60))).await;
+    let cast = Cast::on(&setup.config(|config| config.times.ping = Duration::from_mins(1))).await;
     let (hub, channel) = (&cast.hub, format!("/api/v1/channels/{}", cast.channel));
     let ((id, stolen), (_, kept)) = (token(hub, &cast.anna).await, token(hub, &cast.anna).await);
     let mut thief = hub.follow(&channel, &stolen, None).await;
@@ -140,7 +140,7 @@ impl GivenOut {
 
 #[tokio::test]
 async fn a_replaced_key_ends_everything_that_was_given_out_under_it() {
-    let cast = Cast::on(&Setup::new().config(|config| config.times.ping = Duration::from_secs(60))).await;
+    let cast = Cast::on(&Setup::new().config(|config| config.times.ping = Duration::from_mins(1))).await;
     let hub = &cast.hub;
     let made = cast.agent(&json!({"name": "timber"})).await;
     cast.join(&cast.channel, "timber").await;
@@ -210,10 +210,40 @@ async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
     }
 }
 
+/// That something was taken back long ago is no reason to end what began since, whenever a node looks at it.
+#[tokio::test]
+async fn what_was_taken_back_before_ends_nothing() {
+    let hub = TestHub::postgres();
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let rotated = hub.post("/register", Some(&bob), &json!({"agent_id": "bob"})).await;
+    let bob = rotated.data()["api_key"].as_str().unwrap().to_owned();
+    let channel = hub.channel(&bob, &json!({"name": "c"})).await;
+    let mut stream = hub.follow(&channel, &bob, None).await;
+    let mut inbox = hub.inbox(&bob, None).await;
+    let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "hi"), "stream": true});
+    let sent = hub.request(Method::POST, "/messages", Some(&alice)).json(&body).send().await.unwrap();
+    let (_, message) = inbox.message().await;
+    let (lines, body) = mpsc::channel::<Result<String, std::io::Error>>(1);
+    let body = reqwest::Body::wrap_stream(futures_util::stream::unfold(body, |mut body| async {
+        Some((body.recv().await?, body))
+    }));
+    let reply = tokio::spawn(hub.client.post(message["reply_stream"].as_str().unwrap()).body(body).send());
+    lines.send(Ok(format!("{}\n", json!({"type": "chunk", "text": "1"})))).await.unwrap();
+    // Longer than it takes a node to look at all it follows.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    lines.send(Ok(format!("{}\n", json!({"type": "done", "result": 1})))).await.unwrap();
+    assert_eq!(reply.await.unwrap().unwrap().status(), 200);
+    assert!(sent.text().await.unwrap().contains("event: done"));
+    hub.say(&channel, &bob, &json!({"content": "still here"})).await;
+    assert_eq!(stream.event("message").await["content"], "still here");
+    assert_eq!(hub.send(&alice, "alice", "bob", "and here").await.outcome(), (200, "delivered_sse"));
+    inbox.message().await;
+}
+
 /// On the other node of two.
 #[tokio::test]
 async fn what_is_taken_back_on_one_node_ends_on_the_other() {
-    let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_secs(60));
+    let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_mins(1));
     let (cast, there) = (Cast::on(&setup).await, setup.start());
     let here = &cast.hub;
     let made = cast.agent(&json!({"name": "timber"})).await;

@@ -17,6 +17,7 @@ on_both![
     an_agent_that_comes_later_is_out_as_well,
     sessions_end_together,
     nobody_signs_in_to_a_disabled_account,
+    whoever_is_kept_out_invites_nobody,
     a_webhook_secret_is_counted_on,
 ];
 
@@ -197,8 +198,24 @@ async fn nobody_signs_in_to_a_disabled_account(fixture: Fixture) {
     write(store, move |tx| accounts::disable(tx, anna, NOW)).await;
     assert_eq!(sign_in("one").await, None);
     write(store, move |tx| accounts::enable(tx, anna, NOW)).await;
-    assert_eq!(sign_in("one").await, None, "it is used up");
+    assert_eq!(sign_in("one").await.unwrap().id, anna, "it was not used up");
     assert_eq!(sign_in("two").await.unwrap().id, anna);
+}
+
+async fn whoever_is_kept_out_invites_nobody(fixture: Fixture) {
+    let store = &fixture.store;
+    let anna = account(store, "anna@x").await;
+    let new = credential(CredentialKind::Invitation, anna, "invitation");
+    write(store, move |tx| accounts::issue(tx, &new)).await;
+    let redeem = async || {
+        write(store, |tx| accounts::redeem(tx, CredentialKind::Invitation, &key("invitation"), NOW)).await
+    };
+    write(store, move |tx| accounts::disable(tx, anna, NOW)).await;
+    let peeked =
+        read(store, |tx| accounts::peek(tx, CredentialKind::Invitation, &key("invitation"), NOW)).await;
+    assert_eq!((peeked, redeem().await), (None, None));
+    write(store, move |tx| accounts::enable(tx, anna, NOW)).await;
+    assert!(redeem().await.is_some() && redeem().await.is_none());
 }
 
 async fn a_webhook_secret_is_counted_on(fixture: Fixture) {

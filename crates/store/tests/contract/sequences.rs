@@ -4,7 +4,7 @@ use crate::support::{
     Fixture, agent, deliver, entries, fresh, hold, message, on_both, queue, read, soon, write,
 };
 use chorus_store::relay;
-use chorus_store::{StoreError, Tx, deliveries, settings};
+use chorus_store::{StoreError, Tx, deliveries, settings, streams};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +17,7 @@ on_both![
     a_reader_never_skips_one,
     what_is_rolled_back_leaves_no_gap,
     heads_survive_reopening,
+    many_heads_at_once,
     two_who_write_to_each_other_do_not_get_stuck,
 ];
 
@@ -34,6 +35,25 @@ async fn a_stream_counts_from_one(fixture: Fixture) {
     assert_eq!(taken.await, ([0, 1, 1, 2, 1], 2));
     assert_eq!((head(&fixture, one).await, head(&fixture, other).await), (2, 1));
     assert_eq!(write(&fixture.store, move |tx| tx.next_seq(one)).await, 3);
+}
+
+async fn many_heads_at_once(fixture: Fixture) {
+    let all: Vec<_> = (0..40).map(|_| fresh()).collect();
+    let (moved, asked) = (all.clone(), all.clone());
+    write(&fixture.store, move |tx| {
+        for (n, stream) in moved.iter().enumerate().skip(1) {
+            for _ in 0..=n % 3 {
+                tx.next_seq(*stream)?;
+            }
+        }
+        Ok(())
+    })
+    .await;
+    let found = read(&fixture.store, move |tx| streams::heads(tx, &asked)).await;
+    let found: BTreeMap<_, _> = found.into_iter().collect();
+    let expected = all.iter().enumerate().skip(1).map(|(n, stream)| (*stream, n as i64 % 3 + 1));
+    assert_eq!(found, expected.collect(), "one has none");
+    assert_eq!(read(&fixture.store, |tx| streams::heads(tx, &[])).await, []);
 }
 
 async fn concurrent_writers_leave_no_gap(fixture: Fixture) {

@@ -303,13 +303,13 @@ fn filter(uri: &Uri) -> Result<Filter, Faults> {
             }
             "actor" => filter.actor = Some(given.into_owned()),
             "subject" => filter.subject = Some(given.into_owned()),
-            "action" => match Action::parse(&given) {
-                Some(action) => filter.action = Some(action),
-                None => {
+            "action" => {
+                filter.action = Action::parse(&given);
+                if filter.action.is_none() {
                     let words: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
                     faults.add("action", format_args!("must be one of {}", words.join(", ")));
                 }
-            },
+            }
             "since" => match parse_rfc3339(&given) {
                 Some(time) => filter.since = time,
                 None => faults.add("since", "must be a time such as 2026-03-20T10:00:00Z"),

@@ -10,7 +10,7 @@ use crate::caller::is_key_of;
 use crate::delivery::limits::Slot;
 use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::replies::Line;
-use crate::doors::answers::TooFast;
+use crate::doors::answers::{Overloaded, TooFast};
 use crate::error::ApiError;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -23,6 +23,7 @@ use chorus_protocol::relay::{Code, Delivery, Failure, Outcome, Success};
 use chorus_protocol::sse::{self, Item, Parser};
 use chorus_store::directory::KeyHash;
 use chorus_store::relay::Pending;
+use chorus_store::{StoreError, Tx, revocation};
 use futures_util::stream;
 use http_body_util::BodyExt;
 use serde::Serialize;
@@ -271,7 +272,7 @@ async fn from_reply(
               (status = 400, description = "`ERR_VALIDATION`: a line is wrong, or the last one is missing", body = Failure),
               (status = 404, description = "`ERR_NOT_FOUND`: unknown, used, too late, or the sender has gone", body = Failure),
               (status = 408, description = "`ERR_REQUEST_TIMEOUT`: no line for too long", body = Failure),
-              TooFast))]
+              TooFast, Overloaded))]
 pub(crate) async fn reply(
     State(app): State<AppState>,
     Path(token): Path<String>,
@@ -285,14 +286,15 @@ pub(crate) async fn reply(
     };
     let (agent, seq) = app.config.master_key.read_reply_token(&token).ok_or_else(gone)?;
     // Followed before it is taken: whatever was taken back before has nobody waiting any more.
-    let mut revocations = app.revocations(agent);
+    let (mut revocations, stream) = (app.revocations(agent), revocation::stream(agent));
+    let begun = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| tx.head(stream)).await?;
     let listener = app.replies.take(agent, seq).ok_or_else(gone)?;
     let mut lines =
         Lines { body, buffer: BytesMut::new(), read: 0, number: 0, patience: app.config.times.reply };
     loop {
         let line = tokio::select! {
             biased;
-            _ = revocations.changed() => return Err(gone()),
+            _ = revocations.wait_for(|head| *head > begun) => return Err(gone()),
             line = lines.next() => line,
         };
         let said = match line {

@@ -84,5 +84,6 @@ async fn a_disabled_account_cannot_sign_in_and_nobody_is_told() {
     let path = format!("/api/v1/operator/accounts/{ANN}/enable");
     assert_eq!(hub.post(&path, Some(OPERATOR), &json!({})).await.status, 200);
     assert_eq!(me(&hub, &cookie).await.status, 200, "nothing was lost");
+    assert_eq!(press(&hub, &link).await.status, 303);
     session(&hub, &mails, ANN).await;
 }

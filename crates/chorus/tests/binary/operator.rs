@@ -1,0 +1,75 @@
+//! Recovery with the program itself: its commands, and what its log tells of who called.
+
+use crate::hub::{Hub, OPERATOR, chorus, serve};
+use chorus_testkit::http;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+
+/// Runs a command as somebody, and returns whether it succeeded and what it printed.
+fn run(hub: &Hub, key: &str, args: &[&str]) -> (bool, String, String) {
+    let output = chorus().args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", key).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap().trim_end().to_owned();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn printed(hub: &Hub, key: &str, args: &[&str]) -> String {
+    let (done, printed, said) = run(hub, key, args);
+    assert!(done, "{args:?}: {said}");
+    printed
+}
+
+#[tokio::test]
+async fn keys_agents_and_accounts_are_taken_back() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let log = dir.path().join("log");
+    let mut command = serve(&dir.path().join("data"), None);
+    command.env("CHORUS_LOG", "info").stderr(File::create(&log).unwrap());
+    let hub = Hub::run(command);
+    let post = async |path: &str, key: &str, body: Value| {
+        let request = http.post(format!("{}{path}", hub.url)).bearer_auth(key).json(&body);
+        request.send().await.unwrap().json::<Value>().await.unwrap()
+    };
+    let anna = post("/api/v1/accounts", OPERATOR, json!({"email": "anna@example.org"})).await;
+    let (token, id) = (anna["api_token"].as_str().unwrap(), anna["account_id"].as_str().unwrap());
+    let bob = post("/api/v1/agents", token, json!({"name": "bob"})).await;
+    let (stolen, bob) = (bob["api_key"].as_str().unwrap(), bob["agent_id"].as_str().unwrap());
+
+    let (done, key, said) = run(&hub, token, &["agents", "reset-key", "bob"]);
+    assert!(done && key.starts_with("ca_") && said.contains("the old key is dead"), "{key} {said}");
+    assert!(!run(&hub, stolen, &["inbox", "--timeout", "1"]).0);
+    let secret = printed(&hub, token, &["agents", "rotate-secret", "bob", "--json"]);
+    assert!(secret.contains("whsec_") && secret.contains("previous_until"), "{secret}");
+
+    assert!(printed(&hub, OPERATOR, &["agents", "disable", "bob"]).starts_with("bob@"));
+    let (done, _, said) = run(&hub, &key, &["inbox", "--timeout", "1"]);
+    assert!(!done && said.contains("this agent is disabled"), "{said}");
+    assert!(printed(&hub, OPERATOR, &["agents", "enable", "bob"]).ends_with("is enabled"));
+    assert!(printed(&hub, OPERATOR, &["agents", "bob"]).contains("bob@"));
+    assert!(!run(&hub, token, &["agents", "disable", "bob"]).0, "this is the operator's");
+
+    printed(&hub, OPERATOR, &["operator", "disable", "anna@example.org"]);
+    let (done, _, said) = run(&hub, token, &["channel", "list"]);
+    assert!(!done && said.contains("this account is disabled"), "{said}");
+    printed(&hub, OPERATOR, &["operator", "enable", id]);
+    assert_eq!(printed(&hub, OPERATOR, &["operator", "end-sessions", id]), "0 ended");
+    assert!(run(&hub, token, &["channel", "list"]).0);
+
+    let acts = printed(&hub, OPERATOR, &["operator", "audit", "--subject", bob]);
+    let actions: Vec<_> = acts.lines().skip(1).map(|line| line.split_whitespace().nth(2).unwrap()).collect();
+    let expected =
+        ["agent.enabled", "agent.disabled", "webhook_secret.rotated", "key.reset", "agent.registered"];
+    assert_eq!(actions, expected, "{acts}");
+    let acts = printed(&hub, OPERATOR, &["operator", "audit", "--action", "key.reset", "--json"]);
+    let acts: Value = serde_json::from_str(&acts).unwrap();
+    assert_eq!((acts.as_array().unwrap().len(), &acts[0]["actor"]["id"]), (1, &json!(id)));
+
+    // The log tells who called, and no secret.
+    let log = fs::read_to_string(log).unwrap();
+    let called = |route: &str, who: &str| log.lines().any(|line| line.contains(route) && line.contains(who));
+    assert!(called("/agents/{id}/key/reset", id), "{log}");
+    assert!(called("/operator/agents/{id}/disable", "operator"), "{log}");
+    for secret in [stolen, &key, token, OPERATOR] {
+        assert!(!log.contains(secret), "{log}");
+    }
+}
