@@ -107,7 +107,7 @@ impl Rests {
 #[cfg(test)]
 mod tests {
     use super::super::Limited;
-    use super::super::tests::{REST, agent, limits, source, to};
+    use super::super::tests::{REST, agent, limits, to};
     use super::*;
 
     #[test]
