@@ -260,8 +260,9 @@ impl State {
         for (source, count) in allowances {
             let key = (Arc::clone(&to.host), source);
             let next = self.whole_at.get(&key).map_or(now, |at| now.max(*at)) + MINUTE / count.max(1);
-            if next - now > MINUTE {
-                return Err(Limited::HostMinute { limit, wait: next - now - MINUTE });
+            let wait = next.duration_since(now).saturating_sub(MINUTE);
+            if !wait.is_zero() {
+                return Err(Limited::HostMinute { limit, wait });
             }
             taken.push((key, next));
         }
@@ -333,7 +334,7 @@ mod tests {
         Endpoint { receiver: agent(receiver), sender: Some(agent(1)), source: source(1), host: host.into() }
     }
 
-    pub(super) fn source(n: u8) -> Source {
+    fn source(n: u8) -> Source {
         Source::of(IpAddr::from([192, 0, 2, n]))
     }
 

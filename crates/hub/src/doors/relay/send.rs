@@ -168,9 +168,9 @@ async fn deliver(
     }
     let posting = posting(&app, (from, origin), &sender_address, &pending, &envelope, wants_stream)?;
     Ok(match posting {
-        Some((to, message)) if wants_stream => {
+        Some(posting) if wants_stream => {
             let sender = stream::Sender::new(&app, from, shown);
-            stream::answer(&app, pending, Source::Endpoint(to, message, place), sender)
+            stream::answer(&app, pending, Source::Endpoint(Box::new(posting), place), sender)
         }
         // Boxed, because most messages go to an inbox and need no room for this.
         Some((to, message)) => answer(&app, Box::pin(post(&app, pending, &to, message)).await),

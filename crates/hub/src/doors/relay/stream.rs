@@ -117,7 +117,7 @@ impl Sender {
 /// Where a receiver's output comes from.
 pub(super) enum Source {
     /// The endpoint, which gets the message now, and the sender's place, which is held to the end.
-    Endpoint(To, Signed, Option<Slot>),
+    Endpoint(Box<(To, Signed)>, Option<Slot>),
     /// The receiver's POST to the reply address.
     Reply(mpsc::Receiver<Line>),
 }
@@ -142,7 +142,8 @@ pub(super) fn answer(app: &AppState, pending: Pending, source: Source, sender: S
 
 async fn run(app: AppState, pending: Pending, source: Source, frames: mpsc::Sender<Bytes>) {
     let relayed = match source {
-        Source::Endpoint(to, message, _place) => {
+        Source::Endpoint(posting, _place) => {
+            let (to, message) = *posting;
             timeout(MAX_STREAM, from_endpoint(&app, &to, message, &frames)).await
         }
         Source::Reply(lines) => timeout(MAX_STREAM, from_reply(&app, lines, &frames)).await,
