@@ -224,10 +224,7 @@ impl Settings {
                 "CHORUS_MASTER_KEY_PREVIOUS",
                 FormerKey::None,
                 "64 hex digits, or lost",
-                |text| match text {
-                    "lost" => Some(FormerKey::Lost),
-                    digits => master_key(digits).map(FormerKey::Given),
-                },
+                former_key,
             ),
             outbound: read.value(
                 "CHORUS_ALLOW_PRIVATE_ENDPOINTS",
@@ -302,6 +299,11 @@ pub(crate) fn master_key(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
+/// Reads what is known of the key before.
+fn former_key(text: &str) -> Option<FormerKey> {
+    if text == "lost" { Some(FormerKey::Lost) } else { master_key(text).map(FormerKey::Given) }
+}
+
 /// The settings as `chorus serve --help` shows them.
 pub(crate) fn help() -> String {
     let rows = shown().map(|(variable, default, meaning)| {
@@ -370,6 +372,18 @@ mod tests {
         assert_eq!(
             with("proxy.example").unwrap_err().to_string(),
             "CHORUS_TRUSTED_PROXIES: must be addresses or networks such as 127.0.0.1,10.0.0.0/8"
+        );
+    }
+
+    #[test]
+    fn the_key_before() {
+        let with = |text| Settings::load(&[layer(&[("CHORUS_MASTER_KEY_PREVIOUS", text)])]);
+        assert_eq!(Settings::load(&[]).unwrap().former_key, FormerKey::None);
+        assert_eq!(with("lost").unwrap().former_key, FormerKey::Lost);
+        assert_eq!(with(&"7f".repeat(32)).unwrap().former_key, FormerKey::Given([0x7f; 32]));
+        assert_eq!(
+            with("7f").unwrap_err().to_string(),
+            "CHORUS_MASTER_KEY_PREVIOUS: must be 64 hex digits, or lost"
         );
     }
 
