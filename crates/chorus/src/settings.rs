@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_key_before() {
-        let with = |text| Settings::load(&[layer(&[("CHORUS_MASTER_KEY_PREVIOUS", text)])]);
+        let with = |text: &str| Settings::load(&[layer(&[("CHORUS_MASTER_KEY_PREVIOUS", text)])]);
         assert_eq!(Settings::load(&[]).unwrap().former_key, FormerKey::None);
         assert_eq!(with("lost").unwrap().former_key, FormerKey::Lost);
         assert_eq!(with(&"7f".repeat(32)).unwrap().former_key, FormerKey::Given([0x7f; 32]));
