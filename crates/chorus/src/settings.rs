@@ -234,10 +234,7 @@ impl Settings {
                 "CHORUS_MASTER_KEY_PREVIOUS",
                 FormerKey::None,
                 "64 hex digits, or lost",
-                |text| match text {
-                    "lost" => Some(FormerKey::Lost),
-                    digits => master_key(digits).map(FormerKey::Given),
-                },
+                former_key,
             ),
             outbound: read.value(
                 "CHORUS_ALLOW_PRIVATE_ENDPOINTS",
@@ -324,6 +321,11 @@ pub(crate) fn master_key(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
+/// Reads what is known of the key before.
+fn former_key(text: &str) -> Option<FormerKey> {
+    if text == "lost" { Some(FormerKey::Lost) } else { master_key(text).map(FormerKey::Given) }
+}
+
 /// The settings as `chorus serve --help` shows them.
 pub(crate) fn help() -> String {
     let rows = shown().map(|(variable, default, meaning)| {
@@ -403,6 +405,18 @@ mod tests {
         for wrong in ["hub:8787", "http://hub", "a b"] {
             assert!(load(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_key_before() {
+        let with = |text: &str| Settings::load(&[layer(&[("CHORUS_MASTER_KEY_PREVIOUS", text)])]);
+        assert_eq!(Settings::load(&[]).unwrap().former_key, FormerKey::None);
+        assert_eq!(with("lost").unwrap().former_key, FormerKey::Lost);
+        assert_eq!(with(&"7f".repeat(32)).unwrap().former_key, FormerKey::Given([0x7f; 32]));
+        assert_eq!(
+            with("7f").unwrap_err().to_string(),
+            "CHORUS_MASTER_KEY_PREVIOUS: must be 64 hex digits, or lost"
+        );
     }
 
     #[test]

@@ -35,11 +35,11 @@ fn restrict(path: &Path) {
         return;
     }
     match fs::set_permissions(path, Permissions::from_mode(PRIVATE)) {
-        Ok(()) if mode & 0o077 == 0 => {}
-        Ok(()) => tracing::warn!(
+        Ok(()) if mode & 0o077 != 0 => tracing::warn!(
             file = %path.display(),
             "others on this machine could read this (mode {mode:o}); now they cannot (mode 600)"
         ),
+        Ok(()) => {}
         // Some file systems know no modes.
         Err(error) => tracing::warn!(
             %error,
