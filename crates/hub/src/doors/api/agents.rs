@@ -12,6 +12,7 @@ use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
+use crate::usage::room;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -298,7 +299,7 @@ pub(crate) async fn create(
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
         }
-        hub.room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
+        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::insert(tx, id, &new.record, &key_hash(&key), trace, now)?;
         directory::set_owner(tx, id, Some(owner), new.description.as_deref())?;
         directory::set_inlet(tx, id, &key_hash(&secret), now)?;
@@ -429,7 +430,7 @@ pub(crate) async fn claim(
         if agent.owner.is_some() {
             return Err(ApiError::new(Code::Conflict, "this agent belongs to an account already"));
         }
-        hub.room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
+        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::set_owner(tx, agent.id, Some(owner), None)?;
         let (again, id) = (Arc::clone(&hub), agent.id);
         tx.after_commit(Box::new(move || crate::usage::forget(&again, id, owner)));
