@@ -7,7 +7,9 @@
 //!
 //! Each event counts what it says and [`ROW_BYTES`], for its author: envelopes, messages, edits, reactions, what is said at a
 //! callback, channels that are made and changed. A version of a document counts until a newer one replaces it for good, an
-//! envelope until retention removes it. A post from another service counts for the agent it is for.
+//! envelope until retention removes it; what was said in a conversation counts for good, taken back or not, because it is
+//! kept. A post from another service counts for the agent it is for. Leaving, archiving and taking back count nothing, so
+//! that they are never refused.
 
 use crate::app::App;
 use crate::quotas::{OFF, Quotas};
@@ -207,20 +209,17 @@ impl App {
         Ok(())
     }
 
-    /// Whether there may be one more of something of which there are so many.
-    pub(crate) fn room(&self, quota: &'static str, used: i64, limit: u64) -> Result<(), ChannelError> {
-        let used = used.max(0) as u64;
-        if used < limit {
-            return Ok(());
-        }
-        Err(Exceeded { quota, used, limit }.into())
-    }
-
     /// Whether somebody may own one more channel.
     pub(crate) fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ChannelError> {
         let used = usage::channels(tx, owner)?;
-        self.room("channels", used, self.config.quotas.channels)
+        Ok(room("channels", used, self.config.quotas.channels)?)
     }
+}
+
+/// Whether there may be one more of something of which there are so many.
+pub(crate) fn room(quota: &'static str, used: i64, limit: u64) -> Result<(), Exceeded> {
+    let used = used.max(0) as u64;
+    if used < limit { Ok(()) } else { Err(Exceeded { quota, used, limit }) }
 }
 
 /// An agent has an owner from now on: what is known of the two is read again.
@@ -235,7 +234,7 @@ pub(crate) fn forget(app: &App, who: impl Into<Principal>, owner: AccountId) {
 
 /// A reconciler: writes what was counted since the last time, and forgets who has not been seen for long.
 pub(crate) async fn flush(app: &App) -> Result<(), StoreError> {
-    let pending: Vec<_> = {
+    let mut pending: Vec<_> = {
         let mut state = app.usage.state();
         state.turn += 1;
         let (turn, many) = (state.turn, state.known.len() > MOST_KNOWN);
@@ -243,6 +242,8 @@ pub(crate) async fn flush(app: &App) -> Result<(), StoreError> {
         let pending = state.known.iter().filter(|(_, entry)| entry.pending != 0);
         pending.map(|(who, entry)| (*who, entry.pending)).collect()
     };
+    // In order, so that two nodes seldom wait for each other.
+    pending.sort_unstable();
     for together in pending.chunks(TOGETHER) {
         let rows = together.to_vec();
         let add = move |tx: &mut dyn Tx| {

@@ -1,6 +1,6 @@
 //! Channels with the program itself: its commands, and pushed messages that survive `kill -9`.
 
-use crate::hub::{Hub, OPERATOR, chorus};
+use crate::hub::{Hub, OPERATOR, chorus, serve};
 use chorus_testkit::http;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::{Client, Method};
@@ -156,4 +156,56 @@ async fn the_commands() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not a member"));
     let nobody = chorus().args(["channel", "list"]).env("CHORUS_URL", &hub.url).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn invitations_from_the_terminal() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let hub = Hub::start(dir.path(), None);
+    let mut tokens = vec![];
+    for name in ["anna", "eve"] {
+        let person = json!({"email": format!("{name}@example.org")});
+        tokens.push(text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]));
+    }
+    let (anna, eve) = (&*tokens[0], &*tokens[1]);
+    for channel in ["ops", "more", "spam"] {
+        printed(&hub, anna, &["channel", "create", channel]);
+        // The same, whoever it is.
+        for address in ["eve@example.org", "nobody@example.org"] {
+            assert_eq!(printed(&hub, anna, &["channel", "join", channel, "--account", address]), "invited\n");
+        }
+    }
+    let open = printed(&hub, eve, &["invitations", "list", "--json"]);
+    let open: Value = serde_json::from_str(&open).unwrap();
+    let ids: Vec<_> = open.as_array().unwrap().iter().map(|one| text(&one["id"])).collect();
+    let table = printed(&hub, eve, &["invitations", "list"]);
+    assert!(table.contains("anna") && table.contains("ops") && table.contains(&ids[0]), "{table}");
+    assert!(printed(&hub, eve, &["invitations", "accept", &ids[0]]).ends_with("  ops\n"));
+    assert_eq!(printed(&hub, eve, &["invitations", "decline", &ids[1]]), "");
+    assert_eq!(printed(&hub, eve, &["invitations", "block", &ids[2]]), "");
+    assert_eq!(printed(&hub, eve, &["invitations", "list", "--json"]).trim(), "[]");
+    assert!(printed(&hub, eve, &["channel", "list"]).contains("ops"));
+    let doctor = printed(&hub, anna, &["doctor", "--data", "/nowhere"]);
+    assert!(doctor.contains("quotas") && doctor.contains("channels 3 of 1000 (0 %)"), "{doctor}");
+}
+
+#[tokio::test]
+async fn doctor_warns_of_a_quota_that_is_nearly_used_up() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let mut command = serve(dir.path(), None);
+    command.env("CHORUS_QUOTA_CHANNELS", "5");
+    let hub = Hub::run(command);
+    let person = json!({"email": "anna@example.org"});
+    let key = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
+    for n in 0..4 {
+        printed(&hub, &key, &["channel", "create", &format!("c{n}")]);
+    }
+    assert!(printed(&hub, &key, &["doctor", "--data", "/nowhere"]).contains("channels 4 of 5 (80 %)"));
+    printed(&hub, &key, &["channel", "create", "last"]);
+    let mut doctor = chorus();
+    doctor.args(["doctor", "--data", "/nowhere"]).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &key);
+    let output = doctor.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("channels 5 of 5 (100 %)"), "{said}");
 }

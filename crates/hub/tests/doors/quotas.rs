@@ -231,7 +231,7 @@ async fn what_retention_removes_is_given_back() {
     let clock = chorus_testkit::clock::ManualClock::new(crate::cast::BEGIN);
     let setup = Setup::new().clock(&clock).config(|config| {
         config.quotas.agent_bytes = 20_000;
-        config.retention = Some(Duration::from_secs(3600));
+        config.retention = Some(Duration::from_hours(1));
     });
     let hub = setup.start();
     let (bob, carol) = (hub.register("bob").await, hub.register("carol").await);

@@ -10,9 +10,10 @@ use chorus_store::conversations::History;
 use chorus_store::invitations::{self, Invitation, Invitee, LIFE_MS, MAIL_EVERY_MS, MOST_OF_INVITER, Made};
 use chorus_store::relay::SendError;
 use chorus_store::usage::{self, ROW_BYTES, Stored};
-use chorus_store::{Store, artifacts, deliveries, directory, members};
+use chorus_store::{Kind, Store, Tx, artifacts, deliveries, directory, members};
 
 on_both!(
+    what_was_stored_before_it_was_counted_counts,
     what_is_stored_counts_for_the_owner_too,
     retention_says_whose_bytes_are_gone,
     only_the_newest_versions_are_kept,
@@ -56,6 +57,40 @@ async fn what_is_stored_counts_for_the_owner_too(Fixture { store, .. }: Fixture)
     assert_eq!(stored(&store, anna).await, Stored { bytes: 2, owner: None });
 }
 
+/// The migration counts what it finds, once more here.
+async fn what_was_stored_before_it_was_counted_counts(Fixture { store, .. }: Fixture) {
+    let (bob, carol) = (agent(&store, "bob").await, agent(&store, "carol").await);
+    let anna = account(&store, "anna@example.org").await;
+    own(&store, bob.id, anna).await;
+    for size in [2, 70_000] {
+        let mut sent = message(&bob, &carol);
+        sent.envelope = "ä".repeat(size / 2);
+        deliver(&store, sent).await;
+    }
+    let room = room(&store, anna.into()).await;
+    let put = move |tx: &mut dyn Tx| {
+        let (title, content_type, content) = (None, None, "äb".into());
+        let new = NewArtifact { slug: "notes".into(), title, content_type, content, base: 0 };
+        channel::put_artifact(tx, &act(room, anna.into()), &new)
+    };
+    store.write(put).await.unwrap();
+    let sql = match store.kind() {
+        Kind::Sqlite => include_str!("../../migrations/sqlite/0010_consent.sql"),
+        Kind::Postgres => include_str!("../../migrations/postgres/0010_consent.sql"),
+    };
+    write(&store, |tx| tx.execute("DROP TABLE usage", &[])).await;
+    // A table, and what goes into it.
+    for statement in sql.split_inclusive(";\n").take(3) {
+        write(&store, move |tx| tx.execute(statement, &[])).await;
+    }
+    let bobs = 70_002 + 2 * ROW_BYTES;
+    let said =
+        count(&store, "SELECT SUM(OCTET_LENGTH(body)) + COUNT(*) * 256 FROM events WHERE seq > 0").await;
+    let both = Stored { bytes: bobs, owner: Some((anna, bobs + said + 3 + ROW_BYTES)) };
+    assert_eq!(stored(&store, bob.id).await, both);
+    assert_eq!(stored(&store, carol.id).await, Stored::default());
+}
+
 async fn retention_says_whose_bytes_are_gone(Fixture { store, .. }: Fixture) {
     let (bob, carol) = (agent(&store, "bob").await, agent(&store, "carol").await);
     for size in [2, 70_000] {
@@ -81,7 +116,7 @@ async fn room(store: &Store, owner: Principal) -> Room {
 }
 
 async fn join(store: &Store, room: Room, principal: Principal) {
-    let add = move |tx: &mut dyn chorus_store::Tx| {
+    let add = move |tx: &mut dyn Tx| {
         let new = Newcomer { principal, handle: Handle::Like("m".into()), roles: vec![], lead: false };
         channel::add_member(tx, &act(room, room.owner), &new)
     };
@@ -94,7 +129,7 @@ async fn only_the_newest_versions_are_kept(Fixture { store, .. }: Fixture) {
     join(&store, room, bob).await;
     for base in 0..5 {
         let author = if base == 0 { bob } else { anna };
-        let put = move |tx: &mut dyn chorus_store::Tx| {
+        let put = move |tx: &mut dyn Tx| {
             let (title, content_type) = (None, None);
             // An umlaut has two bytes.
             let new = NewArtifact { slug: "notes".into(), title, content_type, content: "äb".into(), base };

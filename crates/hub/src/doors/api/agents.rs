@@ -17,6 +17,7 @@ use crate::doors::relay::{AgentRef, PageQuery, card_fits};
 use crate::error::ApiError;
 use crate::frame::Client;
 use crate::registrations;
+use crate::usage::room;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -323,7 +324,7 @@ pub(crate) async fn create(
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
         }
-        hub.room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
+        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::insert(tx, id, &new.record, &key_hash(&key), trace, now)?;
         directory::set_owner(tx, id, Some(owner), new.description.as_deref())?;
         directory::set_inlet(tx, id, &key_hash(&secret), now)?;
@@ -465,7 +466,7 @@ pub(crate) async fn claim(
         if agent.owner.is_some() {
             return Err(ApiError::new(Code::Conflict, "this agent belongs to an account already"));
         }
-        hub.room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
+        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::set_owner(tx, agent.id, Some(owner), None)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
         origin.record(tx, &hub, &who, Action::AgentClaimed, subject, detail)?;

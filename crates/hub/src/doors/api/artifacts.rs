@@ -7,7 +7,7 @@ use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::doors::relay::PageQuery;
 use crate::error::{ApiError, OwnFailure};
-use crate::usage::event_bytes;
+use crate::usage::{event_bytes, room};
 use crate::views::PrincipalView;
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -196,11 +196,11 @@ pub(crate) fn put(
     let artifact = channel::put_artifact(tx, act, new)?;
     let bytes = artifact.content.len();
     if bytes as u64 > quotas.document_bytes {
-        app.room("document_bytes", bytes as i64, quotas.document_bytes)?;
+        room("document_bytes", bytes as i64, quotas.document_bytes)?;
     }
     if artifact.version == 1 {
         // This one is there already, and may be the last.
-        app.room("documents", artifacts::count(tx, act.conversation)? - 1, quotas.documents)?;
+        room("documents", artifacts::count(tx, act.conversation)? - 1, quotas.documents)?;
     }
     app.count_bytes(tx, act.author, event_bytes(bytes) + event_bytes(0))?;
     let keep = i64::try_from(quotas.document_versions).unwrap_or(i64::MAX);

@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
 use crate::mail::MAX_ADDRESS;
-use crate::usage::event_bytes;
+use crate::usage::{event_bytes, room};
 use crate::views::{ConversationView, MemberView};
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -254,7 +254,7 @@ async fn change(
             if changed.owner != conversation.owner {
                 // It is among those of its new owner by now.
                 let used = usage::channels(tx, changed.owner)? - 1;
-                hub.room("channels", used, hub.config.quotas.channels)?;
+                room("channels", used, hub.config.quotas.channels)?;
                 let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(changed.id));
                 let detail = json!({"owner": changed.owner.to_string()});
                 origin.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
@@ -345,11 +345,7 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
             let id = account.as_ref().map_or(act.author, |account| account.id.into());
             let known = conversations::by_id(tx, ConversationId::of_pair(act.author, id))?.is_some();
             match (way, account) {
-                (Way::Asked { hidden, stranger }, None) => {
-                    let new = consent::invitation(&act);
-                    consent::invite((&hub, &runtime, asker), tx, &act, &new, &invitee, (hidden, stranger))
-                }
-                (Way::Asked { hidden, stranger }, Some(_)) if !known => {
+                (Way::Asked { hidden, stranger }, account) if account.is_none() || !known => {
                     let new = consent::invitation(&act);
                     consent::invite((&hub, &runtime, asker), tx, &act, &new, &invitee, (hidden, stranger))
                 }
@@ -357,7 +353,7 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
                     let own = person_handle(&account.name, &account.email);
                     talk(&hub, tx, &act, second, &mine, (account.id.into(), own))
                 }
-                (Way::AtOnce, None) => Err(ApiError::internal("nobody cannot be talked to")),
+                (_, None) => Err(ApiError::internal("nobody cannot be talked to")),
             }
         })
         .await

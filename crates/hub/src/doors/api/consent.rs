@@ -13,7 +13,7 @@ use crate::doors::relay::AgentRef;
 use crate::error::ApiError;
 use crate::mail::{self, Letter, check_address};
 use crate::mail_limits::Asker;
-use crate::usage::event_bytes;
+use crate::usage::{event_bytes, room};
 use axum::http::StatusCode;
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, InvitationId, Principal};
 use chorus_protocol::mentions::MAX_HANDLE;
@@ -86,7 +86,7 @@ impl Whom {
         if let Some(agent) = &self.agent
             && let Some(agent) = agent.find(tx)?
         {
-            return Ok(Found::Agent(agent));
+            return Ok(Found::Agent(Box::new(agent)));
         }
         self.account.as_ref().map(Found::Person).ok_or_else(|| super::not_found("agent"))
     }
@@ -94,7 +94,7 @@ impl Whom {
 
 /// Somebody, found.
 pub(super) enum Found<'a> {
-    Agent(Agent),
+    Agent(Box<Agent>),
     Person(&'a AccountRef),
 }
 
@@ -187,13 +187,13 @@ pub(super) fn check_open(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Resu
 
 /// Lets somebody into a channel, if there is room.
 pub(super) fn admit(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ApiError> {
-    app.room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
+    room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
     Ok(channel::admit(tx, act, new)?)
 }
 
 /// Adds somebody to a channel of the caller's, if there is room.
 pub(super) fn add(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ApiError> {
-    app.room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
+    room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
     app.count_bytes(tx, act.author, event_bytes(0))?;
     channel::add_member(tx, act, new).map_err(only(MAY_ADD))
 }

@@ -178,24 +178,14 @@ async fn accept(
         if blocks::keeps_out(tx, person.id.into(), invitation.inviter)? {
             return Err(not_found("invitation"));
         }
-        match invitation.conversation {
-            Some(channel) => join(&hub, tx, &act, &person, &invitation, channel),
-            None => {
-                let (_, theirs) = names(&hub, tx, invitation.inviter)?.ok_or_else(over)?;
-                // It is the inviter's, as if it had been made when it was asked for.
-                let act = Act { author: invitation.inviter, ..act };
-                let mine = person_handle(&person.name, &person.email);
-                Ok(consent::pair(
-                    (&hub, person.id.into()),
-                    tx,
-                    &act,
-                    second,
-                    &theirs,
-                    (person.id.into(), &mine),
-                )?
-                .0)
-            }
+        if let Some(channel) = invitation.conversation {
+            return join(&hub, tx, &act, &person, &invitation, channel);
         }
+        let (_, theirs) = names(&hub, tx, invitation.inviter)?.ok_or_else(over)?;
+        // It is the inviter's, as if it had been made when it was asked for, and counts for whoever accepts.
+        let act = Act { author: invitation.inviter, ..act };
+        let (me, mine) = (Principal::from(person.id), person_handle(&person.name, &person.email));
+        Ok(consent::pair((&hub, me), tx, &act, second, &theirs, (me, &mine))?.0)
     };
     let conversation = app.store.write::<_, ApiError, _>(work).await?;
     Ok(Json(ConversationView::from(&conversation)))

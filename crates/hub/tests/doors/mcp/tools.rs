@@ -274,3 +274,40 @@ async fn who_says_too_much_is_told_to_wait() {
     clock.advance(2000);
     ben.tool("chat_send_message", said).await;
 }
+
+/// The tools store as much as the API does, and no more.
+#[tokio::test]
+async fn quotas_hold_for_the_tools() {
+    let setup = Setup::new().config(|config| {
+        config.quotas.agent_bytes = 20_000;
+        config.quotas.document_bytes = 5_000;
+    });
+    let stage = Stage::with(Cast::on(&setup).await).await;
+    let ben = stage.ben();
+    let document = |slug: String, size| json!({"slug": slug, "content": "x".repeat(size)});
+    let why = ben.fault("artifact_create", document("a".into(), 5_001)).await;
+    assert!(why.contains("document_bytes is 5000, and 5001 are used"), "{why}");
+    let (mut made, last) = (0, async |n| {
+        ben.rpc(
+            "tools/call",
+            json!({"name": "artifact_create",
+        "arguments": document(format!("d{n}"), 4_000)}),
+        )
+        .await
+        .body
+    });
+    while last(made).await["result"]["isError"] != true {
+        made += 1;
+        assert!(made < 10, "documents do not count");
+    }
+    let why = ben.fault("artifact_create", document("e".into(), 4_000)).await;
+    assert!(why.contains("the quota agent_bytes is 20000"), "{why}");
+    let long = "y".repeat(20_000);
+    for (tool, arguments) in [
+        ("chat_send_message", json!({"content": long})),
+        ("artifact_edit", json!({"slug": "d0", "content": "x".repeat(4_000), "base_version": 1})),
+    ] {
+        let why = ben.fault(tool, arguments).await;
+        assert!(why.contains("agent_bytes"), "{tool}: {why}");
+    }
+}
