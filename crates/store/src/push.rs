@@ -276,7 +276,7 @@ pub fn dispose_unless(
 
 /// How SQLite, which knows no numbers, would answer this.
 #[cfg(test)]
-async fn plan_of(sql: &'static str, params: usize) -> String {
+pub(crate) async fn plan_of(sql: &'static str, params: usize) -> String {
     let store = crate::Store::in_memory().unwrap();
     let sql: &'static str = Box::leak(format!("EXPLAIN QUERY PLAN {sql}").into_boxed_str());
     let explain = move |tx: &mut dyn Tx| {
