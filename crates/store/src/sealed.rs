@@ -37,6 +37,10 @@ pub fn replace_connection(
     Ok(())
 }
 
+const POSTS: &str = "SELECT e.id, CASE WHEN COALESCE(e.body, b.body) LIKE $2 THEN 1 ELSE 0 END
+     FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id
+     WHERE e.kind = 'foreign' AND e.id > $1 ORDER BY e.id LIMIT $3";
+
 /// Posts of other services in the order of their ids, after `after`: which, and whether they begin with `mark`, which holds
 /// neither `%` nor `_`.
 pub fn posts(
@@ -47,15 +51,10 @@ pub fn posts(
 ) -> Result<Vec<(EventId, bool)>, StoreError> {
     let after = after.as_ref().map_or([].as_slice(), EventId::as_bytes);
     let like = format!("{mark}%");
-    tx.query(
-        "SELECT e.id, CASE WHEN COALESCE(e.body, b.body) LIKE $2 THEN 1 ELSE 0 END
-         FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id
-         WHERE e.kind = 'foreign' AND e.id > $1 ORDER BY e.id LIMIT $3",
-        &[after.into(), like.as_str().into(), limit.into()],
-    )?
-    .into_iter()
-    .map(|mut row| Ok((EventId(row.uuid(0)?), row.int(1)? == 1)))
-    .collect()
+    tx.query(POSTS, &[after.into(), like.as_str().into(), limit.into()])?
+        .into_iter()
+        .map(|mut row| Ok((EventId(row.uuid(0)?), row.int(1)? == 1)))
+        .collect()
 }
 
 /// Puts another form of the same post in its place.
@@ -73,4 +72,16 @@ pub fn replace_post(tx: &mut dyn Tx, event: EventId, body: &str) -> Result<(), S
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody walks over everything that was ever said for the posts of other services.
+    #[tokio::test]
+    async fn posts_have_their_index() {
+        let plan = crate::push::plan_of(POSTS, 3).await;
+        assert!(plan.contains("events_foreign (id>?)") && !plan.contains("TEMP B-TREE"), "{plan}");
+    }
 }
