@@ -118,6 +118,8 @@ async fn what_is_said_waits_for_the_proof() {
     cast.join(&cast.channel, "timber").await;
     let event = cast.say("@timber hello").await;
     eventually(async || timber.got().0, |challenges| *challenges >= 1).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(timber.got().1, 0, "nothing but challenges before the proof");
     timber.echoes.store(true, Ordering::SeqCst);
     // Somebody writes to it, which has it asked once more.
     let alice = cast.hub.register("alice").await;

@@ -246,7 +246,10 @@ async fn pushes_wait_for_their_turn() {
     let other = cast.another_channel("other").await;
     cast.join(&other, "timber").await;
     let events = [cast.say("@timber one").await, cast.say_in(&other, "@timber two").await];
+    timber.wait_for(1, SOON).await;
+    let first = Instant::now();
     timber.wait_for(2, SOON).await;
+    assert!(first.elapsed() > Duration::from_millis(300), "one after the other: {:?}", first.elapsed());
     for event in events {
         let delivery = cast.delivery_is(&event, "delivered").await;
         assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{delivery}");
@@ -264,7 +267,10 @@ async fn pushes_wait_until_a_rest_is_over() {
         assert_eq!(cast.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "failed"));
     }
     timber.set(Reply::Json(200, json!({})));
+    let begun = Instant::now();
     let event = cast.say("@timber are you well?").await;
+    timber.wait_for(11, SOON).await;
+    assert!(begun.elapsed() > Duration::from_secs(1), "it was left alone: {:?}", begun.elapsed());
     let delivery = cast.delivery_is(&event, "delivered").await;
     assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{delivery}");
     assert_eq!(timber.requests().len(), 11);
