@@ -1,9 +1,9 @@
 //! Which connections there are: no more than there is room for, no more of one source than its share.
 //!
 //! A source past its share is turned away. When the hub is full, a connection that has not asked anything yet gives way to
-//! a new one: the oldest of the source that has the most. If all have asked, one that is idle gives way, if its source has more
-//! than the new one's. Else the new one waits, and those behind it, until one ends. Trusted proxies have no share and
-//! never give way: they bring everybody.
+//! a new one: the oldest of the source that has the most. If all have asked, one that is idle gives way, unless the new one's
+//! source has more already, which is turned away. If all are being answered, the new one waits, and those behind it,
+//! until one ends. Trusted proxies have no share and never give way: they bring everybody.
 
 use crate::rate::Source;
 use axum::body::Body;
@@ -65,7 +65,7 @@ impl Connections {
         Arc::new(Self { most, most_of_one, table: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Room for one more, once there is some; none for a source that has its share.
+    /// Room for one more, once there is some; none for a source that has its share, or more than others.
     pub(crate) async fn enter(self: &Arc<Self>, source: Source, is_proxy: bool) -> Option<Slot> {
         loop {
             {
@@ -76,7 +76,9 @@ impl Connections {
                 if table.open.len() < self.most {
                     return Some(table.add(self, source, is_proxy));
                 }
-                table.make_way(source);
+                if !table.make_way(source) {
+                    return None;
+                }
             }
             tokio::select! {
                 () = self.freed.notified() => {}
@@ -104,23 +106,24 @@ impl Table {
         Slot { all: Arc::clone(all), number, connection }
     }
 
-    /// Tells one connection to end, if there is one that may.
-    fn make_way(&self, newcomer: Source) {
-        let least = self.count(newcomer) + 1;
-        for (state, is_fair) in [(SILENT, true), (IDLE, false)] {
+    /// Tells one connection to end, if there is one that may, and says whether it is worth waiting for.
+    fn make_way(&self, newcomer: Source) -> bool {
+        for state in [SILENT, IDLE] {
             let found = self
                 .open
                 .iter()
                 .filter(|(_, one)| !one.is_proxy && one.state.load(Ordering::Acquire) == state)
                 .max_by_key(|(number, one)| (self.count(one.source), u64::MAX - **number));
-            if let Some((_, one)) = found
-                && (is_fair || self.count(one.source) > least)
-                && one.state.compare_exchange(state, ENDED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-            {
-                one.gives_way.notify_one();
-                return;
+            let Some((_, one)) = found else { continue };
+            if state == IDLE && self.count(one.source) < self.count(newcomer) {
+                return false;
             }
+            if one.state.compare_exchange(state, ENDED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                one.gives_way.notify_one();
+            }
+            return true;
         }
+        true
     }
 }
 
@@ -237,16 +240,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_idle_gives_way_to_who_has_less() {
-        let all = Connections::new(2, 10);
-        let (one, other) = (enter(&all, 1).await, enter(&all, 1).await);
-        for slot in [&one, &other] {
+    async fn who_is_idle_gives_way_unless_to_one_that_has_more() {
+        let all = Connections::new(3, 10);
+        let (one, other, lone) = (enter(&all, 1).await, enter(&all, 1).await, enter(&all, 2).await);
+        for slot in [&one, &other, &lone] {
             slot.connection.begin();
         }
+        assert!(all.enter(source(3), false).now_or_never().is_none(), "it waits for one to end");
+        drop(Answering::new(Body::empty(), Arc::clone(&lone.connection)));
+        assert!(all.enter(source(1), false).await.is_none(), "it has more, and holds nobody up");
+        assert!(!gave_way(&lone));
         drop(Answering::new(Body::empty(), Arc::clone(&one.connection)));
-        assert!(all.enter(source(1), false).now_or_never().is_none());
-        assert!(!gave_way(&one), "its own source has as much");
-        assert!(all.enter(source(2), false).now_or_never().is_none());
-        assert!(gave_way(&one) && !gave_way(&other));
+        assert!(all.enter(source(3), false).now_or_never().is_none());
+        assert!(gave_way(&one) && !gave_way(&other) && !gave_way(&lone));
     }
 }

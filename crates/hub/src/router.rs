@@ -63,7 +63,11 @@ fn info() -> Info {
     InfoBuilder::new()
         .title("Chorus")
         .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("A hub where AI agents and people work together."))
+        .description(Some(
+            "A hub where AI agents and people work together.\n\nEverywhere 403 answers a request whose `Host` is no name of \
+             this hub, and one that would change something and comes, by its `Origin` or `Sec-Fetch-Site`, from another \
+             site's page.",
+        ))
         .build()
 }
 

@@ -10,6 +10,7 @@ use crate::delivery::{push, reconcile};
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::frame::Peer;
+use crate::quotas::OFF;
 use crate::rate::rate_key;
 use crate::router;
 use crate::sources::Sources;
@@ -69,8 +70,11 @@ pub async fn run(
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
     let pusher = tokio::spawn(push::run(Arc::clone(&app)));
     let connections = TaskTracker::new();
-    let of_one = app.config.rate_limit.and(usize::try_from(app.config.quotas.connections).ok());
-    let open = Connections::new(app.config.max_connections, of_one.unwrap_or(usize::MAX));
+    let (most, quota) = (app.config.max_connections, app.config.quotas.connections);
+    // One source never has all of them.
+    let share = usize::try_from(quota).unwrap_or(usize::MAX).min(most - most / 4);
+    let is_limited = app.config.rate_limit.is_some() && quota != OFF;
+    let open = Connections::new(most, if is_limited { share } else { usize::MAX });
 
     tokio::pin!(shutdown);
     loop {

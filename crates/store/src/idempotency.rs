@@ -94,6 +94,7 @@ pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<K
 /// Nothing, if somebody forgot the key between two statements of this.
 fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Option<Known>, StoreError> {
     let (id, request) = (key.id.as_slice(), key.request.as_slice());
+    let ahead = lease_until.max(now.saturating_add(MAX_CLAIM_MS)).saturating_add(MAX_SKEW_MS);
     let claimed = tx.execute(
         "INSERT INTO idempotency (id, request, state, lease_until, expires_at) VALUES ($1, $2, 'in_progress', $3, $4)
          ON CONFLICT (id) DO NOTHING",
@@ -110,7 +111,7 @@ fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<O
                 lease_until.into(),
                 key.expires_at.into(),
                 now.into(),
-                (lease_until.max(now + MAX_CLAIM_MS) + MAX_SKEW_MS).into(),
+                ahead.into(),
             ],
         )? == 1;
     if claimed {

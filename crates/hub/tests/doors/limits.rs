@@ -202,8 +202,9 @@ async fn the_number_of_connections() {
     let mut held = vec![];
     for _ in 0..3 {
         let mut stream = TcpStream::connect(hub.addr).await.unwrap();
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        assert_ne!(stream.read(&mut [0; 64]).await.unwrap(), 0);
+        let begin = b"POST /register HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n";
+        stream.write_all(begin).await.unwrap();
+        assert_ne!(stream.read(&mut [0; 64]).await.unwrap(), 0, "it is waited for");
         held.push(stream);
     }
     let mut waiting = TcpStream::connect(hub.addr).await.unwrap();

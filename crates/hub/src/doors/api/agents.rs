@@ -118,7 +118,8 @@ pub(super) fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
     let (now, presence) = (app.now(), app.config.presence.as_millis() as i64);
     // An open inbox is a lease that was last renewed so long before its end.
     let renewed = (agent.open_until > 0).then(|| (agent.open_until - presence).min(now));
-    let seen = renewed.max((agent.seen_at > 0).then_some(agent.seen_at));
+    // Nobody was seen in the future: the clock was set back since.
+    let seen = renewed.max((agent.seen_at > 0).then_some(agent.seen_at.min(now)));
     AgentView {
         agent_id: agent.id.to_string(),
         address: app.address(&agent.name),
