@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 /// Which request, and from where; put into each request by the frame.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
+pub(crate) struct RequestContext {
     pub(crate) request_id: Arc<str>,
     pub(crate) client: IpAddr,
 }
 
-impl<S: Sync> FromRequestParts<S> for Origin {
+impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -30,9 +30,9 @@ impl<S: Sync> FromRequestParts<S> for Origin {
     }
 }
 
-impl Origin {
+impl RequestContext {
     pub(crate) fn of(extensions: &Extensions) -> Result<Self, ApiError> {
-        extensions.get().cloned().ok_or_else(|| ApiError::internal("a request without an origin"))
+        extensions.get().cloned().ok_or_else(|| ApiError::internal("a request without an context"))
     }
 
     /// For whom mails count that it causes.

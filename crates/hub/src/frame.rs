@@ -1,7 +1,7 @@
 //! What surrounds every request: an id, a caller, a rate, an end in time, one format for errors, one line in the log.
 
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::{Caller, Recalled, Shown, key_hash};
 use crate::doors::{channel, mcp};
 use crate::error::{ApiError, Format, render};
@@ -78,7 +78,7 @@ pub(crate) async fn around(State(app): State<AppState>, mut request: Request, ne
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
     let client = Client(app.config.trusted_proxies.client(peer, request.headers()));
     request.extensions_mut().insert(client);
-    request.extensions_mut().insert(Origin { request_id: Arc::clone(&id), client: client.0 });
+    request.extensions_mut().insert(RequestContext { request_id: Arc::clone(&id), client: client.0 });
 
     // Who calls, for the log: the kind, and the id of whoever has one.
     let (mut kind, mut who) = (Caller::Nobody.kind(), None);

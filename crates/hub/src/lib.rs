@@ -12,6 +12,7 @@ mod budget;
 mod caller;
 mod config;
 mod connections;
+mod dangers;
 pub mod delivery;
 mod descriptors;
 mod doors;

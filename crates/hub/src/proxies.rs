@@ -21,6 +21,11 @@ impl TrustedProxies {
         items.map(network).collect::<Option<_>>().map(Self)
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether this is one of them.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address.to_canonical()))

@@ -35,6 +35,11 @@ macro_rules! quotas {
                 $(Quota { variable: stringify!($variable), default: $default, meaning: $meaning },)*
             ];
 
+            /// The limits, in the order of the table.
+            pub(crate) fn values(&self) -> [u64; Self::TABLE.len()] {
+                [$(self.$field,)*]
+            }
+
             /// Each limit by its setting.
             pub fn read(mut value: impl FnMut(&Quota) -> u64) -> Self {
                 let mut rows = Self::TABLE.iter();

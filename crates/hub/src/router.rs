@@ -37,6 +37,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .merge(api::deliveries::routes())
         .merge(api::recovery::routes())
         .merge(api::operator::routes())
+        .merge(api::overview::routes())
         .merge(channel::routes())
         .merge(mcp::documented())
 }

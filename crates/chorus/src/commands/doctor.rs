@@ -21,6 +21,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   chorus doctor                          the hub at CHORUS_URL, the key in CHORUS_KEY, ./chorus-data
+  CHORUS_KEY=co_… chorus doctor          as the operator: also what is dangerous in the hub's settings
   chorus doctor --data /var/lib/chorus   the data folder of a hub elsewhere on this machine
   chorus doctor --json | jq '.[] | select(.ok | not)'
 
@@ -48,7 +49,7 @@ struct Finding {
     ok: bool,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<&'static str>,
+    hint: Option<String>,
 }
 
 impl Finding {
@@ -56,8 +57,8 @@ impl Finding {
         Self { check, ok: true, detail: detail.to_string(), hint: None }
     }
 
-    fn bad(check: &'static str, detail: impl fmt::Display, hint: &'static str) -> Self {
-        Self { check, ok: false, detail: detail.to_string(), hint: Some(hint) }
+    fn bad(check: &'static str, detail: impl fmt::Display, hint: &str) -> Self {
+        Self { check, ok: false, detail: detail.to_string(), hint: Some(hint.to_owned()) }
     }
 }
 
@@ -120,6 +121,7 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
     if has_key {
         findings.push(key(client).await);
         findings.extend(quotas(client).await);
+        findings.extend(dangers(client).await);
     }
     (findings, true)
 }
@@ -195,6 +197,18 @@ async fn quotas(client: &Client) -> Option<Finding> {
     Some(Finding::bad("quotas", high.join(", "), hint))
 }
 
+/// What is dangerous in the hub's settings, as it tells its operator and nobody else.
+async fn dangers(client: &Client) -> Vec<Finding> {
+    let Ok(overview) = client.api_get(&["operator", "overview"], &[]).await else { return vec![] };
+    let warnings = overview["warnings"].as_array().cloned().unwrap_or_default();
+    if warnings.is_empty() {
+        return vec![Finding::good("settings", "nothing dangerous")];
+    }
+    let finding =
+        |danger: &Value| Finding::bad("settings", text(&danger["message"]), text(&danger["advice"]));
+    warnings.iter().map(finding).collect()
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
@@ -202,10 +216,11 @@ fn text(value: &Value) -> &str {
 /// The data folder, if there is one here.
 fn look_at_folder(folder: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let master = folder.join("master.key");
-    if let Ok(data) = fs::metadata(&master) {
+    for name in ["master.key", "chorus.db", "chorus.db-wal"] {
+        let path = folder.join(name);
+        let Ok(data) = fs::metadata(&path) else { continue };
         let mode = data.permissions().mode() & 0o777;
-        let detail = format!("{} has mode {mode:o}", master.display());
+        let detail = format!("{} has mode {mode:o}", path.display());
         let hint = "others can read it: chmod 600 it, and think about who may have seen it";
         let open = mode & 0o077 != 0;
         findings.push(if open {

@@ -6,7 +6,7 @@
 //! registered, and again when something is sent to it, but ever more rarely: an address that nobody proves gets a
 //! few requests and then hardly any.
 
-use super::limits::Source;
+use super::limits::Cause;
 use super::outbound::{Signed, To};
 use crate::app::AppState;
 use crate::webhooks;
@@ -95,7 +95,7 @@ async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
     let secrets = webhooks::signing(&app.config.master_key, &known, app.now());
     let id = format!("msg_{}", app.sources.uuid_v7().simple());
     let message = Signed::new(&secrets, id, app.now(), body.into(), false);
-    let to = To { url, receiver: agent, sender: None, source: Source::Push, proven: true };
+    let to = To { url, receiver: agent, sender: None, cause: Cause::Push, proven: true };
     match app.outbound.post(&to, message).await {
         Ok(answer) if echoes(&answer, &challenge) => {}
         answer => {

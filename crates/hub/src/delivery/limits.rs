@@ -14,11 +14,11 @@ mod rests;
 pub(crate) use rests::Verdict;
 
 use crate::quotas::Quotas;
+use crate::rate::Source;
 use chorus_protocol::ids::AgentId;
 use rests::{Rests, TOO_MANY_FAILURES};
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use url::{Host as UrlHost, Url};
@@ -47,32 +47,22 @@ pub(crate) fn host_of(url: &Url) -> Host {
     }
 }
 
-/// What a send comes from: an address, or the hub itself, which pushes.
+/// What a request is sent for: somebody's send, or a push of the hub's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
-    Address(IpAddr),
+pub(crate) enum Cause {
+    Send(Source),
     Push,
-}
-
-impl Source {
-    /// One network at the other end has many IPv6 addresses.
-    pub(crate) fn of(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
-            v4 @ IpAddr::V4(_) => v4,
-        })
-    }
 }
 
 /// Whose requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Party {
     Sender(AgentId),
-    Source(Source),
+    Cause(Cause),
     Receiver(AgentId),
     Host(Host),
-    SourceAtReceiver(Source, AgentId),
-    SourceAtHost(Source, Host),
+    CauseAtReceiver(Cause, AgentId),
+    CauseAtHost(Cause, Host),
 }
 
 /// Where a request goes, and who sends it.
@@ -81,7 +71,7 @@ pub(crate) struct Endpoint {
     pub(crate) receiver: AgentId,
     /// Nobody, if it is a push.
     pub(crate) sender: Option<AgentId>,
-    pub(crate) source: Source,
+    pub(crate) cause: Cause,
     pub(crate) host: Host,
 }
 
@@ -141,7 +131,7 @@ struct State {
     all: u64,
     open: HashMap<Party, u64>,
     /// When a host's allowance of a minute is whole again, in all and for one source.
-    whole_at: HashMap<(Host, Option<Source>), Instant>,
+    whole_at: HashMap<(Host, Option<Cause>), Instant>,
     rests: Rests,
     /// Hosts to which connections are kept, and since when.
     kept: HashMap<Host, Instant>,
@@ -169,14 +159,14 @@ impl Limits {
 
     /// A place for something that is sent, among those that its sender and source may have and in all. The request needs
     /// one of [`Self::begin`] besides, once it is known where it goes.
-    pub(crate) fn begin_send(self: &Arc<Self>, sender: AgentId, source: Source) -> Result<Slot, Limited> {
+    pub(crate) fn begin_send(self: &Arc<Self>, sender: AgentId, cause: Cause) -> Result<Slot, Limited> {
         let mut state = self.state();
-        self.check_share(&state, source)?;
+        self.check_share(&state, cause)?;
         let limit = self.quotas.webhooks_sender;
         if state.count(&Party::Sender(sender)) >= limit {
             return Err(Limited::Sender(limit));
         }
-        Ok(state.take(self, vec![Party::Sender(sender), Party::Source(source)], true))
+        Ok(state.take(self, vec![Party::Sender(sender), Party::Cause(cause)], true))
     }
 
     /// A place for a request, and whether its connection may be kept. What is sent has its place in all already.
@@ -188,12 +178,12 @@ impl Limits {
         }
         let Quotas { webhooks_receiver, webhooks_host, webhooks_host_minute, .. } = self.quotas;
         if push {
-            self.check_share(&state, Source::Push)?;
+            self.check_share(&state, Cause::Push)?;
         }
         let (receiver, host) = (to.receiver, || Arc::clone(&to.host));
         let parties = [
-            (Party::Receiver(receiver), Party::SourceAtReceiver(to.source, receiver), webhooks_receiver),
-            (Party::Host(host()), Party::SourceAtHost(to.source, host()), webhooks_host),
+            (Party::Receiver(receiver), Party::CauseAtReceiver(to.cause, receiver), webhooks_receiver),
+            (Party::Host(host()), Party::CauseAtHost(to.cause, host()), webhooks_host),
         ];
         for (n, (whole, share, limit)) in parties.iter().enumerate() {
             // In the same way as of the whole.
@@ -204,17 +194,17 @@ impl Limits {
         state.take_of_minute(to, webhooks_host_minute, now)?;
         let keep = state.keep(&to.host, now);
         let mut parties: Vec<_> = parties.into_iter().flat_map(|(whole, share, _)| [whole, share]).collect();
-        parties.extend(push.then_some(Party::Source(Source::Push)));
+        parties.extend(push.then_some(Party::Cause(Cause::Push)));
         Ok((state.take(self, parties, push), keep))
     }
 
     /// Nobody holds more than it leaves to others.
-    fn check_share(&self, state: &State, source: Source) -> Result<(), Limited> {
+    fn check_share(&self, state: &State, cause: Cause) -> Result<(), Limited> {
         let left = self.quotas.webhooks.saturating_sub(state.all);
         if left == 0 {
             return Err(Limited::All(self.quotas.webhooks));
         }
-        if state.count(&Party::Source(source)) >= left { Err(Limited::Share) } else { Ok(()) }
+        if state.count(&Party::Cause(cause)) >= left { Err(Limited::Share) } else { Ok(()) }
     }
 
     /// Notes what came of a request.
@@ -255,10 +245,10 @@ impl State {
     /// All of a minute's may come at once; then they come back evenly.
     fn take_of_minute(&mut self, to: &Endpoint, limit: u64, now: Instant) -> Result<(), Limited> {
         let Ok(whole) = u32::try_from(limit) else { return Ok(()) };
-        let allowances = [(None, whole), (Some(to.source), whole.div_ceil(2))];
+        let allowances = [(None, whole), (Some(to.cause), whole.div_ceil(2))];
         let mut taken = vec![];
-        for (source, count) in allowances {
-            let key = (Arc::clone(&to.host), source);
+        for (cause, count) in allowances {
+            let key = (Arc::clone(&to.host), cause);
             let next = self.whole_at.get(&key).map_or(now, |at| now.max(*at)) + MINUTE / count.max(1);
             let wait = next.duration_since(now).saturating_sub(MINUTE);
             if !wait.is_zero() {
@@ -316,6 +306,8 @@ impl Drop for Slot {
 mod tests {
     use super::*;
     use crate::quotas::OFF;
+    use crate::rate::rate_key;
+    use std::net::IpAddr;
     use uuid::Uuid;
 
     pub(super) const REST: Duration = Duration::from_secs(30);
@@ -331,18 +323,17 @@ mod tests {
     }
 
     pub(super) fn to(receiver: u128, host: &str) -> Endpoint {
-        Endpoint { receiver: agent(receiver), sender: Some(agent(1)), source: source(1), host: host.into() }
+        Endpoint { receiver: agent(receiver), sender: Some(agent(1)), cause: cause(1), host: host.into() }
     }
 
-    fn source(n: u8) -> Source {
-        Source::of(IpAddr::from([192, 0, 2, n]))
+    fn cause(n: u8) -> Cause {
+        Cause::Send(rate_key(IpAddr::from([192, 0, 2, n])))
     }
 
     #[test]
     fn places_are_limited_and_given_back() {
         let (limits, now) = (limits(|_| ()), Instant::now());
-        let begin =
-            |n: u128, from: u8| limits.begin(&Endpoint { source: source(from), ..to(n, "a:443") }, now);
+        let begin = |n: u128, from: u8| limits.begin(&Endpoint { cause: cause(from), ..to(n, "a:443") }, now);
         let mut slots: Vec<_> = (0..8).map(|_| begin(7, 1).unwrap()).collect();
         assert_eq!(begin(7, 1).unwrap_err(), Limited::Receiver(16), "no more than it leaves to others");
         slots.extend((0..4).map(|_| begin(7, 2).unwrap()));
@@ -363,12 +354,12 @@ mod tests {
     fn a_sender_has_a_limit_and_a_source_leaves_as_much_as_it_takes() {
         let (limits, now) = (limits(|quotas| quotas.webhooks = 40), Instant::now());
         let mut slots = vec![];
-        let mut send = |sender: u128, source: Source, host: u128| {
-            let place = limits.begin_send(agent(sender), source)?;
+        let mut send = |sender: u128, cause: Cause, host: u128| {
+            let place = limits.begin_send(agent(sender), cause)?;
             let to = Endpoint {
                 receiver: agent(host),
                 sender: Some(agent(sender)),
-                source,
+                cause,
                 host: host.to_string().into(),
             };
             slots.push((place, limits.begin(&to, now)?));
@@ -381,14 +372,14 @@ mod tests {
         assert_eq!(
             many(&mut || {
                 n += 1;
-                send(1, source(1), n)
+                send(1, cause(1), n)
             }),
             Some((20, Limited::Share))
         );
         assert_eq!(
             many(&mut || {
                 n += 1;
-                send(n, source(1), n)
+                send(n, cause(1), n)
             }),
             Some((0, Limited::Share)),
             "as anybody else"
@@ -396,33 +387,33 @@ mod tests {
         assert_eq!(
             many(&mut || {
                 n += 1;
-                send(2, source(2), n)
+                send(2, cause(2), n)
             }),
             Some((10, Limited::Share))
         );
         assert_eq!(
             many(&mut || {
                 n += 1;
-                send(3, source(3), n)
+                send(3, cause(3), n)
             }),
             Some((5, Limited::Share))
         );
         // Pushes as well.
-        let push = Endpoint { sender: None, source: Source::Push, ..to(9, "p") };
+        let push = Endpoint { sender: None, cause: Cause::Push, ..to(9, "p") };
         let pushes: Vec<_> = (0..10).map_while(|_| limits.begin(&push, now).ok()).collect();
         assert_eq!(pushes.len(), 3);
         drop((slots, pushes));
         let wide = self::limits(|quotas| quotas.webhooks = OFF);
-        let places: Vec<_> = (0..100).map_while(|_| wide.begin_send(agent(1), source(1)).ok()).collect();
+        let places: Vec<_> = (0..100).map_while(|_| wide.begin_send(agent(1), cause(1)).ok()).collect();
         assert_eq!(places.len(), 32);
-        assert_eq!(wide.begin_send(agent(1), source(2)).unwrap_err(), Limited::Sender(32));
+        assert_eq!(wide.begin_send(agent(1), cause(2)).unwrap_err(), Limited::Sender(32));
     }
 
     #[test]
     fn a_minutes_worth_for_a_host() {
         let (limits, now) = (limits(|_| ()), Instant::now());
         let begin = |from: u8, host: &str, now| {
-            limits.begin(&Endpoint { source: source(from), ..to(7, host) }, now).map(|_| ())
+            limits.begin(&Endpoint { cause: cause(from), ..to(7, host) }, now).map(|_| ())
         };
         for _ in 0..300 {
             begin(1, "a:443", now).unwrap();
@@ -464,6 +455,5 @@ mod tests {
         ] {
             assert_eq!(&*host_of(&Url::parse(url).unwrap()), host);
         }
-        assert_eq!(Source::of("2001:db8::1".parse().unwrap()), Source::of("2001:db8::2".parse().unwrap()));
     }
 }

@@ -4,7 +4,7 @@
 //! request has its place there before a socket is opened.
 
 use super::challenge::WHAT_TO_DO;
-use super::limits::{Endpoint, Limited, Limits, Slot, Source, Verdict, host_of};
+use super::limits::{Cause, Endpoint, Limited, Limits, Slot, Verdict, host_of};
 use crate::config::Config;
 use crate::secrets::WebhookSecret;
 use bytes::Bytes;
@@ -99,7 +99,7 @@ pub(crate) struct To {
     /// Nobody, if it is pushed.
     pub(crate) sender: Option<AgentId>,
     /// Where it was sent from.
-    pub(crate) source: Source,
+    pub(crate) cause: Cause,
     /// Whether it has said that it wants to be called, as far as it must.
     pub(crate) proven: bool,
 }
@@ -245,8 +245,8 @@ impl Outbound {
             return Err(PostError::Unproven);
         }
         let url = Url::parse(&to.url).map_err(|error| PostError::Unreachable(error.to_string()))?;
-        let To { receiver, sender, source, .. } = *to;
-        let endpoint = Endpoint { receiver, sender, source, host: host_of(&url) };
+        let To { receiver, sender, cause, .. } = *to;
+        let endpoint = Endpoint { receiver, sender, cause, host: host_of(&url) };
         let (slot, keep) = self.limits.begin(&endpoint, Instant::now())?;
         let client = if keep { &self.client } else { &self.once };
         let request = client
@@ -309,7 +309,7 @@ mod tests {
             url: format!("http://{address}/"),
             receiver: AgentId(uuid::Uuid::nil()),
             sender: None,
-            source: Source::Push,
+            cause: Cause::Push,
             proven: false,
         };
         let failed = outbound.push(&to, message).await.unwrap_err();

@@ -9,7 +9,7 @@ mod owners;
 mod plan;
 
 use super::challenge;
-use super::limits::Source;
+use super::limits::Cause;
 use super::outbound::{PostError, Signed, To};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
@@ -133,7 +133,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         }
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
         Ok(Plan::Post { url, body, epoch, proven, secrets }) => {
-            let to = To { url, receiver: due.id.agent, sender: None, source: Source::Push, proven };
+            let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, format!("msg_{}", due.event.0.simple()), at, body, false);
             tokio::select! {
                 posted = app.outbound.push(&to, message) => match posted {

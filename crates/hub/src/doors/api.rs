@@ -15,6 +15,7 @@ pub(crate) mod me;
 mod members;
 pub(crate) mod messages;
 pub(crate) mod operator;
+pub(crate) mod overview;
 pub(crate) mod recovery;
 mod search;
 mod stream;

@@ -6,7 +6,7 @@
 use super::body;
 use super::pages::{page, style};
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::{SESSION_COOKIE, is_same_site, key_hash, session_cookie};
 use crate::config::{Config, Signup};
 use crate::error::ApiError;
@@ -237,7 +237,7 @@ async fn link(State(app): State<AppState>, Path(token): Path<String>) -> Result<
 /// The button of a link: it is used up, and a session begins.
 async fn enter(
     State(app): State<AppState>,
-    origin: Origin,
+    context: RequestContext,
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -260,7 +260,7 @@ async fn enter(
         // Its id is new, so it was made by this.
         if let Some(new) = account.as_ref().filter(|account| account.id == with.new) {
             let (actor, subject) = (Actor::Principal(new.id.into()), Subject::Account(new.id));
-            origin.record_as(tx, &hub, actor, Action::AccountMade, subject, json!({}))?;
+            context.record_as(tx, &hub, actor, Action::AccountMade, subject, json!({}))?;
         }
         Ok(account)
     };
@@ -282,25 +282,25 @@ fn cookie(app: &App, secret: &str, seconds: i64) -> Result<HeaderValue, ApiError
 /// The button for signing out.
 async fn leave(
     State(app): State<AppState>,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cookie = end_session(&app, &origin, &headers).await?;
+    let cookie = end_session(&app, &context, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }
 
 /// Ends the session of this browser, if there is one, and returns the cookie that replaces its own.
 pub(crate) async fn end_session(
     app: &AppState,
-    origin: &Origin,
+    context: &RequestContext,
     headers: &HeaderMap,
 ) -> Result<HeaderValue, ApiError> {
     if let Some(session) = session_cookie(headers) {
-        let (hash, hub, origin) = (key_hash(session), Arc::clone(app), origin.clone());
+        let (hash, hub, context) = (key_hash(session), Arc::clone(app), context.clone());
         let end = move |tx: &mut dyn Tx| {
             if let Some(account) = accounts::end(tx, CredentialKind::Session, &hash)? {
                 let (actor, subject) = (Actor::Principal(account.into()), Subject::Account(account));
-                origin.record_as(tx, &hub, actor, Action::SessionsEnded, subject, json!({"ended": 1}))?;
+                context.record_as(tx, &hub, actor, Action::SessionsEnded, subject, json!({"ended": 1}))?;
             }
             Ok(())
         };

@@ -4,7 +4,7 @@ use super::api::accounts::{MAX_LABEL, issue_token, keep_token};
 use super::pages::{page, style};
 use super::{body, signin};
 use crate::app::AppState;
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use askama::Template;
@@ -37,7 +37,7 @@ struct Made {
 async fn make(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -50,7 +50,7 @@ async fn make(
     let (hub, who) = (Arc::clone(&app), caller.clone());
     let issue = move |tx: &mut dyn Tx| {
         keep_token(tx, &new)?;
-        Ok(origin.record(tx, &hub, &who, Action::TokenMade, Subject::Credential(new.id), json!({}))?)
+        Ok(context.record(tx, &hub, &who, Action::TokenMade, Subject::Credential(new.id), json!({}))?)
     };
     app.store.write::<_, ApiError, _>(issue).await?;
     let (host, url) = (app.config.host_name.clone(), app.config.public_url.clone());

@@ -67,6 +67,8 @@ mod messages;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
+mod noninterference;
+#[cfg(test)]
 mod pages;
 #[cfg(test)]
 mod push;

@@ -4,7 +4,7 @@ use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge
 use super::conversation::{fields, line};
 use super::{Items, read, value, write};
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::config::Signup;
 use crate::doors::body;
@@ -123,10 +123,10 @@ pub(crate) struct Accepted {
               Forbidden, TooFast, Overloaded))]
 pub(crate) async fn sign_out(
     State(app): State<AppState>,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cookie = signin::end_session(&app, &origin, &headers).await?;
+    let cookie = signin::end_session(&app, &context, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -141,7 +141,7 @@ pub(crate) async fn sign_out(
 pub(crate) async fn make_token(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -157,7 +157,7 @@ pub(crate) async fn make_token(
     let (hub, who) = (Arc::clone(&app), caller.clone());
     let make = move |tx: &mut dyn Tx| {
         keep_token(tx, &new)?;
-        origin.record(tx, &hub, &who, Action::TokenMade, Subject::Credential(new.id), json!({}))?;
+        context.record(tx, &hub, &who, Action::TokenMade, Subject::Credential(new.id), json!({}))?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     write(&app, &caller, &headers, "/api/v1/tokens", &bytes, make).await
@@ -274,7 +274,7 @@ impl From<Credential> for TokenView {
 pub(crate) async fn revoke_token(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let account = caller.person()?.id;
@@ -284,7 +284,7 @@ pub(crate) async fn revoke_token(
         // Nothing of one's own is as good as gone, whether or not somebody else has it.
         if accounts::revoke(tx, account, CredentialKind::Token, id)? {
             let subject = Subject::Credential(id);
-            origin.record(tx, &hub, &caller, Action::TokenRevoked, subject, json!({}))?;
+            context.record(tx, &hub, &caller, Action::TokenRevoked, subject, json!({}))?;
         }
         Ok(())
     };
@@ -303,7 +303,7 @@ pub(crate) async fn revoke_token(
 pub(crate) async fn make_account(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -336,7 +336,7 @@ pub(crate) async fn make_account(
             return Err(ApiError::new(Code::Conflict, "this address has an account already"));
         }
         accounts::issue(tx, &token)?;
-        origin.record(tx, &hub, &who, Action::AccountMade, Subject::Account(id), json!({}))?;
+        context.record(tx, &hub, &who, Action::AccountMade, Subject::Account(id), json!({}))?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     write(&app, &caller, &headers, "/api/v1/accounts", &bytes, make).await
@@ -383,7 +383,7 @@ pub(crate) struct NewAccount {
 pub(crate) async fn invite(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -426,7 +426,7 @@ pub(crate) async fn invite(
         }
         accounts::issue(tx, &new)?;
         let detail = json!({"expires_at": rfc3339(expires_at)});
-        origin.record(tx, &hub, &who, Action::InvitationMade, Subject::Credential(new.id), detail)?;
+        context.record(tx, &hub, &who, Action::InvitationMade, Subject::Credential(new.id), detail)?;
         Ok((StatusCode::CREATED, answer.clone()))
     };
     write(&app, &caller, &headers, "/api/v1/invitations", &bytes, make).await

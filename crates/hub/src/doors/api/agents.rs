@@ -8,7 +8,7 @@ use super::answers::{
 use super::recovery::host;
 use super::{Items, Written};
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::{Caller, disabled, key_hash};
 use crate::delivery::challenge;
 use crate::doors::body;
@@ -294,7 +294,7 @@ pub(crate) async fn create(
     State(app): State<AppState>,
     Extension(client): Extension<Client>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -334,7 +334,7 @@ pub(crate) async fn create(
         }
         let endpoint = host(new.record.endpoint.as_deref());
         let detail = json!({"name": new.record.name, "endpoint": endpoint, "connection": sealed.is_some()});
-        origin.record(tx, &hub, &who, Action::AgentRegistered, Subject::Agent(id), detail)?;
+        context.record(tx, &hub, &who, Action::AgentRegistered, Subject::Agent(id), detail)?;
         if let Some(endpoint) = new.record.endpoint.clone() {
             let (hub, runtime) = (Arc::clone(&hub), runtime.clone());
             tx.after_commit(Box::new(move || challenge::ask_again(&hub, &runtime, id, endpoint)));
@@ -443,7 +443,7 @@ pub(crate) struct ClaimBody {
 pub(crate) async fn claim(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -470,7 +470,7 @@ pub(crate) async fn claim(
         room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::set_owner(tx, agent.id, Some(owner), None)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
-        origin.record(tx, &hub, &who, Action::AgentClaimed, subject, detail)?;
+        context.record(tx, &hub, &who, Action::AgentClaimed, subject, detail)?;
         let (again, id) = (Arc::clone(&hub), agent.id);
         tx.after_commit(Box::new(move || crate::usage::forget(&again, id, owner)));
         let agent = Agent { owner: Some(owner), ..agent };

@@ -239,7 +239,7 @@ async fn change(
         return Err(Faults::one("body", "must have a name, a context, a history or an owner").into());
     }
     let act = asked.act(&app, conversation_id(&id)?);
-    let (hub, origin) = (Arc::clone(&app), asked.origin());
+    let (hub, request) = (Arc::clone(&app), asked.request_context());
     asked
         .write(&app, move |tx| {
             let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
@@ -257,7 +257,7 @@ async fn change(
                 room("channels", used, hub.config.quotas.channels)?;
                 let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(changed.id));
                 let detail = json!({"owner": changed.owner.to_string()});
-                origin.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
+                request.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
             }
             Ok((StatusCode::OK, value(&ChangedView::new(&changed, &masked))?))
         })
@@ -327,7 +327,7 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
     })?;
     let with = with.ok_or_else(|| ApiError::internal("nobody, and no fault"))?;
     let (mine, hub, runtime) = (own_handle(asked.caller()), Arc::clone(&app), Runtime::current());
-    let asker = asked.origin().asker();
+    let asker = asked.request_context().asker();
     // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
     let (act, second) = (asked.act(&app, ConversationId(asked.who.uuid())), EventId(app.sources.uuid_v7()));
     asked

@@ -2,7 +2,7 @@
 
 use super::Written;
 use crate::app::App;
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::doors::body;
 use crate::error::ApiError;
@@ -40,7 +40,7 @@ pub(super) struct AnyRequest {
     what: String,
     headers: HeaderMap,
     bytes: Bytes,
-    origin: Origin,
+    context: RequestContext,
 }
 
 impl AnyRequest {
@@ -55,10 +55,10 @@ impl AnyRequest {
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| ApiError::internal("a request without a caller"))?;
         may(&caller)?;
-        let origin = Origin::of(&parts.extensions)?;
+        let context = RequestContext::of(&parts.extensions)?;
         let bytes = body::read(app, &parts.headers, body, limit).await?;
         let what = format!("{} {}", parts.method, parts.uri.path());
-        Ok(Self { caller, what, headers: parts.headers, bytes, origin })
+        Ok(Self { caller, what, headers: parts.headers, bytes, context })
     }
 
     pub(super) fn caller(&self) -> &Caller {
@@ -66,8 +66,8 @@ impl AnyRequest {
     }
 
     /// Where it came from.
-    pub(super) fn origin(&self) -> Origin {
-        self.origin.clone()
+    pub(super) fn request_context(&self) -> RequestContext {
+        self.context.clone()
     }
 
     /// The body.
@@ -111,8 +111,8 @@ impl MemberRequest {
     }
 
     /// Where it came from.
-    pub(super) fn origin(&self) -> Origin {
-        self.request.origin()
+    pub(super) fn request_context(&self) -> RequestContext {
+        self.request.request_context()
     }
 
     /// The body.

@@ -8,7 +8,7 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::doors::body;
 use crate::doors::relay::bodies::AgentAddress;
@@ -237,7 +237,7 @@ pub(crate) struct ReplayView {
 pub(crate) async fn replay(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<ReplayView>), ApiError> {
     if !caller.is_known() {
@@ -257,7 +257,7 @@ pub(crate) async fn replay(
         }
         if caller == Caller::Operator {
             let (subject, detail) = (Subject::Agent(id.agent), json!({"delivery": id.to_string()}));
-            origin.record(tx, &hub, &caller, Action::DeliveriesReplayed, subject, detail)?;
+            context.record(tx, &hub, &caller, Action::DeliveriesReplayed, subject, detail)?;
         }
         hub.push_after(tx);
         Ok(())
@@ -290,7 +290,7 @@ pub(crate) struct ReplayedView {
 pub(crate) async fn replay_all(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -313,13 +313,13 @@ pub(crate) async fn replay_all(
     let mut replayed = 0;
     for some in found.chunks(REPLAYED_TOGETHER) {
         let (hub, now, some) = (Arc::clone(&app), app.now(), some.to_vec());
-        let (caller, origin) = (caller.clone(), origin.clone());
+        let (caller, context) = (caller.clone(), context.clone());
         let replay = move |tx: &mut dyn Tx| {
             hub.push_after(tx);
             let replayed = push::replay_all(tx, &some, now)?;
             if caller == Caller::Operator {
                 let detail = json!({"replayed": replayed});
-                origin.record(tx, &hub, &caller, Action::DeliveriesReplayed, Subject::Hub, detail)?;
+                context.record(tx, &hub, &caller, Action::DeliveriesReplayed, Subject::Hub, detail)?;
             }
             Ok(replayed)
         };

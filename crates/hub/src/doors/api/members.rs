@@ -204,18 +204,19 @@ async fn add(
     };
     let (new, hub, runtime) = (Addition::read(&app, &asked.json()?)?, Arc::clone(&app), Runtime::current());
     let conversation = conversation_id(&id)?;
-    let (act_of, caller, origin) = (act_in(&app, conversation), asked.caller().clone(), asked.origin());
+    let (act_of, caller, context) =
+        (act_in(&app, conversation), asked.caller().clone(), asked.request_context());
     asked
         .write(&app, move |tx| {
             let (status, member) = match by {
                 None => new.by_operator(&hub, tx, &act_of)?,
-                Some(who) => new.by_member((&hub, &runtime, origin.asker()), tx, &act_of(who))?,
+                Some(who) => new.by_member((&hub, &runtime, context.asker()), tx, &act_of(who))?,
             };
             if status == StatusCode::CREATED {
                 let detail =
                     json!({"member": member["id"], "handle": member["handle"], "lead": member["lead"]});
                 let subject = Subject::Channel(conversation);
-                origin.record(tx, &hub, &caller, Action::MemberAdded, subject, detail)?;
+                context.record(tx, &hub, &caller, Action::MemberAdded, subject, detail)?;
             }
             Ok((status, member))
         })
@@ -263,7 +264,7 @@ async fn remove(
 ) -> Result<Response, ApiError> {
     let asked = MemberRequest::read(&app, request, MAX_BODY).await?;
     let act = asked.act(&app, conversation_id(&id)?);
-    let (hub, origin) = (Arc::clone(&app), asked.origin());
+    let (hub, context) = (Arc::clone(&app), asked.request_context());
     asked
         .write(&app, move |tx| {
             let (conversation, _) = channel::enter(tx, act.conversation, act.author)?;
@@ -279,7 +280,7 @@ async fn remove(
             if let Some(gone) = gone.filter(|gone| gone.principal != act.author) {
                 let detail = json!({"member": gone.principal.to_string(), "handle": gone.handle});
                 let (actor, subject) = (Actor::Principal(act.author), Subject::Channel(act.conversation));
-                origin.record_as(tx, &hub, actor, Action::MemberRemoved, subject, detail)?;
+                context.record_as(tx, &hub, actor, Action::MemberRemoved, subject, detail)?;
             }
             Ok((StatusCode::NO_CONTENT, ().into()))
         })

@@ -5,7 +5,7 @@ use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::recovery::EndedSessions;
 use super::{Items, not_found, read};
 use crate::app::AppState;
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
@@ -88,10 +88,10 @@ fn account(tx: &mut dyn Tx, text: &str) -> Result<Account, ApiError> {
 pub(crate) async fn disable_account(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
-    change_account(&app, caller, origin, id, Action::AccountDisabled, accounts::disable).await
+    change_account(&app, caller, context, id, Action::AccountDisabled, accounts::disable).await
 }
 
 /// Enable an account that was disabled
@@ -104,16 +104,16 @@ pub(crate) async fn disable_account(
 pub(crate) async fn enable_account(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
-    change_account(&app, caller, origin, id, Action::AccountEnabled, accounts::enable).await
+    change_account(&app, caller, context, id, Action::AccountEnabled, accounts::enable).await
 }
 
 async fn change_account(
     app: &AppState,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     id: String,
     action: Action,
     change: fn(&mut dyn Tx, AccountId, i64) -> Result<bool, chorus_store::StoreError>,
@@ -123,7 +123,7 @@ async fn change_account(
     let work = move |tx: &mut dyn Tx| {
         let found = account(tx, &id)?;
         if change(tx, found.id, hub.now())? {
-            origin.record(tx, &hub, &caller, action, Subject::Account(found.id), json!({}))?;
+            context.record(tx, &hub, &caller, action, Subject::Account(found.id), json!({}))?;
             hub.push_after(tx);
         }
         Ok(AccountView::from(account(tx, &id)?))
@@ -141,7 +141,7 @@ async fn change_account(
 pub(crate) async fn end_sessions(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Json<EndedSessions>, ApiError> {
     caller.operator()?;
@@ -150,7 +150,7 @@ pub(crate) async fn end_sessions(
         let found = account(tx, &id)?;
         let ended = accounts::end_sessions(tx, found.id, None)?;
         let detail = json!({"ended": ended});
-        origin.record(tx, &hub, &caller, Action::SessionsEnded, Subject::Account(found.id), detail)?;
+        context.record(tx, &hub, &caller, Action::SessionsEnded, Subject::Account(found.id), detail)?;
         Ok(EndedSessions { ended })
     };
     app.store.write::<_, ApiError, _>(work).await.map(Json)
@@ -168,10 +168,10 @@ pub(crate) async fn end_sessions(
 pub(crate) async fn disable_agent(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
-    change_agent(&app, caller, origin, &id, Action::AgentDisabled).await
+    change_agent(&app, caller, context, &id, Action::AgentDisabled).await
 }
 
 /// Enable an agent that was disabled
@@ -184,16 +184,16 @@ pub(crate) async fn disable_agent(
 pub(crate) async fn enable_agent(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
-    change_agent(&app, caller, origin, &id, Action::AgentEnabled).await
+    change_agent(&app, caller, context, &id, Action::AgentEnabled).await
 }
 
 async fn change_agent(
     app: &AppState,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     id: &str,
     action: Action,
 ) -> Result<Json<AgentView>, ApiError> {
@@ -204,7 +204,7 @@ async fn change_agent(
         let found = agent.find(tx)?.ok_or_else(|| not_found("agent"))?;
         if change(tx, found.id, hub.now())? {
             let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
-            origin.record(tx, &hub, &caller, action, subject, detail)?;
+            context.record(tx, &hub, &caller, action, subject, detail)?;
             hub.push_after(tx);
         }
         let changed = directory::by_id(tx, found.id)?.ok_or_else(|| not_found("agent"))?;

@@ -7,7 +7,7 @@ use super::agents::{known, managed};
 use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::{Written, not_found, value, write};
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::{Caller, Shown, key_hash};
 use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::AgentAddress;
@@ -70,7 +70,7 @@ pub(crate) struct NewKeyView {
 pub(crate) async fn reset_key(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -94,7 +94,7 @@ pub(crate) async fn reset_key(
         }
         directory::reset_key(tx, agent.id, &key_hash(&api_key), now)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
-        origin.record(tx, &hub, &who, Action::KeyReset, subject, detail)?;
+        context.record(tx, &hub, &who, Action::KeyReset, subject, detail)?;
         let (agent_id, address) = (agent.id.to_string(), hub.address(&agent.name));
         Ok((StatusCode::OK, value(&NewKeyView { agent_id, address, api_key: api_key.clone() })?))
     };
@@ -124,7 +124,7 @@ pub(crate) struct WebhookSecretView {
 pub(crate) async fn rotate_webhook_secret(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -137,7 +137,7 @@ pub(crate) async fn rotate_webhook_secret(
         let webhook_rotations = directory::rotate_webhook_secret(tx, agent.id, now)?;
         let agent = Agent { webhook_rotations, webhook_rotated_at: Some(now), ..agent };
         let (subject, detail) = (Subject::Agent(agent.id), json!({"rotation": webhook_rotations}));
-        origin.record(tx, &hub, &who, Action::WebhookSecretRotated, subject, detail)?;
+        context.record(tx, &hub, &who, Action::WebhookSecretRotated, subject, detail)?;
         let view = WebhookSecretView {
             webhook_secret: webhooks::secret(&hub.config.master_key, &agent).printed(),
             previous_until: webhooks::previous_until(&agent, now).map(rfc3339),
@@ -164,7 +164,7 @@ pub(crate) struct EndedSessions {
 pub(crate) async fn end_own_sessions(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     request: Request,
 ) -> Result<Json<EndedSessions>, ApiError> {
     let account = caller.person()?.id;
@@ -173,7 +173,7 @@ pub(crate) async fn end_own_sessions(
     let end = move |tx: &mut dyn Tx| {
         let ended = accounts::end_sessions(tx, account, own.as_ref())?;
         let (subject, detail) = (Subject::Account(account), json!({"ended": ended}));
-        origin.record(tx, &hub, &caller, Action::SessionsEnded, subject, detail)?;
+        context.record(tx, &hub, &caller, Action::SessionsEnded, subject, detail)?;
         Ok(EndedSessions { ended })
     };
     app.store.write::<_, StoreError, _>(end).await.map(Json).map_err(Into::into)

@@ -3,7 +3,7 @@
 use super::bodies::{AgentAddress, OperatorRegisterBody, RegisterBody};
 use super::{AgentRef, PageQuery, card_fits, filter};
 use crate::app::{App, AppState};
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::{Caller, bearer, disabled, is_operator, key_hash};
 use crate::config::Signup;
 use crate::delivery::challenge;
@@ -69,7 +69,7 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
 pub(crate) async fn register(
     State(app): State<AppState>,
     Extension(client): Extension<Client>,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -95,7 +95,7 @@ pub(crate) async fn register(
         count_new(&app, &request, client).await?;
     }
     let newcomer = if operator { Actor::Operator } else { Actor::Nobody };
-    save(&app, &origin, newcomer, request, Registrar::Itself(key), admission).await
+    save(&app, &context, newcomer, request, Registrar::Itself(key), admission).await
 }
 
 /// Counts a registration if it would be a new agent's.
@@ -160,7 +160,7 @@ impl Admission {
 pub(crate) async fn register_by_operator(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -176,13 +176,13 @@ pub(crate) async fn register_by_operator(
     }
     let body = body::read_json(&app, &headers, body, MAX_BODY).await?;
     let request = Register::read(&body, true)?;
-    save(&app, &origin, Actor::Operator, request, Registrar::Operator, Admission::Everybody).await
+    save(&app, &context, Actor::Operator, request, Registrar::Operator, Admission::Everybody).await
 }
 
 /// Saves an agent that is there, or a new one if that is let in.
 async fn save(
     app: &AppState,
-    origin: &Origin,
+    context: &RequestContext,
     newcomer: Actor,
     request: Register,
     registrar: Registrar,
@@ -220,7 +220,7 @@ async fn save(
         trace: TraceId(app.sources.uuid_v7()),
         now: app.now(),
     };
-    let (hub, origin, runtime) = (Arc::clone(app), origin.clone(), Handle::current());
+    let (hub, context, runtime) = (Arc::clone(app), context.clone(), Handle::current());
     let register = move |tx: &mut dyn Tx| {
         let everybody = matches!(admission, Admission::Everybody);
         if !everybody && agents::by_name(tx, &new.record.name)?.is_none() {
@@ -244,7 +244,7 @@ async fn save(
             recovery::tell_owner(tx, &hub, &runtime, agent)?;
         }
         let detail = json!({"name": agent.name, "endpoint": recovery::host(agent.endpoint.as_deref())});
-        origin.record_as(tx, &hub, actor, action, Subject::Agent(agent.id), detail)?;
+        context.record_as(tx, &hub, actor, action, Subject::Agent(agent.id), detail)?;
         Ok(registered)
     };
     let registered = app.store.write::<_, ApiError, _>(register).await?;
@@ -344,7 +344,7 @@ pub(crate) async fn one(
 pub(crate) async fn unregister(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     if !caller.is_known() {
@@ -368,7 +368,7 @@ pub(crate) async fn unregister(
         }
         agents::delete(tx, found.id, now, &|| hub.sources.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
-        origin.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
+        context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
         Ok(Some(found))
     };
     let deleted = app.store.write(delete).await?;

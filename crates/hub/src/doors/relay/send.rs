@@ -6,7 +6,7 @@ use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, bearer, key_hash};
 use crate::delivery::bridge;
 use crate::delivery::challenge;
-use crate::delivery::limits::{Limited, Source as Origin};
+use crate::delivery::limits::{Cause, Limited};
 use crate::delivery::outbound::{PostError, Signed, To};
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
@@ -105,15 +105,15 @@ pub(crate) async fn send(
         now,
     };
     // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
-    let origin = Origin::of(client.0);
-    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, (shown, origin), command, envelope.into()))
+    let cause = Cause::Send(client.source());
+    ToTheEnd::new(&app.tasks, deliver(Arc::clone(&app), sender, (shown, cause), command, envelope.into()))
         .await
 }
 
 async fn deliver(
     app: AppState,
     sender: Identity,
-    (shown, origin): (Option<KeyHash>, Origin),
+    (shown, cause): (Option<KeyHash>, Cause),
     command: relay::Send,
     envelope: Arc<RawValue>,
 ) -> Result<Response, ApiError> {
@@ -136,7 +136,7 @@ async fn deliver(
                 // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any
                 // other: should this run again, the first one is given back.
                 Sent::Pending(_) => {
-                    let place = hub.outbound.limits().begin_send(sender.id, origin);
+                    let place = hub.outbound.limits().begin_send(sender.id, cause);
                     return Ok((sent, Some(place.map_err(|limited| too_many(&hub, limited))?)));
                 }
                 Sent::Again(_) => return Ok((sent, None)),
@@ -166,7 +166,7 @@ async fn deliver(
         let sender = stream::Sender::new(&app, from, shown);
         return Ok(stream::answer(&app, pending, Source::Reply(lines), sender));
     }
-    let posting = posting(&app, (from, origin), &sender_address, &pending, &envelope, wants_stream)?;
+    let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, wants_stream)?;
     Ok(match posting {
         Some(posting) if wants_stream => {
             let sender = stream::Sender::new(&app, from, shown);
@@ -181,7 +181,7 @@ async fn deliver(
 /// Where a message is POSTed, and what; nothing, if the receiver's connection string cannot be read.
 fn posting(
     app: &AppState,
-    (from, source): (AgentId, Origin),
+    (from, cause): (AgentId, Cause),
     sender: &str,
     pending: &Pending,
     envelope: &RawValue,
@@ -202,7 +202,7 @@ fn posting(
     if !proven {
         challenge::ask_again(app, &Handle::current(), receiver.id, url.clone());
     }
-    Ok(Some((To { url, receiver: receiver.id, sender: Some(from), source, proven }, message)))
+    Ok(Some((To { url, receiver: receiver.id, sender: Some(from), cause, proven }, message)))
 }
 
 /// Nobody can be reached by a connection string that was sealed with another master key: the sender learns that it failed,
@@ -235,9 +235,9 @@ pub(crate) async fn pursue(
 ) {
     let posting = RawValue::from_string(envelope)
         .map_err(ApiError::internal)
-        .and_then(|envelope| posting(&app, (from, Origin::Push), &sender, &pending, &envelope, false));
+        .and_then(|envelope| posting(&app, (from, Cause::Push), &sender, &pending, &envelope, false));
     // It counts for its sender like any other; the hub sends it on its own.
-    let place = app.outbound.limits().begin_send(from, Origin::Push);
+    let place = app.outbound.limits().begin_send(from, Cause::Push);
     match posting {
         Ok(posting) => {
             let outcome = match posting {

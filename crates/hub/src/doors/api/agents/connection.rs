@@ -5,7 +5,7 @@
 
 use super::{AgentView, check_url, inlet, known, managed, seal, url_of, view};
 use crate::app::AppState;
-use crate::audit::Origin;
+use crate::audit::RequestContext;
 use crate::caller::{Caller, key_hash};
 use crate::doors::api::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
@@ -58,7 +58,7 @@ pub(crate) struct ConnectionBody {
 pub(crate) async fn connect(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -75,7 +75,7 @@ pub(crate) async fn connect(
     change(&app, caller, agent, move |tx, agent| {
         let sealed = seal(&hub, agent.id, &url)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"connection": host(Some(url.as_str()))}));
-        origin.record(tx, &hub, &who, Action::ConnectionSet, subject, detail)?;
+        context.record(tx, &hub, &who, Action::ConnectionSet, subject, detail)?;
         directory::set_connection(tx, agent.id, Some(&sealed), hub.now())?;
         push::mend(tx, agent.id, hub.now())?;
         Ok(())
@@ -93,7 +93,7 @@ pub(crate) async fn connect(
 pub(crate) async fn disconnect(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     known(&caller)?;
@@ -102,7 +102,7 @@ pub(crate) async fn disconnect(
     let remove = move |tx: &mut dyn Tx, agent: &Agent| {
         if agent.connection.is_some() {
             let subject = Subject::Agent(agent.id);
-            origin.record(tx, &hub, &who, Action::ConnectionRemoved, subject, json!({}))?;
+            context.record(tx, &hub, &who, Action::ConnectionRemoved, subject, json!({}))?;
         }
         Ok(directory::set_connection(tx, agent.id, None, now)?)
     };
@@ -167,7 +167,7 @@ pub(crate) struct InletView {
 pub(crate) async fn rotate(
     State(app): State<AppState>,
     caller: Caller,
-    origin: Origin,
+    context: RequestContext,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -181,7 +181,7 @@ pub(crate) async fn rotate(
         let agent = managed(tx, &who, &agent)?;
         directory::set_inlet(tx, agent.id, &hash, now)?;
         let subject = Subject::Agent(agent.id);
-        origin.record(tx, &hub, &who, Action::ConnectionStringRotated, subject, json!({}))?;
+        context.record(tx, &hub, &who, Action::ConnectionStringRotated, subject, json!({}))?;
         Ok((StatusCode::OK, answer.clone()))
     };
     write(&app, &caller, &headers, uri.path(), &Bytes::new(), rotate).await

@@ -1,0 +1,409 @@
+//! The same stranger at two hubs that differ only in other people's private data: every answer is the same byte for byte,
+//! ids and times apart.
+//!
+//! Requests are made up from the API's own description, so that a new route is asked as soon as it is described. Their
+//! words are those of the private data, and their ids those of things that exist on one of the two hubs only.
+
+use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const REQUESTS: usize = 2000;
+/// How long the stranger keeps what it made for itself.
+const RENEWED_EVERY: usize = 100;
+/// How many differences are shown.
+const MOST_TOLD: usize = 20;
+const SEED: u64 = 0x5eed_0f57_a26e;
+/// An answer that is a stream is left after its head.
+const HEAD_ONLY: &[&str] = &["/agent/inbox", "/api/v1/channels/{id}/stream", "/mcp/{channel}"];
+/// Counters and times of the process itself.
+const OWN_COUNTERS: &[&str] = &["write_latency_ms", "queued", "uptime_s"];
+
+fn bait(n: usize) -> String {
+    format!("quagga{n}")
+}
+
+/// Randomness that can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+    }
+
+    fn one_of<'a, T: ?Sized>(&mut self, of: &'a [&'a T]) -> &'a T {
+        of[self.below(of.len())]
+    }
+
+    fn text(&mut self, of: &[String]) -> String {
+        of[self.below(of.len())].clone()
+    }
+}
+
+/// One of the two hubs, and what the stranger has there. What it has differs by its ids only, so requests name it `{own:…}`.
+struct Side {
+    hub: TestHub,
+    own: BTreeMap<&'static str, String>,
+}
+
+impl Side {
+    /// What everybody may know of, and the stranger's own.
+    async fn begin(setup: Setup) -> Self {
+        let hub = setup.start();
+        let mut own = BTreeMap::new();
+        for name in ["alice", "bob"] {
+            // Their keys are their own; here they are kept for the private data.
+            let key = hub.register(name).await;
+            // That it was there lately is for everybody to see.
+            assert_eq!(hub.get("/agent/messages", Some(&key)).await.status, 200);
+            own.insert(if name == "alice" { "key of alice" } else { "key of bob" }, key);
+        }
+        own.insert("agent key", hub.register("mallory").await);
+        own.insert("person key", hub.account("mallory@example.org").await);
+        own.insert("next", "0".to_owned());
+        let mut side = Self { hub, own };
+        side.renew(0).await;
+        side
+    }
+
+    /// Something of its own for the stranger to use: whatever it had may be gone by now.
+    async fn renew(&mut self, n: usize) {
+        let agent = self.own["agent key"].clone();
+        let channel = self.hub.channel(&agent, &json!({"name": "mine"})).await;
+        // Each bait is a word that others said before.
+        for text in ["zebra of mine", "4711 is mine", &bait(n)] {
+            let said = self.hub.say(&channel, &agent, &json!({"content": text})).await;
+            self.own.insert("event", said["event_id"].as_str().unwrap().to_owned());
+        }
+        let notes = json!({"slug": "notes", "content": "mine"});
+        assert_eq!(self.hub.post(&format!("{channel}/artifacts"), Some(&agent), &notes).await.status, 201);
+        self.own.insert("channel", channel.rsplit('/').next().unwrap().to_owned());
+    }
+
+    /// What the stranger must never notice. Returns the ids and names of it.
+    async fn private(&self) -> Vec<String> {
+        let hub = &self.hub;
+        let (anna, ben) = (hub.account("anna@example.org").await, hub.account("ben@example.org").await);
+        let (alice, bob) = (&self.own["key of alice"], &self.own["key of bob"]);
+        let mut ids: Vec<String> =
+            ["anna@example.org", "ben@example.org", "anna", "ben", "hush", "plan"].map(Into::into).into();
+        let me = hub.get("/api/v1/me", Some(&anna)).await;
+        ids.push(me.body["id"].as_str().unwrap().to_owned());
+        let claimed = hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": alice})).await;
+        assert_eq!(claimed.status, 200, "{}", claimed.text);
+        let channel = hub.channel(&anna, &json!({"name": "hush", "context": "zebra"})).await;
+        ids.push(channel.rsplit('/').next().unwrap().to_owned());
+        hub.add(&channel, &anna, &json!({"agent": "alice", "handle": "ali", "roles": ["keeper"]})).await;
+        for n in 0..REQUESTS / RENEWED_EVERY {
+            let said = hub
+                .say(
+                    &channel,
+                    &anna,
+                    &json!({"content": format!("@ali the zebra's PIN is 4711, {}", bait(n))}),
+                )
+                .await;
+            ids.push(said["event_id"].as_str().unwrap().to_owned());
+        }
+        let plan = json!({"slug": "plan", "content": "zebra 4711"});
+        assert_eq!(hub.post(&format!("{channel}/artifacts"), Some(&anna), &plan).await.status, 201);
+        let token = hub.post("/api/v1/tokens", Some(&anna), &json!({"label": "zebra"})).await;
+        ids.push(token.body["id"].as_str().unwrap().to_owned());
+        let invited =
+            hub.post("/api/v1/invitations", Some(&anna), &json!({"email": "carl@example.org"})).await;
+        assert_eq!(invited.status, 201, "{}", invited.text);
+        let deliveries = hub.get("/api/v1/deliveries", Some(&anna)).await;
+        ids.push(deliveries.body["items"][0]["id"].as_str().unwrap().to_owned());
+        for (from, key, to) in [("alice", alice, "bob"), ("bob", bob, "alice")] {
+            assert_eq!(hub.send_envelope(key, to, &envelope(from, "zebra 4711")).await.status, 202);
+        }
+        let dm = hub.post("/api/v1/dms", Some(bob), &json!({"with": "alice"})).await;
+        let dm = dm.body["id"].as_str().unwrap().to_owned();
+        hub.say(&format!("/api/v1/channels/{dm}"), bob, &json!({"content": "zebra 4711 between us"})).await;
+        ids.push(dm);
+        // Something that failed, and somebody who was removed.
+        hub.delete(&format!("{channel}/members/ali"), Some(&anna)).await;
+        drop(ben);
+        ids
+    }
+
+    fn fill(&self, text: &str) -> String {
+        self.own
+            .iter()
+            .fold(text.to_owned(), |text, (name, own)| text.replace(&format!("{{own:{name}}}"), own))
+    }
+
+    async fn ask(&mut self, asked: &Asked) -> (u16, String) {
+        let key = asked.key.map(|key| self.own.get(key).map_or(key, String::as_str));
+        let method = Method::from_bytes(asked.method.to_uppercase().as_bytes()).unwrap();
+        let mut request =
+            self.hub.request(method, &self.fill(&asked.path), key).timeout(Duration::from_secs(30));
+        if let Some(body) = &asked.body {
+            request = request.header("content-type", "application/json").body(self.fill(&body.to_string()));
+        }
+        let response = request.send().await.unwrap();
+        if HEAD_ONLY.contains(&asked.route.as_str()) && response.status() == 200 {
+            return (200, response.headers()["content-type"].to_str().unwrap().to_owned());
+        }
+        let mut answer = Answer::read(response).await;
+        let next =
+            [&answer.body["next"], &answer.body["metadata"]["next"]].into_iter().find_map(Value::as_str);
+        if let Some(next) = next {
+            self.own.insert("next", next.to_owned());
+        }
+        without_own_counters(&mut answer.body);
+        let body = if answer.body.is_null() { answer.text } else { answer.body.to_string() };
+        (answer.status, without_ids(&body.replace(&self.hub.url, "HUB")))
+    }
+}
+
+fn without_own_counters(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !OWN_COUNTERS.contains(&name.as_str()));
+            members.values_mut().for_each(without_own_counters);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_own_counters),
+        _ => {}
+    }
+}
+
+/// Their form is another one than that of all other secrets.
+fn without_webhook_secrets(text: &str) -> String {
+    let mut parts = text.split("whsec_");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let is_base64 = |sign: char| sign.is_ascii_alphanumeric() || "+/=".contains(sign);
+    parts.fold(first, |shown, part| format!("{shown}ID{}", part.trim_start_matches(is_base64)))
+}
+
+/// The text with every id, secret and time replaced by the same sign.
+fn without_ids(text: &str) -> String {
+    let is_part = |sign: char| sign.is_ascii_alphanumeric() || "_-:.".contains(sign);
+    let mut shown = String::new();
+    let text = without_webhook_secrets(text);
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let end = rest.find(|sign| !is_part(sign)).unwrap_or(rest.len());
+        let (token, after) = rest.split_at(end);
+        let time = token.len() >= 20 && token.as_bytes()[4] == b'-' && token.as_bytes()[10] == b'T';
+        let hex = token.split(|sign: char| !sign.is_ascii_hexdigit()).map(str::len).max().unwrap_or(0) >= 12;
+        let secret = ["tok_", "mt_"].iter().any(|prefix| token.starts_with(prefix));
+        shown.push_str(if time {
+            "TIME"
+        } else if hex || secret {
+            "ID"
+        } else {
+            token
+        });
+        let sign = after.chars().next();
+        shown.extend(sign);
+        rest = &after[sign.map_or(0, char::len_utf8)..];
+    }
+    shown
+}
+
+/// One request, the same for both.
+struct Asked {
+    method: String,
+    route: String,
+    path: String,
+    key: Option<&'static str>,
+    body: Option<Value>,
+}
+
+impl Asked {
+    /// Its own agent is needed to the end, with the key it has.
+    fn ends_the_stranger(&self) -> bool {
+        let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
+        (self.method == "delete" && self.path.starts_with("/agents/mallory"))
+            || (self.path == "/register" && body.contains("mallory"))
+    }
+}
+
+/// Makes requests up from the API's description.
+struct Imagination {
+    dice: Dice,
+    document: Value,
+    operations: Vec<(String, String)>,
+    words: Vec<String>,
+}
+
+impl Imagination {
+    fn new(private: Vec<String>) -> Self {
+        let document = serde_json::to_value(chorus_hub::openapi()).unwrap();
+        let methods = ["get", "put", "post", "delete", "patch"];
+        let paths = document["paths"].as_object().unwrap();
+        let operations = paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let found = methods.iter().filter(move |method| item.get(**method).is_some());
+                found.map(move |method| ((*method).to_owned(), path.clone()))
+            })
+            .collect();
+        let known = [
+            "zebra",
+            "4711",
+            "PIN",
+            "alice",
+            "bob",
+            "alice@chorus.example",
+            "mallory",
+            "mallory@example.org",
+            "nobody",
+            "nobody@example.org",
+            "keeper",
+            "@ali zebra",
+            "@anna",
+            "notes",
+            "x",
+            "true",
+            "0",
+            "1",
+            "end",
+            "{own:channel}",
+            "{own:event}",
+            "{own:next}",
+            "https://somewhere.example/hook",
+        ];
+        let words = known.map(str::to_owned).into_iter().chain(private).collect();
+        Self { dice: Dice(SEED), document, operations, words }
+    }
+
+    fn asked(&mut self) -> Asked {
+        // What reads is asked more often than what writes, and search most of all.
+        let (method, route) = loop {
+            if self.dice.below(8) == 0 {
+                break ("get".to_owned(), "/api/v1/search".to_owned());
+            }
+            let (method, route) = self.operations[self.dice.below(self.operations.len())].clone();
+            if method == "get" || self.dice.below(2) == 0 {
+                break (method, route);
+            }
+        };
+        let operation = self.document["paths"][&route][&method].clone();
+        let (mut path, mut query) = (route.clone(), vec![]);
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let word = match name {
+                "limit" => self.dice.below(4).to_string(),
+                "q" if self.dice.below(2) == 0 => bait(self.dice.below(REQUESTS / RENEWED_EVERY)),
+                _ => self.dice.text(&self.words),
+            };
+            let word: String = url::form_urlencoded::byte_serialize(word.as_bytes()).collect();
+            // What is filled in later is not to be encoded.
+            let word = word.replace("%7Bown%3A", "{own:").replace("%7D", "}").replace('+', "%20");
+            if parameter["in"] == "path" {
+                path = path.replace(&format!("{{{name}}}"), &word);
+            } else if parameter["in"] == "query" && (parameter["required"] == true || self.dice.below(2) == 0)
+            {
+                query.push(format!("{name}={word}"));
+            }
+        }
+        if !query.is_empty() {
+            path = format!("{path}?{}", query.join("&"));
+        }
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let body = (!schema.is_null()).then(|| self.value(&schema.clone(), 0));
+        let key = self.dice.one_of(&[
+            "agent key",
+            "agent key",
+            "person key",
+            "person key",
+            "",
+            "ca_00000000000000000000000000000000",
+        ]);
+        Asked { method, route, path, key: Some(key).filter(|key| !key.is_empty()), body }
+    }
+
+    /// Something of this shape.
+    fn value(&mut self, schema: &Value, depth: usize) -> Value {
+        if depth > 6 {
+            return Value::Null;
+        }
+        if let Some(name) = schema["$ref"].as_str() {
+            let schema = self.document.pointer(&name[1..]).cloned().unwrap_or_default();
+            return self.value(&schema, depth + 1);
+        }
+        for choice in ["oneOf", "anyOf", "allOf"] {
+            if let Some(of) = schema[choice].as_array().filter(|of| !of.is_empty()) {
+                let chosen = of[self.dice.below(of.len())].clone();
+                return self.value(&chosen, depth + 1);
+            }
+        }
+        if let Some(of) = schema["enum"].as_array().filter(|of| !of.is_empty()) {
+            return of[self.dice.below(of.len())].clone();
+        }
+        let kinds = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
+        match kinds[0].as_str().unwrap_or("string") {
+            "object" => {
+                let mut members = Map::new();
+                let required = schema["required"].as_array().cloned().unwrap_or_default();
+                for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+                    if required.iter().any(|wanted| wanted == name) || self.dice.below(2) == 0 {
+                        members.insert(name.clone(), self.value(schema, depth + 1));
+                    }
+                }
+                members.into()
+            }
+            "array" => (0..self.dice.below(3)).map(|_| self.value(&schema["items"], depth + 1)).collect(),
+            "integer" | "number" => self.dice.below(5).into(),
+            "boolean" => (self.dice.below(2) == 0).into(),
+            _ => self.dice.text(&self.words).into(),
+        }
+    }
+}
+
+async fn compare(setup: impl Fn() -> Setup) {
+    let (mut plain, mut other) = (Side::begin(setup()).await, Side::begin(setup()).await);
+    let mut imagination = Imagination::new(other.private().await);
+    let (mut routes, mut statuses, mut told) = (BTreeMap::new(), BTreeMap::new(), vec![]);
+    for n in 0..REQUESTS {
+        if n % RENEWED_EVERY == 0 {
+            plain.renew(n / RENEWED_EVERY).await;
+            other.renew(n / RENEWED_EVERY).await;
+        }
+        let asked = imagination.asked();
+        if asked.ends_the_stranger() {
+            continue;
+        }
+        let (here, there) = (plain.ask(&asked).await, other.ask(&asked).await);
+        let Asked { method, route, path, key, body } = asked;
+        if here != there && told.len() < MOST_TOLD {
+            let short = |answer: &(u16, String)| format!("{} {:.300}", answer.0, answer.1);
+            let (here, there) = (short(&here), short(&there));
+            told.push(format!("{n}: {method} {path} as {key:?} with {body:?}\n  {here}\n  {there}"));
+        }
+        *routes.entry((method, route)).or_insert(0) += 1;
+        *statuses.entry(here.0).or_insert(0) += 1;
+    }
+    assert!(told.is_empty(), "these tell the hubs apart:\n{}", told.join("\n"));
+    let missed: Vec<_> =
+        imagination.operations.iter().filter(|operation| !routes.contains_key(operation)).collect();
+    assert!(missed.is_empty(), "never asked: {missed:?}");
+    assert!(
+        statuses.range(200..300).map(|(_, count)| count).sum::<i32>() > 200,
+        "mostly refusals: {statuses:?}"
+    );
+    // The private data are really there.
+    assert!(other.hub.get("/api/v1/deliveries", Some(OPERATOR)).await.text.contains("alice"));
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_tell_the_hubs_apart() {
+    compare(Setup::new).await;
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_tell_the_hubs_apart_on_postgres() {
+    compare(Setup::postgres).await;
+}
+
+#[test]
+fn what_is_left_of_an_answer() {
+    let text = r#"{"id":"evt_0190a3c4d5e67f8090a1b2c3d4e5f607","at":"2026-11-15T18:02:40.051Z","n":12,"to":"alice"}"#;
+    assert_eq!(without_ids(text), r#"{"id":"ID","at":"TIME","n":12,"to":"alice"}"#);
+}
