@@ -168,6 +168,16 @@ impl Reader<'_> {
         })
     }
 
+    /// A value that may be absent.
+    fn optional<T>(
+        &mut self,
+        variable: &str,
+        form: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.value(variable, None, form, |text| parse(text).map(Some))
+    }
+
     fn limit(&mut self, variable: &str, default: u32) -> Option<u32> {
         self.value(variable, Some(default), "a number of requests a minute, or off", |text| match text {
             "off" => Some(None),
@@ -205,16 +215,8 @@ impl Settings {
         let settings = Self {
             listen: read.text("CHORUS_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".into()),
             data: read.text("CHORUS_DATA").map_or_else(|| "./chorus-data".into(), PathBuf::from),
-            database_url: read.value("CHORUS_DATABASE_URL", None, "a postgres:// URL", |text| {
-                ["postgres://", "postgresql://"]
-                    .iter()
-                    .any(|scheme| text.starts_with(scheme))
-                    .then(|| Some(text.into()))
-            }),
-            public_url: read.value("CHORUS_PUBLIC_URL", None, "an http or https URL", |text| {
-                let url = Url::parse(text).ok()?;
-                (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(Some(url))
-            }),
+            database_url: read.optional("CHORUS_DATABASE_URL", "a postgres:// URL", database_url),
+            public_url: read.optional("CHORUS_PUBLIC_URL", "an http or https URL", public_url),
             allowed_hosts: read.value(
                 "CHORUS_ALLOWED_HOSTS",
                 vec![],
@@ -228,8 +230,7 @@ impl Settings {
             operator_key: read.value("CHORUS_OPERATOR_KEY", None, "co_ and at least 16 characters", |text| {
                 text.strip_prefix("co_").filter(|rest| rest.len() >= 16).map(|_| Some(key_hash(text)))
             }),
-            master_key: read
-                .value("CHORUS_MASTER_KEY", None, "64 hex digits", |text| master_key(text).map(Some)),
+            master_key: read.optional("CHORUS_MASTER_KEY", "64 hex digits", master_key),
             former_key: read.value(
                 "CHORUS_MASTER_KEY_PREVIOUS",
                 FormerKey::None,
@@ -261,10 +262,7 @@ impl Settings {
             ),
             webhook_timeout: read.millis("CHORUS_WEBHOOK_TIMEOUT_MS", 30_000),
             presence: read.millis("CHORUS_PRESENCE_MS", 90_000),
-            retention: read.value("CHORUS_RETENTION_DAYS", None, "a number of days from 1", |text| {
-                let days = text.parse::<u32>().ok().filter(|days| *days > 0)?;
-                Some(Some(Duration::from_hours(u64::from(days) * 24)))
-            }),
+            retention: read.optional("CHORUS_RETENTION_DAYS", "a number of days from 1", days),
             durability: read.choice(
                 "CHORUS_DURABILITY",
                 "full or relaxed",
@@ -300,6 +298,20 @@ impl Settings {
         };
         if reader.faults.is_empty() { Ok(settings) } else { Err(reader.faults) }
     }
+}
+
+fn database_url(text: &str) -> Option<String> {
+    let schemes = ["postgres://", "postgresql://"];
+    schemes.iter().any(|scheme| text.starts_with(scheme)).then(|| text.into())
+}
+
+fn public_url(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+fn days(text: &str) -> Option<Duration> {
+    let days = text.parse::<u32>().ok().filter(|days| *days > 0)?;
+    Some(Duration::from_hours(u64::from(days) * 24))
 }
 
 /// Reads names of this hub, without ports.
