@@ -87,6 +87,8 @@ async fn file_descriptors_are_raised_and_fit() {
     }
     drop(hub);
     let hub = limited(data.path(), "-S -n 400");
+    // It is raised by the time it answers.
+    assert!(http.get(format!("{}/health", hub.url)).send().await.unwrap().status().is_success());
     let limits = fs::read_to_string(format!("/proc/{}/limits", hub.pid())).unwrap();
     let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let [soft, hard] = [3, 4].map(|n| files.split_whitespace().nth(n).unwrap());
