@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::origin;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
+use crate::searches::Searches;
 use crate::sources::Sources;
 use crate::usage::Usage;
 use axum::http::StatusCode;
@@ -61,6 +62,7 @@ pub(crate) struct App {
     pub(crate) registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
     pub(crate) look_ups: LookUps,
+    pub(crate) searches: Searches,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -102,6 +104,7 @@ impl App {
             guess_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
+            searches: Searches::default(),
             metrics: Metrics::new(),
             health: Health::new(sources.elapsed()),
             mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),

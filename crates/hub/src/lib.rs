@@ -31,6 +31,7 @@ mod rate;
 mod registrations;
 mod router;
 mod sealing;
+mod searches;
 mod secrets;
 mod server;
 mod sources;

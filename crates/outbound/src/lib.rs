@@ -29,7 +29,7 @@ impl Resolve for Guard {
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             for address in &found {
-                policy.check(address.ip())?;
+                policy.check(address.ip()).map_err(|blocked| blocked.by_name(name.as_str()))?;
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })

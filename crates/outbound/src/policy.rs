@@ -3,16 +3,29 @@
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use url::{Host, Url};
 
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// So many names that somebody gave are looked up at a time. Each takes a thread, for as long as a resolver hangs, and
+/// those are needed for what is really called.
+const LOOK_UPS: usize = 8;
+static LOOKING_UP: Semaphore = Semaphore::const_new(LOOK_UPS);
 
-/// An address that must not be called.
+/// An address that must not be called, as it was given: where a name leads is not told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{address} is {what}; only public addresses are called")]
+#[error("{given} is {what}; only public addresses are called")]
 pub struct Blocked {
-    address: IpAddr,
+    given: String,
     what: &'static str,
+}
+
+impl Blocked {
+    /// The same about a name that leads there.
+    #[must_use]
+    pub fn by_name(self, name: &str) -> Self {
+        Self { given: name.to_owned(), ..self }
+    }
 }
 
 /// Which addresses may be called.
@@ -34,7 +47,7 @@ impl Policy {
             IpAddr::V4(address) => special_v4(address),
             IpAddr::V6(address) => special_v6(address),
         };
-        what.map_or(Ok(()), |what| Err(Blocked { address, what }))
+        what.map_or(Ok(()), |what| Err(Blocked { given: address.to_string(), what }))
     }
 
     /// Checks a URL as far as it can be known without a request: a literal address, or a name that resolves now.
@@ -43,11 +56,24 @@ impl Policy {
         let port = url.port_or_known_default().unwrap_or(443);
         match url.host() {
             // Always this machine (RFC 6761), whatever the resolver makes of it.
-            Some(Host::Domain(name)) if is_localhost(name) => self.check(Ipv4Addr::LOCALHOST.into()),
+            Some(Host::Domain(name)) if is_localhost(name) => {
+                self.check(Ipv4Addr::LOCALHOST.into()).map_err(|blocked| blocked.by_name(name))
+            }
             Some(Host::Domain(name)) => {
-                let lookup = tokio::net::lookup_host((name, port));
-                match tokio::time::timeout(RESOLVE_TIMEOUT, lookup).await {
-                    Ok(Ok(mut found)) => found.try_for_each(|found| self.check(found.ip())),
+                // Where too many are looked up already, it is checked when it is used, like one that does not resolve yet.
+                let Ok(permit) = LOOKING_UP.try_acquire() else { return Ok(()) };
+                let asked = name.to_owned();
+                // In a task of its own, which holds its place until the resolver is done with it.
+                let look_up = tokio::spawn(async move {
+                    let found = tokio::net::lookup_host((asked.as_str(), port)).await;
+                    drop(permit);
+                    found.map(|found| found.map(|found| found.ip()).collect::<Vec<_>>())
+                });
+                match tokio::time::timeout(RESOLVE_TIMEOUT, look_up).await {
+                    Ok(Ok(Ok(found))) => {
+                        let checked = found.into_iter().try_for_each(|found| self.check(found));
+                        checked.map_err(|blocked| blocked.by_name(name))
+                    }
                     _ => Ok(()),
                 }
             }

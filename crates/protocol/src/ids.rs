@@ -90,6 +90,14 @@ id!(
     /// One block: somebody that somebody keeps out.
     BlockId, "blk_", simple
 );
+/// Whether a text has the form of an id: nobody may be called so, or he would be found in place of what has it.
+pub fn is_id(text: &str) -> bool {
+    let hex = text.rsplit('_').next().unwrap_or_default();
+    let prefixed =
+        ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_"].iter().any(|prefix| text.starts_with(prefix));
+    Uuid::try_parse(text).is_ok() || (prefixed && Uuid::try_parse(hex).is_ok())
+}
+
 id!(
     /// What ties everything together that one act caused.
     TraceId, "", simple

@@ -329,7 +329,9 @@ fn prepare(
     let decided = decide(&Scene { kind: conversation.kind, author: act.author, named: &named, pair: &pair });
     let (mut woken, mut left_out) = (vec![], vec![]);
     for one in decided {
-        if directory::by_id(tx, one.agent)?.is_none() {
+        let Some(agent) = directory::by_id(tx, one.agent)? else { continue };
+        // Whoever is kept out wakes nobody, wherever he says it.
+        if agent.has_blocks && blocks::keeps_out(tx, one.agent.into(), act.author)? {
             continue;
         }
         if woken.len() < MAX_WOKEN {

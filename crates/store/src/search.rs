@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// The most words of a question.
-const MAX_WORDS: usize = 20;
+const MAX_WORDS: usize = 10;
 /// So many conversations are searched together.
 const TOGETHER: usize = 100;
 

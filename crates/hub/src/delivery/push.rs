@@ -28,7 +28,7 @@ use tokio::task::{JoinError, JoinSet};
 /// a minute, so half of them are kept for what was not tried before.
 const ROOM: Room = Room { tries: 256, retries: 128, per_agent: 4 };
 /// How much longer than a POST may take its lease lasts.
-pub(super) const LEASE_MARGIN_MS: i64 = 15_000;
+pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
 /// How often the clock is looked at while something waits.
 const TICK: Duration = Duration::from_millis(200);
 /// How often the store is looked at in any case: other nodes make things due, and hints are lost.

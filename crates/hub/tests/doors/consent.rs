@@ -446,3 +446,17 @@ async fn mentions_tell_nothing_of_who_is_not_there() {
         unknown.own_failure(Code::NotFound)
     );
 }
+
+#[tokio::test]
+async fn whoever_is_blocked_wakes_nobody() {
+    let hub = TestHub::start();
+    let (mallory, victim) = (hub.register("mallory").await, hub.register("victim").await);
+    let channel = hub.channel(&mallory, &json!({"name": "trap"})).await;
+    hub.add(&channel, &mallory, &json!({"agent": "victim"})).await;
+    let said = hub.say(&channel, &mallory, &json!({"content": "@victim"})).await;
+    assert_eq!(said["attention"]["woken"], json!(["victim"]));
+    let blocked = hub.post("/api/v1/me/blocks", Some(&victim), &json!({"who": "mallory"})).await;
+    assert_eq!(blocked.status, 201, "{}", blocked.text);
+    let said = hub.say(&channel, &mallory, &json!({"content": "@victim"})).await;
+    assert_eq!(said["attention"]["woken"], json!([]));
+}

@@ -311,3 +311,29 @@ async fn a_race_for_a_name() {
     statuses.sort_unstable();
     assert_eq!((statuses[0], statuses[1], statuses[19]), (201, 409, 409));
 }
+
+/// Or it would be found in place of what has the id.
+#[tokio::test]
+async fn nobody_is_called_like_an_id() {
+    let hub = TestHub::start();
+    let anna = hub.account("anna@example.org").await;
+    let id = hub.get("/api/v1/me", Some(&anna)).await.body["id"].as_str().unwrap().to_owned();
+    for name in [&*id, "00000000-0000-4000-8000-000000000000", "ch_00000000000000000000000000000000"] {
+        let refused = hub.post("/register", None, &json!({"agent_id": name})).await;
+        assert!(refused.failure(Code::Validation).contains("form of an id"), "{name}");
+        let refused = hub.post("/api/v1/agents", Some(&anna), &json!({"name": name})).await;
+        assert!(refused.own_failure(Code::Validation).contains("form of an id"), "{name}");
+    }
+    hub.register("acc_ountant").await;
+}
+
+/// Where a name leads is nobody's business who has not got the key.
+#[tokio::test]
+async fn a_taken_name_is_refused_before_anything_is_looked_up() {
+    let hub = Setup::new().config(|config| config.outbound.allow = vec![]).start();
+    let key = hub.register("alice").await;
+    let body = json!({"agent_id": "alice", "endpoint": "http://localhost/"});
+    hub.post("/register", None, &body).await.failure(Code::AgentIdTaken);
+    let refused = hub.post("/register", Some(&key), &body).await;
+    assert!(!refused.failure(Code::EndpointBlocked).contains("127.0.0.1"), "{}", refused.text);
+}

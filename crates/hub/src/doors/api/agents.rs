@@ -26,7 +26,7 @@ use axum::{Extension, Json};
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
-use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::ids::{AgentId, TraceId, is_id};
 use chorus_protocol::relay::{Code, MAX_BODY, check_card, check_endpoint};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
@@ -261,6 +261,9 @@ fn local_name(app: &App, text: &str) -> Result<String, String> {
     if app.address(name).len() > MAX_LEN {
         return Err(format!("must be at most {MAX_LEN} characters together with @{host}"));
     }
+    if is_id(name) {
+        return Err("must not have the form of an id".into());
+    }
     Ok(name.to_owned())
 }
 
@@ -302,7 +305,6 @@ pub(crate) async fn create(
     let owner = caller.person()?.id;
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let new = NewAgent::read(&app, &chorus_protocol::json::parse(&body).map_err(ApiError::validation)?)?;
-    registrations::count(&app, client)?;
     check_url(&app, "connection_string", new.connection.as_ref()).await?;
     check_url(&app, "endpoint", new.endpoint.as_ref()).await?;
     let (id, trace) = (AgentId(app.sources.uuid_v4()), TraceId(app.sources.uuid_v7()));
@@ -322,6 +324,8 @@ pub(crate) async fn create(
     })?;
     let (hub, runtime, who) = (Arc::clone(&app), Handle::current(), caller.clone());
     let make = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
+        // In here, because what is only asked again is no new agent.
+        registrations::count(&hub, client)?;
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
         }

@@ -96,6 +96,7 @@ async fn find(
 ) -> Result<Json<Items<FoundView>>, ApiError> {
     let (who, asked) = (caller.principal()?, question(&uri)?);
     let max_bytes = app.config.quotas.page_bytes as usize;
+    let _turn = app.searches.begin(who).await?;
     let Items { items, next } = read(&app, move |tx| Ok(found(tx, who, &asked, max_bytes)?)).await?;
     Ok(Json(Items::fitting(&app, items, next, |last| last.event.event_id.clone())))
 }

@@ -7,6 +7,7 @@ use super::bodies::CallbackBody;
 use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::{Caller, disabled};
+use crate::delivery::push::LEASE_MARGIN_MS;
 use crate::doors::api::answers::{
     Conflict, Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow,
 };
@@ -270,10 +271,7 @@ impl Turn {
                 keys: vec![],
                 turn: None,
                 stream: false,
-                lease: Lease {
-                    owner: self.app.config.node,
-                    until: self.now + timeout + send::LEASE_MARGIN_MS,
-                },
+                lease: Lease { owner: self.app.config.node, until: self.now + timeout + LEASE_MARGIN_MS },
                 now: self.now,
             };
             let sent = relay::send(tx, &send).map_err(refused)?;

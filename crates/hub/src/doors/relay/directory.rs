@@ -22,7 +22,7 @@ use axum::response::Response;
 use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::ids::{AgentId, TraceId, is_id};
 use chorus_protocol::page;
 use chorus_protocol::relay::{Code, Failure, MAX_BODY, Register, Registered, Registration, Success};
 use chorus_protocol::time::rfc3339;
@@ -92,19 +92,33 @@ pub(crate) async fn register(
         Signup::Closed => Admission::Nobody,
     };
     if !operator {
-        count_new(&app, &request, client).await?;
+        count_new(&app, &request, key, client).await?;
     }
     let newcomer = if operator { Actor::Operator } else { Actor::Nobody };
     save(&app, &context, newcomer, request, Registrar::Itself(key), admission).await
 }
 
-/// Counts a registration if it would be a new agent's.
-async fn count_new(app: &App, request: &Register, client: Client) -> Result<(), ApiError> {
+/// Counts a registration if it would be a new agent's. Who has not got the key of a name that is taken is refused here,
+/// before anything it names is looked up.
+async fn count_new(
+    app: &App,
+    request: &Register,
+    key: Option<KeyHash>,
+    client: Client,
+) -> Result<(), ApiError> {
     let Some(name) = request.agent.local_name(&app.config.host_name).map(str::to_owned) else {
         return Ok(());
     };
-    let known = move |tx: &mut dyn Tx| Ok(agents::by_name(tx, &name)?.is_some());
-    if app.store.read::<_, StoreError, _>(known).await? { Ok(()) } else { registrations::count(app, client) }
+    let find = move |tx: &mut dyn Tx| {
+        let Some(agent) = agents::by_name(tx, &name)? else { return Ok(None) };
+        let holder = key.map_or(Ok(None), |key| agents::by_key(tx, &key))?;
+        Ok(Some(holder.is_some_and(|holder| holder.id == agent.id)))
+    };
+    match app.store.read::<_, StoreError, _>(find).await? {
+        None => registrations::count(app, client),
+        Some(true) => Ok(()),
+        Some(false) => Err(refusal(RegisterError::Taken)),
+    }
 }
 
 /// The invitation a registration comes with, in its header or its body.
@@ -199,6 +213,9 @@ async fn save(
         // Nobody could write to the address it would get.
         let what = format_args!("must be at most {MAX_LEN} characters together with @{host}");
         return Err(Faults::one("agent_id", what).into());
+    }
+    if is_id(name) {
+        return Err(Faults::one("agent_id", "must not have the form of an id").into());
     }
     if let Some(endpoint) = &request.endpoint {
         let checked = app.outbound.policy().check_url(endpoint).await;

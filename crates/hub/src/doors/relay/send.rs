@@ -8,6 +8,7 @@ use crate::delivery::bridge;
 use crate::delivery::challenge;
 use crate::delivery::limits::{Cause, Limited};
 use crate::delivery::outbound::{PostError, Signed, To};
+use crate::delivery::push::LEASE_MARGIN_MS;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
@@ -40,8 +41,6 @@ use tokio::sync::mpsc;
 
 /// How long an `Idempotency-Key` is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
-/// How much longer than what it is for a lease lasts.
-pub(crate) const LEASE_MARGIN_MS: i64 = 15_000;
 
 /// Send an envelope to an agent
 ///
