@@ -90,12 +90,11 @@ id!(
     /// One block: somebody that somebody keeps out.
     BlockId, "blk_", simple
 );
-/// Whether a text has the form of an id: nobody may be called so, or he would be found in place of what has it.
+/// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
+/// has the id. (Ids of agents have none; where they are looked up, they come before names.)
 pub fn is_id(text: &str) -> bool {
-    let hex = text.rsplit('_').next().unwrap_or_default();
-    let prefixed =
-        ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_"].iter().any(|prefix| text.starts_with(prefix));
-    Uuid::try_parse(text).is_ok() || (prefixed && Uuid::try_parse(hex).is_ok())
+    let prefixes = ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_"];
+    prefixes.iter().any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| Uuid::try_parse(rest).is_ok()))
 }
 
 id!(

@@ -378,7 +378,9 @@ impl Imagination {
             ("post", "/api/v1/channels/{id}/messages") => json!({"content": word}),
             ("patch", "/api/v1/channels/{id}/messages/{event_id}") => json!({"content": word}),
             ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
-            ("post", "/api/v1/channels/{id}/members") if self.dice.below(2) == 0 => json!({"agent": word}),
+            ("post", "/api/v1/channels/{id}/members") if self.dice.below(2) == 0 => {
+                json!({"agent": self.dice.one_of(&["alice", "bob", "nobody"])})
+            }
             ("post", "/api/v1/channels/{id}/members") => json!({"account": word}),
             ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": word}),
             ("post", "/api/v1/channels/{id}/artifacts") => {

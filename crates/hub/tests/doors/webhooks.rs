@@ -289,7 +289,7 @@ async fn a_foreign_post_with_a_private_address_is_refused() {
     let public = "https://192.0.1.1/cb";
     for (callback, mcp, place) in [
         ("http://127.0.0.1:1/cb", public, "callback: 127.0.0.1 is a loopback address"),
-        ("http://localhost:1/cb", public, "callback: 127.0.0.1 is a loopback address"),
+        ("http://localhost:1/cb", public, "callback: localhost is a loopback address"),
         (public, "http://169.254.169.254/", "mcp.url: 169.254.169.254 is a link-local address"),
     ] {
         let answer = Answer::of(cast.hub.client.post(inbox).json(&post(callback, mcp))).await;
