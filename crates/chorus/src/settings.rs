@@ -41,7 +41,7 @@ settings! {
     CHORUS_MASTER_KEY_PREVIOUS, "none", "the master key before this one, while it is replaced: what it signed and sealed is read too, webhooks carry both signatures, and what is sealed is sealed anew until the log says that it can go (with several nodes, first give all of them the new key here, then swap the two); `lost` if it is gone for good, and with it what it sealed";
     CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "networks (CIDR, with commas between) that outbound requests may reach although private";
     CHORUS_ENDPOINT_CHALLENGE, "off", "`on`: an agent's endpoint gets nothing before it has echoed a signed POST `{\"type\": \"challenge\", \"challenge\": …}` in its answer";
-    CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` for no limits at all";
+    CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` also lifts the limits of registrations, mails and connections";
     CHORUS_RATE_LIMIT_ANONYMOUS, "1200", "requests a minute of one address without a key";
     CHORUS_TRUSTED_PROXIES, "none", "proxies (addresses or networks, with commas between) whose `X-Forwarded-For` tells who calls; nobody else's is read";
     CHORUS_WEBHOOK_TIMEOUT_MS, "30000", "how long a webhook may take";
@@ -211,12 +211,18 @@ impl Settings {
     pub(crate) fn load(layers: &[Layer]) -> Result<Self, Faults> {
         let mut reader = Reader { layers, faults: Faults::new() };
         let read = &mut reader;
+        for name in layers.iter().flat_map(|layer| layer.keys()) {
+            // A limit that is misspelt would be none.
+            if name.starts_with("CHORUS_QUOTA_") && !shown().any(|(known, ..)| known == name) {
+                read.faults.add(name, "there is no such setting; `chorus serve --help` lists them");
+            }
+        }
         let rate_limit = read.limit("CHORUS_RATE_LIMIT", 6000);
         let settings = Self {
             listen: read.text("CHORUS_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".into()),
             data: read.text("CHORUS_DATA").map_or_else(|| "./chorus-data".into(), PathBuf::from),
             database_url: read.optional("CHORUS_DATABASE_URL", "a postgres:// URL", database_url),
-            public_url: read.optional("CHORUS_PUBLIC_URL", "an http or https URL", public_url),
+            public_url: read.optional("CHORUS_PUBLIC_URL", "an http or https URL of a host, without user, query or fragment", public_url),
             allowed_hosts: read.value(
                 "CHORUS_ALLOWED_HOSTS",
                 vec![],
@@ -306,7 +312,10 @@ fn database_url(text: &str) -> Option<String> {
 }
 
 fn public_url(text: &str) -> Option<Url> {
-    Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    let url = Url::parse(text).ok()?;
+    let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    let bare = bare && url.fragment().is_none();
+    (matches!(url.scheme(), "http" | "https") && url.has_host() && bare).then_some(url)
 }
 
 fn days(text: &str) -> Option<Duration> {

@@ -29,7 +29,7 @@ pub(crate) fn dangers(config: &Config, on_loopback: bool) -> Vec<Danger> {
     let limited = [config.quotas.agent_bytes, config.quotas.account_bytes, config.quotas.documents];
     let rows = [
         (
-            !on_loopback || (public && !encrypted),
+            others && !encrypted,
             "no_tls",
             "keys and messages travel in the clear: the hub speaks HTTP, and others reach it without a proxy that encrypts",
             "listen on 127.0.0.1 behind a proxy with TLS, and set CHORUS_PUBLIC_URL=https://…",
@@ -77,9 +77,9 @@ pub(crate) fn dangers(config: &Config, on_loopback: bool) -> Vec<Danger> {
             "set CHORUS_MAIL to a mail server",
         ),
         (
-            public && on_loopback && config.trusted_proxies.is_empty(),
+            public && encrypted && config.trusted_proxies.is_empty(),
             "unknown_proxy",
-            "whoever comes through the proxy counts as one address, and shares its limits",
+            "whoever comes through the proxy that encrypts counts as one address, and shares its limits",
             "set CHORUS_TRUSTED_PROXIES to the proxy's address",
         ),
         (
@@ -152,5 +152,6 @@ mod tests {
             ..config("https://hub.example")
         };
         assert_eq!(codes(&good, true), [] as [&str; 0]);
+        assert_eq!(codes(&good, false), [] as [&str; 0], "in a container, behind a proxy elsewhere");
     }
 }

@@ -11,7 +11,7 @@ use chorus_protocol::relay::Code;
 use chorus_protocol::time::parse_rfc3339;
 use owo_colors::OwoColorize;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -47,6 +47,9 @@ pub(crate) struct Args {
 struct Finding {
     check: &'static str,
     ok: bool,
+    /// It works, and should be known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    warning: bool,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -54,11 +57,15 @@ struct Finding {
 
 impl Finding {
     fn good(check: &'static str, detail: impl fmt::Display) -> Self {
-        Self { check, ok: true, detail: detail.to_string(), hint: None }
+        Self { check, ok: true, warning: false, detail: detail.to_string(), hint: None }
+    }
+
+    fn warning(check: &'static str, detail: impl fmt::Display, hint: &str) -> Self {
+        Self { warning: true, hint: Some(hint.to_owned()), ..Self::good(check, detail) }
     }
 
     fn bad(check: &'static str, detail: impl fmt::Display, hint: &str) -> Self {
-        Self { check, ok: false, detail: detail.to_string(), hint: Some(hint.to_owned()) }
+        Self { ok: false, hint: Some(hint.to_owned()), ..Self::good(check, detail) }
     }
 }
 
@@ -82,9 +89,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 }
 
 fn show(finding: &Finding) -> anyhow::Result<()> {
-    let Finding { check, ok, detail, hint } = finding;
+    let Finding { check, ok, warning, detail, hint } = finding;
     let detail = output::one_line(detail);
-    let mark = if *ok { "ok  ".green().to_string() } else { "BAD ".red().bold().to_string() };
+    let mark = match (ok, warning) {
+        (true, false) => "ok  ".green().to_string(),
+        (true, true) => "WARN".yellow().bold().to_string(),
+        (false, _) => "BAD ".red().bold().to_string(),
+    };
     output::data(format_args!("{mark} {check:<9} {detail}"))?;
     if let Some(hint) = hint {
         output::data(format_args!("               {} {hint}", "do:".bold()))?;
@@ -119,9 +130,7 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
     ];
     findings.extend(parse_rfc3339(text(&health["time"])).map(clock));
     if has_key {
-        findings.push(key(client).await);
-        findings.extend(quotas(client).await);
-        findings.extend(dangers(client).await);
+        findings.extend(key(client).await);
     }
     (findings, true)
 }
@@ -153,26 +162,42 @@ fn clock(theirs: i64) -> Finding {
     Finding::good("clock", detail)
 }
 
-async fn key(client: &Client) -> Finding {
-    match client.messages(None, 1).await {
-        Ok(_) => Finding::good("key", "an agent's, and valid"),
-        Err(error) if error.code() == Some(Code::Forbidden) => {
-            Finding::good("key", "the operator's, and valid")
+/// Whose the key is, what is used of its quotas and, for the operator, what is dangerous in the hub's settings.
+async fn key(client: &Client) -> Vec<Finding> {
+    let asked = match client.api_get(&["me"], &[]).await {
+        // A relay that knows no more than its document.
+        Err(error) if error.code() == Some(Code::NotFound) => {
+            client.messages(None, 1).await.map(|_| json!({"kind": "agent"}))
         }
-        Err(error @ ClientError::Refused { .. }) => Finding::bad(
-            "key",
-            failure::sentence(&error),
-            "is it the newest key of its agent, and of this very hub?",
-        ),
+        asked => asked,
+    };
+    let me = match asked {
+        Ok(me) => me,
+        Err(error @ ClientError::Refused { .. }) => {
+            let hint = "is it the newest key of its agent, and of this very hub?";
+            return vec![Finding::bad("key", failure::sentence(&error), hint)];
+        }
         Err(error) => {
-            Finding::bad("key", failure::sentence(&error), "the hub answers sometimes: run this again")
+            let hint = "the hub answers sometimes: run this again";
+            return vec![Finding::bad("key", failure::sentence(&error), hint)];
         }
+    };
+    let is_operator = me["kind"] == "operator";
+    let whose = match text(&me["kind"]) {
+        "agent" => "an agent's",
+        "account" => "a person's",
+        _ => "the operator's",
+    };
+    let mut findings = vec![Finding::good("key", format_args!("{whose}, and valid"))];
+    findings.extend(quotas(&me));
+    if is_operator {
+        findings.extend(dangers(client).await);
     }
+    findings
 }
 
-/// How much of its quotas the key's owner uses. What cannot be asked is told of the key.
-async fn quotas(client: &Client) -> Option<Finding> {
-    let me = client.api_get(&["me"], &[]).await.ok()?;
+/// How much of its quotas the key's owner uses.
+fn quotas(me: &Value) -> Option<Finding> {
     let (mut all, mut high) = (vec![], vec![]);
     for (name, quota) in me["quotas"].as_object()? {
         let used = quota["used"].as_u64()?;
@@ -193,19 +218,25 @@ async fn quotas(client: &Client) -> Option<Finding> {
     if high.is_empty() {
         return Some(Finding::good("quotas", all.join(", ")));
     }
-    let hint = "soon nothing more is stored: remove what is not needed, or ask the operator for more";
+    let hint = "at the limit it is refused: documents and agents that are not needed can go; the operator sets CHORUS_QUOTA_…";
     Some(Finding::bad("quotas", high.join(", "), hint))
 }
 
 /// What is dangerous in the hub's settings, as it tells its operator and nobody else.
 async fn dangers(client: &Client) -> Vec<Finding> {
-    let Ok(overview) = client.api_get(&["operator", "overview"], &[]).await else { return vec![] };
+    let overview = match client.api_get(&["operator", "overview"], &[]).await {
+        Ok(overview) => overview,
+        Err(error) => {
+            let hint = "without it nothing is known of what is dangerous in the hub's settings: is it as new as this program?";
+            return vec![Finding::bad("settings", failure::sentence(&error), hint)];
+        }
+    };
     let warnings = overview["warnings"].as_array().cloned().unwrap_or_default();
     if warnings.is_empty() {
         return vec![Finding::good("settings", "nothing dangerous")];
     }
     let finding =
-        |danger: &Value| Finding::bad("settings", text(&danger["message"]), text(&danger["advice"]));
+        |danger: &Value| Finding::warning("settings", text(&danger["message"]), text(&danger["advice"]));
     warnings.iter().map(finding).collect()
 }
 
