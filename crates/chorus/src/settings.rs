@@ -222,7 +222,11 @@ impl Settings {
             listen: read.text("CHORUS_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".into()),
             data: read.text("CHORUS_DATA").map_or_else(|| "./chorus-data".into(), PathBuf::from),
             database_url: read.optional("CHORUS_DATABASE_URL", "a postgres:// URL", database_url),
-            public_url: read.optional("CHORUS_PUBLIC_URL", "an http or https URL of a host, without user, query or fragment", public_url),
+            public_url: read.optional(
+                "CHORUS_PUBLIC_URL",
+                "an http or https URL of a host, without user, query or fragment",
+                public_url,
+            ),
             allowed_hosts: read.value(
                 "CHORUS_ALLOWED_HOSTS",
                 vec![],

@@ -1,12 +1,14 @@
 //! Finding agents: by a part of their name or description, by what their card says, by whose they are.
 //!
 //! Whatever can be asked for is a term, kept beside the record and read by index in the order of names: parts of one to three
-//! signs of the name and the description, each range its culture and its languages are in, its owner. A page looks at so many
-//! agents that have the rarest-looking term and no more, whoever filled the directory with what.
+//! signs of the name and the description, ranges its culture and its languages are in, its owner. However its card is
+//! written, it has [`MAX_RANGES`] terms for each of [`MAX_LANGUAGES`] languages at most. A page looks at so many agents that
+//! have the rarest-looking term and no more, whoever filled the directory with what.
 
 use super::{Agent, Record, agent, name_key, select_agent};
 use crate::{Kind, Param, StoreError, Tx, settings};
 use chorus_protocol::ids::{AccountId, AgentId};
+use chorus_protocol::relay::MAX_LANGUAGE_TAG;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -15,8 +17,10 @@ use uuid::Uuid;
 pub const LOOKED_AT: i64 = 1000;
 /// The longest part of a text that is a term, in characters.
 const LONGEST_PART: usize = 3;
-/// The most languages of a card that are terms.
-const MAX_LANGUAGES: usize = 100;
+/// The most languages of a card that are terms; it may name more.
+const MAX_LANGUAGES: usize = 32;
+/// The most ranges of one language tag that are terms.
+const MAX_RANGES: usize = 8;
 /// So many agents are read together.
 const TOGETHER: usize = 20;
 
@@ -80,11 +84,14 @@ fn owner_term(owner: AccountId) -> String {
     format!("o{}", owner.0.simple())
 }
 
-/// The ranges a language tag is in (RFC 4647, basic filtering): `zh-CN` is in `zh` and in `zh-CN`.
+/// The ranges a language tag is in (RFC 4647, basic filtering): `zh-CN` is in `zh` and in `zh-CN`. Of a tag with many subtags,
+/// or from before tags had a longest, the first ones.
 fn ranges(tag: &Value) -> impl Iterator<Item = String> + use<> {
     let tag = tag.as_str().unwrap_or_default().to_owned();
-    let ends: Vec<_> = tag.match_indices('-').map(|(end, _)| end).chain([tag.len()]).collect();
-    ends.into_iter().filter(|end| *end > 0).map(move |end| tag[..end].to_owned())
+    let ends = tag.match_indices('-').map(|(end, _)| end).chain([tag.len()]);
+    let ends = ends.filter(|end| (1..=MAX_LANGUAGE_TAG).contains(end)).take(MAX_RANGES);
+    let ends: Vec<_> = ends.collect();
+    ends.into_iter().map(move |end| tag[..end].to_owned())
 }
 
 /// Makes an agent findable by what its record says `now`, and no more by what it said `before`.
@@ -101,14 +108,14 @@ pub(super) fn index(
         Kind::Sqlite => (
             "DELETE FROM agent_terms WHERE name_key = $2 AND agent_id = $3 AND term IN (SELECT value FROM json_each($1))",
             "INSERT INTO agent_terms (term, name_key, agent_id) SELECT value, $2, $3 FROM json_each($1) WHERE TRUE
-             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id",
+             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id WHERE agent_terms.agent_id <> excluded.agent_id",
         ),
         Kind::Postgres => (
             "DELETE FROM agent_terms WHERE name_key = $2 AND agent_id = $3
                  AND term IN (SELECT jsonb_array_elements_text(CAST(CAST($1 AS TEXT) AS JSONB)))",
             "INSERT INTO agent_terms (term, name_key, agent_id)
              SELECT value, $2, $3 FROM jsonb_array_elements_text(CAST(CAST($1 AS TEXT) AS JSONB)) WHERE TRUE
-             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id",
+             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id WHERE agent_terms.agent_id <> excluded.agent_id",
         ),
     };
     for (sql, some) in [(remove, before.difference(&now)), (insert, now.difference(&before))] {

@@ -9,6 +9,7 @@ use serde_json::json;
 on_both![
     each_thing_asked_must_hold,
     changes_are_followed,
+    no_card_has_many_terms,
     a_page_looks_at_so_many,
     a_page_holds_so_many_bytes,
     old_agents_are_indexed,
@@ -128,6 +129,32 @@ async fn changes_are_followed(fixture: Fixture) {
     assert_eq!(rows(store).await, 0, "nothing is left behind");
     add(store, "ANNA", None).await;
     assert_eq!(names(store, text("nn")).await, ["ANNA"]);
+}
+
+/// Cards were given before tags had a longest.
+async fn no_card_has_many_terms(fixture: Fixture) {
+    let store = &fixture.store;
+    let tag = |n: usize| format!("l{n:02}-x{}", "-a".repeat(4000));
+    let languages: Vec<_> = (0..100).map(tag).collect();
+    let tags: Vec<_> = languages.iter().map(String::as_str).collect();
+    let many = card(&tag(0), &tags);
+    let anna = add(store, "anna", Some(many.clone())).await;
+    // Of the name: two, three and two parts of one, two and three signs.
+    let all = rows(store).await;
+    assert!(all <= 7 + 8 * (32 + 1), "{all}");
+    let longest = crate::support::count(store, "SELECT MAX(LENGTH(term)) FROM agent_terms").await;
+    assert!(longest <= 36, "{longest}");
+    let language = |range: &str| Search { language: Some(range.into()), ..Search::default() };
+    assert_eq!(names(store, language("l31-x-a-a-a-a-a-a")).await, ["anna"]);
+    for range in ["l31-x-a-a-a-a-a-a-a", "l32"] {
+        assert_eq!(names(store, language(range)).await, [""; 0], "{range}");
+    }
+
+    // What a record says again is not written again.
+    write(store, |tx: &mut dyn Tx| tx.execute("DELETE FROM agent_terms WHERE term = 'pann'", &[])).await;
+    let again = Record { card: Some(many), ..record("anna", None) };
+    write(store, move |tx| directory::update(tx, anna.clone(), &again, None, NOW)).await;
+    assert_eq!(rows(store).await, all - 1);
 }
 
 async fn rows(store: &Store) -> i64 {
