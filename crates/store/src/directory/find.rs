@@ -6,7 +6,7 @@
 //! have the rarest-looking term and no more, whoever filled the directory with what.
 
 use super::{Agent, Record, agent, name_key, select_agent};
-use crate::{Kind, Param, StoreError, Tx, settings};
+use crate::{Kind, Param, StoreError, Tx, TxExt, settings};
 use chorus_protocol::ids::{AccountId, AgentId};
 use chorus_protocol::relay::MAX_LANGUAGE_TAG;
 use serde_json::Value;
@@ -139,13 +139,18 @@ pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
     for agent in &found.agents {
         index(tx, agent.id, None, Some(agent.into()))?;
     }
-    match &found.next {
-        Some(next) => settings::set(tx, INDEXED_THROUGH, next)?,
-        None => {
-            tx.execute("DELETE FROM settings WHERE name = $1", &[INDEXED_THROUGH.into()])?;
-        }
-    }
+    settings::set_or_remove(tx, INDEXED_THROUGH, found.next.as_deref())?;
     Ok(found.next.is_some())
+}
+
+/// Leaves out the agent that [`index_old`] would begin with, and says which.
+pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
+    let Some(after) = settings::get(tx, INDEXED_THROUGH)? else { return Ok(None) };
+    let sql =
+        "SELECT name_key FROM agents WHERE deleted_at IS NULL AND name_key > $1 ORDER BY name_key LIMIT 1";
+    let skipped = tx.first(sql, &[after.as_str().into()])?.map(|mut row| row.text(0)).transpose()?;
+    settings::set_or_remove(tx, INDEXED_THROUGH, skipped.as_deref())?;
+    Ok(skipped)
 }
 
 /// Which agents a search finds; nothing asks for everybody.
@@ -199,8 +204,8 @@ impl Search {
 macro_rules! looked_at {
     ($looked_at:literal) => {
         concat!(
-            "SELECT t.name_key, t.id, CASE WHEN
-                 ($3 = '' OR t.name_key LIKE $3 ESCAPE '!'
+            "SELECT t.name_key, t.id, CASE WHEN a.deleted_at IS NULL
+                 AND ($3 = '' OR t.name_key LIKE $3 ESCAPE '!'
                     OR (CAST($5 AS BIGINT) = 1 AND LOWER(COALESCE(a.description, '')) LIKE $3 ESCAPE '!'))
                  AND CAST($6 AS BIGINT) IN (0, CASE WHEN COALESCE(i.open_until, 0) > $4 THEN 1 ELSE 2 END)
                  AND ($7 = '' OR EXISTS (SELECT 1 FROM agent_terms o WHERE o.term = $7 AND o.name_key = t.name_key))
@@ -296,7 +301,7 @@ pub fn search(
 
 /// The agents of these ids, until they hold so many bytes, and whether some are left.
 fn read(tx: &mut dyn Tx, ids: &[Uuid], max_bytes: usize) -> Result<(Vec<Agent>, bool), StoreError> {
-    let (mut agents, mut bytes) = (vec![], 0);
+    let (mut agents, mut bytes, mut cut) = (vec![], 0, false);
     for ids in ids.chunks(TOGETHER) {
         let mut params: Vec<Param<'_>> = ids.iter().map(Param::from).collect();
         if let Some(last) = params.last().copied() {
@@ -304,15 +309,18 @@ fn read(tx: &mut dyn Tx, ids: &[Uuid], max_bytes: usize) -> Result<(Vec<Agent>, 
         }
         tx.each(BY_IDS, &params, &mut |row| {
             // The first one always: a page without any would never end.
-            if bytes < max_bytes || agents.is_empty() {
+            cut = bytes >= max_bytes && !agents.is_empty();
+            if !cut {
                 let agent = agent(row)?;
                 bytes += agent.card.as_ref().map_or(0, String::len);
                 agents.push(agent);
             }
-            Ok(bytes < max_bytes)
+            Ok(!cut)
         })?;
+        if cut {
+            break;
+        }
     }
-    let cut = agents.len() < ids.len();
     Ok((agents, cut))
 }
 

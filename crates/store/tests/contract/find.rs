@@ -12,6 +12,7 @@ on_both![
     no_card_has_many_terms,
     a_page_looks_at_so_many,
     a_page_holds_so_many_bytes,
+    a_term_of_nobody_ends_no_page,
     old_agents_are_indexed,
     filters_use_an_index,
 ];
@@ -213,6 +214,24 @@ async fn a_page_holds_so_many_bytes(fixture: Fixture) {
     assert_eq!(page("", 25_000).await, (25, Some("a24".into())));
     assert_eq!(page("", usize::MAX).await, (29, Some("a28".into())));
     assert_eq!(page("a00", usize::MAX).await, (29, None));
+}
+
+/// Whatever a term names, a page that says that there is no more is the last.
+async fn a_term_of_nobody_ends_no_page(fixture: Fixture) {
+    let store = &fixture.store;
+    crowd(store, 4).await;
+    let gone = "UPDATE agents SET deleted_at = 1 WHERE name_key IN ('crowd-00000', 'crowd-00002')";
+    write(store, move |tx: &mut dyn Tx| tx.execute(gone, &[])).await;
+    let (mut after, mut found) = (String::new(), vec![]);
+    loop {
+        let page = move |tx: &mut dyn Tx| directory::search(tx, &text("crowd"), NOW, &after, 1, usize::MAX);
+        let page = read(store, page).await;
+        found.extend(page.agents.into_iter().map(|agent| agent.name));
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    assert_eq!(found, ["crowd-00001", "crowd-00003"]);
+    assert_eq!(names(store, text("crowd")).await, found);
 }
 
 async fn old_agents_are_indexed(fixture: Fixture) {
