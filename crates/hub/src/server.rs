@@ -6,7 +6,7 @@
 use crate::app::App;
 use crate::config::Config;
 use crate::connections::{Answering, Connections, Slot};
-use crate::delivery::{push, reconcile};
+use crate::delivery::{catch_up, push, reconcile};
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::frame::Peer;
@@ -68,6 +68,7 @@ pub async fn run(
     let app = Arc::new(app);
     let router = router::router(Arc::clone(&app));
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
+    let catching_up = tokio::spawn(catch_up::run(Arc::clone(&app)));
     let pusher = tokio::spawn(push::run(Arc::clone(&app)));
     let connections = TaskTracker::new();
     let (most, quota) = (app.config.max_connections, app.config.quotas.connections);
@@ -105,6 +106,9 @@ pub async fn run(
     }
     if pusher.await.is_err() {
         tracing::error!("the pusher panicked");
+    }
+    if catching_up.await.is_err() {
+        tracing::error!("the catching up panicked");
     }
     if reconcilers.await.is_err() {
         tracing::error!("the reconcilers panicked");

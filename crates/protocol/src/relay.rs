@@ -22,5 +22,7 @@ pub use request::{Register, RequestFault, Send, check_endpoint};
 pub const CHORUS_VERSION: &str = "0.4";
 /// Version of the agent card.
 pub const CARD_VERSION: &str = "0.3";
+/// The longest language tag, in characters: what RFC 5646 advises to have room for.
+pub const MAX_LANGUAGE_TAG: usize = 35;
 /// The largest body on a relay path, in bytes.
 pub const MAX_BODY: usize = 256 * 1024;

@@ -6,7 +6,7 @@
 
 mod find;
 
-pub use find::{Found, LOOKED_AT, Search, index_old, search};
+pub use find::{Found, LOOKED_AT, Search, index_old, search, skip_old};
 
 use crate::{Row, StoreError, Tx, TxExt, blocks, channel, inboxes, push, revocation, usage};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};

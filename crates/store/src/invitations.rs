@@ -1,9 +1,10 @@
 //! Who was asked into a conversation, and has not said yes yet.
 //!
-//! An invitation is for an email address, whether or not it has an account, or for the id of an account that there may not
-//! be: for all of them the same row is kept for the same time, so that neither its making nor how many there are tells
-//! anything. One that its invitee must not see is hidden; one that was declined stays until it ends, so that it is not
-//! made again at once.
+//! An invitation is for an email address, whether or not it has an account, or for the id of an account, whether or not
+//! there is one: for whatever its inviter wrote a row is kept for the same time, so that neither its making nor how many there
+//! are tells anything, nor that an address and an id are the same person's. One that its invitee must not see is hidden, as
+//! is one that was made before in the other way; one that was declined stays until it ends, so that it is not made again at
+//! once.
 
 use crate::accounts::email_key;
 use crate::{Row, StoreError, Tx, TxExt};
@@ -21,21 +22,37 @@ const MOST_OF_INVITEE: i64 = 100;
 /// The conversation of an invitation to talk in one of two.
 const PAIR: ConversationId = ConversationId(Uuid::nil());
 
-/// Whom an invitation is for.
+/// Whom an invitation is for, as its inviter wrote it, and how else it could have if there is such a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invitee {
     /// Whoever has, or will have, this address.
-    Email(String),
-    /// An account that there is not.
-    Unknown(AccountId),
+    Email(String, Option<AccountId>),
+    /// The account of this id.
+    Id(AccountId, Option<String>),
 }
 
 impl Invitee {
-    fn key(&self) -> String {
+    /// What was written, and the other way; empty if there is none.
+    fn keys(&self) -> (String, String) {
         match self {
-            Self::Email(email) => email_key(email),
-            Self::Unknown(id) => id.to_string(),
+            Self::Email(email, id) => (email_key(email), id.map(|id| id.to_string()).unwrap_or_default()),
+            Self::Id(id, email) => (id.to_string(), email.as_deref().map(email_key).unwrap_or_default()),
         }
+    }
+}
+
+/// Somebody who looks at its invitations: the account and its address.
+#[derive(Debug, Clone, Copy)]
+pub struct Person<'a> {
+    /// Its id.
+    pub id: AccountId,
+    /// Its address.
+    pub email: &'a str,
+}
+
+impl Person<'_> {
+    fn keys(self) -> (String, String) {
+        (email_key(self.email), self.id.to_string())
     }
 }
 
@@ -101,16 +118,15 @@ pub enum Made {
     Full,
 }
 
-/// Makes an invitation, unless its inviter made the same one before. `hidden` keeps it from its invitee, `stranger` says
-/// that nobody has its address.
+/// Makes an invitation, unless its inviter made the same one before. `hidden` keeps it from its invitee.
 pub fn insert(
     tx: &mut dyn Tx,
     new: &Invitation,
     invitee: &Invitee,
-    (hidden, stranger): (bool, bool),
+    hidden: bool,
     trace: TraceId,
 ) -> Result<Made, StoreError> {
-    let (key, inviter, now) = (invitee.key(), new.inviter.uuid(), new.created_at);
+    let ((key, other), inviter, now) = (invitee.keys(), new.inviter.uuid(), new.created_at);
     let conversation = new.conversation.unwrap_or(PAIR);
     tx.execute(
         "DELETE FROM invitations WHERE inviter_id = $1 AND expires_at <= $2",
@@ -129,16 +145,22 @@ pub fn insert(
     if made >= MOST_OF_INVITER {
         return Ok(Made::Full);
     }
+    let otherwise = count(
+        "SELECT COUNT(*) FROM invitations
+         WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3 AND state <> 'hidden'",
+        &[(&inviter).into(), other.as_str().into(), (&conversation).into()],
+    )?;
     let open = count(
-        "SELECT COUNT(*) FROM invitations WHERE invitee = $1 AND inviter_kind = $2 AND state = 'open' AND expires_at > $3",
-        &[key.as_str().into(), new.inviter.kind().into(), now.into()],
+        "SELECT COUNT(*) FROM invitations
+         WHERE invitee IN ($1, $2) AND inviter_kind = $3 AND state = 'open' AND expires_at > $4",
+        &[key.as_str().into(), other.as_str().into(), new.inviter.kind().into(), now.into()],
     )?;
     let mailed = count(
         "SELECT COUNT(*) FROM invitations WHERE invitee = $1 AND mailed_at > $2",
         &[key.as_str().into(), (now - MAIL_EVERY_MS).into()],
     )?;
-    let hidden = hidden || open >= MOST_OF_INVITEE;
-    let mail = stranger && !hidden && mailed == 0 && matches!(invitee, Invitee::Email(_));
+    let hidden = hidden || otherwise > 0 || open >= MOST_OF_INVITEE;
+    let mail = !hidden && mailed == 0 && matches!(invitee, Invitee::Email(_, None));
     let roles = serde_json::to_string(&new.roles).map_err(StoreError::unexpected)?;
     tx.execute(
         "INSERT INTO invitations (id, inviter_kind, inviter_id, invitee, conversation_id, handle, roles, lead, state,
@@ -164,49 +186,74 @@ pub fn insert(
     Ok(Made::Kept { mail })
 }
 
-/// The open invitations of an address, in the order of their ids, after `after`.
+/// The open invitations of a person, in the order of their ids, after `after`.
 pub fn page(
     tx: &mut dyn Tx,
-    email: &str,
+    person: Person<'_>,
     after: Option<InvitationId>,
     now: i64,
     limit: i64,
 ) -> Result<Vec<Invitation>, StoreError> {
-    let after = after.as_ref().map_or([].as_slice(), InvitationId::as_bytes);
+    let (after, (email, id)) = (after.as_ref().map_or([].as_slice(), InvitationId::as_bytes), person.keys());
     tx.query(
         select_invitation!(
-            "WHERE invitee = $1 AND id > $2 AND state = 'open' AND expires_at > $3 ORDER BY id LIMIT $4"
+            "WHERE invitee IN ($1, $2) AND id > $3 AND state = 'open' AND expires_at > $4 ORDER BY id LIMIT $5"
         ),
-        &[email_key(email).as_str().into(), after.into(), now.into(), limit.into()],
+        &[email.as_str().into(), id.as_str().into(), after.into(), now.into(), limit.into()],
     )?
     .into_iter()
     .map(invitation)
     .collect()
 }
 
-/// An open invitation of an address.
+/// An open invitation of a person.
 pub fn open(
     tx: &mut dyn Tx,
-    email: &str,
-    id: InvitationId,
+    person: Person<'_>,
+    invitation_id: InvitationId,
     now: i64,
 ) -> Result<Option<Invitation>, StoreError> {
+    let (email, id) = person.keys();
     tx.first(
-        select_invitation!("WHERE id = $1 AND invitee = $2 AND state = 'open' AND expires_at > $3"),
-        &[(&id).into(), email_key(email).as_str().into(), now.into()],
+        select_invitation!("WHERE id = $1 AND invitee IN ($2, $3) AND state = 'open' AND expires_at > $4"),
+        &[(&invitation_id).into(), email.as_str().into(), id.as_str().into(), now.into()],
     )?
     .map(invitation)
     .transpose()
 }
 
-/// An invitation was accepted: it is gone. Of two who accept at the same time one is told `true`.
-pub fn remove(tx: &mut dyn Tx, id: InvitationId) -> Result<bool, StoreError> {
-    Ok(tx.execute("DELETE FROM invitations WHERE id = $1 AND state = 'open'", &[(&id).into()])? == 1)
+/// An invitation was accepted: it is gone, and so is the same one that was written in another way. Of two who accept at the
+/// same time one is told `true`.
+pub fn remove(tx: &mut dyn Tx, person: Person<'_>, accepted: &Invitation) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM invitations WHERE id = $1 AND state = 'open'";
+    let is_first = tx.execute(sql, &[(&accepted.id).into()])? == 1;
+    let (email, id) = person.keys();
+    tx.execute(
+        "DELETE FROM invitations WHERE inviter_id = $1 AND invitee IN ($2, $3) AND conversation_id = $4",
+        &[
+            (&accepted.inviter.uuid()).into(),
+            email.as_str().into(),
+            id.as_str().into(),
+            (&accepted.conversation.unwrap_or(PAIR)).into(),
+        ],
+    )?;
+    Ok(is_first)
 }
 
-/// An invitation was declined. Its inviter is not told, and cannot tell.
-pub fn decline(tx: &mut dyn Tx, id: InvitationId) -> Result<(), StoreError> {
-    tx.execute("UPDATE invitations SET state = 'declined' WHERE id = $1", &[(&id).into()]).map(drop)
+/// An invitation was declined, however it was written. Its inviter is not told, and cannot tell.
+pub fn decline(tx: &mut dyn Tx, person: Person<'_>, declined: &Invitation) -> Result<(), StoreError> {
+    let (email, id) = person.keys();
+    tx.execute(
+        "UPDATE invitations SET state = 'declined'
+         WHERE inviter_id = $1 AND invitee IN ($2, $3) AND conversation_id = $4 AND state = 'open'",
+        &[
+            (&declined.inviter.uuid()).into(),
+            email.as_str().into(),
+            id.as_str().into(),
+            (&declined.conversation.unwrap_or(PAIR)).into(),
+        ],
+    )
+    .map(drop)
 }
 
 /// A reconciler: forgets a bounded number of invitations that have ended.

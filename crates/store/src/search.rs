@@ -101,12 +101,19 @@ pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
             }
         }
     }
-    if more {
-        settings::set(tx, INDEXED_FROM, &from.to_string())?;
-    } else {
-        tx.execute("DELETE FROM settings WHERE name = $1", &[INDEXED_FROM.into()])?;
-    }
+    settings::set_or_remove(tx, INDEXED_FROM, more.then(|| from.to_string()).as_deref())?;
     Ok(more)
+}
+
+/// Leaves out the event that [`index_old`] would begin with, and says which.
+pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
+    let Some(from) = settings::get(tx, INDEXED_FROM)? else { return Ok(None) };
+    let from = Uuid::try_parse(&from).map_err(StoreError::unexpected)?;
+    let sql = "SELECT id FROM events WHERE id < $1 ORDER BY id DESC LIMIT 1";
+    let skipped = tx.first(sql, &[(&from).into()])?.map(|mut row| row.uuid(0)).transpose()?;
+    let skipped = skipped.map(|event| event.to_string());
+    settings::set_or_remove(tx, INDEXED_FROM, skipped.as_deref())?;
+    Ok(skipped)
 }
 
 /// What a message says now, unless it was taken back.

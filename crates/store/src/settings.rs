@@ -18,6 +18,14 @@ pub fn set(tx: &mut dyn Tx, name: &str, value: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Sets a value, or forgets it.
+pub(crate) fn set_or_remove(tx: &mut dyn Tx, name: &str, value: Option<&str>) -> Result<(), StoreError> {
+    match value {
+        Some(value) => set(tx, name, value),
+        None => tx.execute("DELETE FROM settings WHERE name = $1", &[name.into()]).map(drop),
+    }
+}
+
 /// Sets a value that nobody has set yet, and returns what holds now and whether it was this call that set it.
 pub fn set_once(tx: &mut dyn Tx, name: &str, value: &str) -> Result<(String, bool), StoreError> {
     let set = tx.execute(

@@ -8,13 +8,11 @@ use super::live::{End, Inbox};
 use super::push::LEASE_MARGIN_MS;
 use crate::app::{App, AppState};
 use crate::doors::relay::stream::MAX_STREAM;
-use crate::sealing::{self, Walk};
 use crate::usage;
 use chorus_protocol::ids::AgentId;
 use chorus_store::clock::{self, Longest};
 use chorus_store::{
-    Kind, StoreError, Tx, accounts, audit, deliveries, directory, idempotency, inboxes, invitations, push,
-    search, streams,
+    Kind, StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, push, streams,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,14 +26,10 @@ const TICK: Duration = Duration::from_millis(500);
 const USAGE_TICKS: u64 = 2;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
-/// Every so many ticks it is looked whether everything is sealed with the current key.
-const RESEAL_TICKS: u64 = 120;
 /// How many deliveries one step sends another way.
 const REROUTE_STEP: i64 = 500;
 /// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
 const CLEAN_UP_STEP: i64 = 500;
-/// How many events one step of the indexing goes through.
-const INDEX_STEP: i64 = 200;
 
 /// Runs the steps until the hub stops, and the last ones once more then.
 pub(crate) async fn run(app: AppState) {
@@ -44,7 +38,6 @@ pub(crate) async fn run(app: AppState) {
     // Three chances before a lease runs out.
     let renew_ticks =
         (app.config.presence.as_millis() / TICK.as_millis() / 3).clamp(1, u128::from(SLOW_TICKS)) as u64;
-    let mut walk = Walk::default();
     let mut watch = ClockWatch::new(&app);
     for tick in 0_u64.. {
         tokio::select! {
@@ -68,18 +61,14 @@ pub(crate) async fn run(app: AppState) {
         if was_set || tick % SLOW_TICKS == 0 {
             report("end what the clock would keep", pull_back(&app).await);
             report("clean up", clean_up(&app, watch.can_judge_leases(&app)).await);
-            report("make what is old findable", index_old(&app).await);
             report("look for better ways", reroute(&app).await);
-        }
-        if tick % RESEAL_TICKS == 0 {
-            report("seal anew what a former key sealed", sealing::reseal(&app, &mut walk).await);
         }
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
     report("record what is stored", usage::flush(&app).await);
 }
 
-fn report<T>(step: &str, result: Result<T, StoreError>) {
+pub(super) fn report<T>(step: &str, result: Result<T, StoreError>) {
     if let Err(error) = result {
         tracing::warn!(error = &error as &dyn std::error::Error, "could not {step}; it is tried again");
     }
@@ -161,20 +150,6 @@ async fn clean_up(app: &App, leases: bool) -> Result<(), StoreError> {
         Ok([keys, answers, credentials, acts, invited, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
     };
     while app.store.write::<_, StoreError, _>(step.clone()).await? {
-        if app.stopping.is_cancelled() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// What was there before it was indexed as it is now becomes findable.
-async fn index_old(app: &App) -> Result<(), StoreError> {
-    let step = |tx: &mut dyn Tx| {
-        let agents = directory::index_old(tx, INDEX_STEP)?;
-        Ok(search::index_old(tx, INDEX_STEP)? || agents)
-    };
-    while app.store.write::<_, StoreError, _>(step).await? {
         if app.stopping.is_cancelled() {
             break;
         }

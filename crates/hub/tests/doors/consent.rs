@@ -425,6 +425,57 @@ async fn invitations_are_bounded_for_all_addresses_alike() {
     assert_eq!(again.status, 202, "what is asked already is no more");
 }
 
+/// Nor does the last one that is free tell that an id and an address are the same person's.
+async fn nobody_learns_whose_address_an_id_has(hub: TestHub) {
+    let anna = hub.account("anna@example.org").await;
+    let known = id_of(&hub, &anna).await;
+    let unknown = "acc_00000000000000000000000000000000".to_owned();
+    let mut answers = vec![];
+    for (n, (id, email)) in
+        [(&known, "Anna@example.org"), (&known, "other@example.org"), (&unknown, "nobody@example.org")]
+            .into_iter()
+            .enumerate()
+    {
+        for by_id_first in [true, false] {
+            let mallory = hub.register(&format!("mallory-{n}-{by_id_first}")).await;
+            let ask = async |with: &str| hub.post(DMS, Some(&mallory), &json!({"with": with})).await;
+            for n in 1..100 {
+                assert_eq!(ask(&format!("{n}@example.org")).await.status, 202, "{n}");
+            }
+            let (first, second) = if by_id_first { (id.as_str(), email) } else { (email, id.as_str()) };
+            let mut shapes = vec![];
+            for with in [first, second, first] {
+                shapes.push(shape(&ask(with).await));
+            }
+            assert_eq!(
+                shapes.iter().map(|shape| shape.0).collect::<Vec<_>>(),
+                [202, 409, 202],
+                "{id} {email}"
+            );
+            answers.push(shapes);
+        }
+    }
+    assert!(answers.windows(2).all(|two| two[0] == two[1]), "{answers:#?}");
+
+    // Whoever is invited in both ways is asked once, and says yes once.
+    let (bob, eve) = (hub.account("bob@example.org").await, hub.account("eve@example.org").await);
+    for with in ["eve@example.org".to_owned(), id_of(&hub, &eve).await] {
+        assert_eq!(hub.post(DMS, Some(&bob), &json!({"with": with})).await.status, 202);
+    }
+    assert_eq!(answer(&hub, &eve, "accept").await.status, 200);
+    assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn nobody_learns_whose_address_an_id_has_on_sqlite() {
+    nobody_learns_whose_address_an_id_has(TestHub::start()).await;
+}
+
+#[tokio::test]
+async fn nobody_learns_whose_address_an_id_has_on_postgres() {
+    nobody_learns_whose_address_an_id_has(TestHub::postgres()).await;
+}
+
 /// What an agent that was mentioned or written to says of itself is nobody's business who is no member.
 #[tokio::test]
 async fn mentions_tell_nothing_of_who_is_not_there() {

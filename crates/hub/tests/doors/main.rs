@@ -23,6 +23,8 @@ mod candour;
 #[cfg(test)]
 mod cast;
 #[cfg(test)]
+mod catch_up;
+#[cfg(test)]
 mod challenge;
 #[cfg(test)]
 mod channel;

@@ -1,6 +1,6 @@
 //! The envelope and the agent card: what must hold of them.
 
-use super::{CARD_VERSION, CHORUS_VERSION};
+use super::{CARD_VERSION, CHORUS_VERSION, MAX_LANGUAGE_TAG};
 use crate::address::Address;
 use crate::faults::{Faults, Fields, kind};
 use crate::json;
@@ -102,7 +102,14 @@ pub(super) fn address(fields: &mut Fields<'_, '_>, name: &str) -> Option<Address
 }
 
 fn check_language(fields: &mut Fields<'_, '_>, name: &str, tag: &str) {
-    if LanguageTag::parse(tag).is_err() {
+    if tag.len() > MAX_LANGUAGE_TAG {
+        fields.fault(
+            name,
+            format_args!(
+                "must be a language tag of at most {MAX_LANGUAGE_TAG} characters, such as \"zh-CN\""
+            ),
+        );
+    } else if LanguageTag::parse(tag).is_err() {
         fields.fault(name, "must be a BCP 47 language tag such as \"en\" or \"zh-CN\"");
     }
 }
@@ -169,6 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn a_culture_has_an_end() {
+        let with = |culture: &str| {
+            faults_of(
+                &json!({"chorus_version": "0.4", "sender_id": "a", "original_text": "x", "sender_culture": culture}),
+            )
+        };
+        assert_eq!(with("zh-cmn-Hans-CN-variant1-x-private-a"), "");
+        assert_eq!(
+            with(&format!("x{}", "-a".repeat(4000))),
+            "envelope.sender_culture: must be a language tag of at most 35 characters, such as \"zh-CN\""
+        );
+    }
+
+    #[test]
     fn turns_are_integers_from_one() {
         for (turn, good) in [
             (json!(1), true),
@@ -207,6 +228,7 @@ mod tests {
 
     #[test]
     fn cards() {
+        let (longest, long) = ("zh-cmn-Hans-CN-variant1-x-private-a", "zh-cmn-Hans-CN-variant1-x-private-ab");
         for (card, expected) in [
             (
                 json!({"card_version": "0.3", "user_culture": "zh-CN", "supported_languages": ["zh-CN", "en"]}),
@@ -220,6 +242,11 @@ mod tests {
                 json!({"card_version": "0.3", "user_culture": "en", "supported_languages": [1, "e_n"]}),
                 "agent_card.supported_languages[0]: must be a string, not a number; \
                  agent_card.supported_languages[1]: must be a BCP 47 language tag such as \"en\" or \"zh-CN\"",
+            ),
+            (
+                json!({"card_version": "0.3", "user_culture": long, "supported_languages": [longest, long]}),
+                "agent_card.user_culture: must be a language tag of at most 35 characters, such as \"zh-CN\"; \
+                 agent_card.supported_languages[1]: must be a language tag of at most 35 characters, such as \"zh-CN\"",
             ),
         ] {
             let mut faults = Faults::new();

@@ -15,9 +15,9 @@ SELECT a.owner_id, CAST(SUM(u.bytes) AS BIGINT) FROM usage u JOIN agents a ON a.
 WHERE a.owner_id IS NOT NULL GROUP BY a.owner_id
 ON CONFLICT (principal_id) DO UPDATE SET bytes = usage.bytes + excluded.bytes;
 
--- Who was asked into a conversation, or into one of two (whose conversation is sixteen zeros). The invitee is the key of an
--- email address, whether or not it has an account, or the id of an account that there is not: rows are the same for all, so
--- that their number tells nothing. `state`: `open`; `hidden` from an invitee that does not want it; `declined`.
+-- Who was asked into a conversation, or into one of two (whose conversation is sixteen zeros). The invitee is what the inviter
+-- wrote, whether or not there is such a person: the key of an email address or the id of an account. Rows are the same for all,
+-- so that their number tells nothing. `state`: `open`; `hidden` from an invitee that does not want it; `declined`.
 CREATE TABLE invitations (
     id              BYTEA NOT NULL PRIMARY KEY,
     inviter_kind    TEXT NOT NULL,

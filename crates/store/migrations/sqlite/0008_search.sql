@@ -7,8 +7,18 @@ INSERT INTO settings (name, value)
 
 -- The place of a version in its conversation: who was there when it was current may read it.
 ALTER TABLE artifacts ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
-UPDATE artifacts SET seq = COALESCE((SELECT MIN(e.seq) FROM events e WHERE e.conversation_id = artifacts.conversation_id
-    AND e.kind = 'artifact' AND e.seq <> 0 AND e.trace_id = artifacts.trace_id), 0);
+-- By a table of its own, or each would be looked for among all of its conversation.
+CREATE TABLE places (
+    conversation_id BLOB NOT NULL,
+    trace_id        BLOB NOT NULL,
+    seq             INTEGER NOT NULL,
+    PRIMARY KEY (conversation_id, trace_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO places (conversation_id, trace_id, seq)
+    SELECT conversation_id, trace_id, MIN(seq) FROM events WHERE kind = 'artifact' AND seq <> 0 GROUP BY 1, 2;
+UPDATE artifacts SET seq = COALESCE((SELECT p.seq FROM places p
+    WHERE p.conversation_id = artifacts.conversation_id AND p.trace_id = artifacts.trace_id), 0);
+DROP TABLE places;
 
 -- What agents are found by: parts of their names and descriptions, ranges of their culture and languages, their owner. Those
 -- that are there already get theirs one after the other.

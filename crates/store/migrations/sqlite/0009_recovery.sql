@@ -8,8 +8,8 @@ ALTER TABLE agents ADD COLUMN owner_disabled_at INTEGER;
 ALTER TABLE agents ADD COLUMN webhook_rotations INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN webhook_rotated_at INTEGER;
 
--- Who did what to whom. Rows are only ever added, and forgotten when they are old. Ids sort by time; actors and subjects are
--- the ids that people see.
+-- Who did what to whom. Rows are only ever added, and forgotten when they are old or when their actor did the same thing very
+-- often since. Ids sort by time; actors and subjects are the ids that people see.
 CREATE TABLE audit (
     id           BLOB NOT NULL PRIMARY KEY,
     at           INTEGER NOT NULL,
@@ -23,5 +23,6 @@ CREATE TABLE audit (
     client       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX audit_by_actor ON audit (actor_id, id);
+CREATE INDEX audit_by_actor_and_action ON audit (actor_id, action, id);
 CREATE INDEX audit_by_action ON audit (action, id);
 CREATE INDEX audit_by_subject ON audit (subject_id, id);

@@ -1,12 +1,14 @@
 //! Finding agents: by a part of their name or description, by what their card says, by whose they are.
 //!
 //! Whatever can be asked for is a term, kept beside the record and read by index in the order of names: parts of one to three
-//! signs of the name and the description, each range its culture and its languages are in, its owner. A page looks at so many
-//! agents that have the rarest-looking term and no more, whoever filled the directory with what.
+//! signs of the name and the description, ranges its culture and its languages are in, its owner. However its card is
+//! written, it has [`MAX_RANGES`] terms for each of [`MAX_LANGUAGES`] languages at most. A page looks at so many agents that
+//! have the rarest-looking term and no more, whoever filled the directory with what.
 
 use super::{Agent, Record, agent, name_key, select_agent};
-use crate::{Kind, Param, StoreError, Tx, settings};
+use crate::{Kind, Param, StoreError, Tx, TxExt, settings};
 use chorus_protocol::ids::{AccountId, AgentId};
+use chorus_protocol::relay::MAX_LANGUAGE_TAG;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -15,8 +17,10 @@ use uuid::Uuid;
 pub const LOOKED_AT: i64 = 1000;
 /// The longest part of a text that is a term, in characters.
 const LONGEST_PART: usize = 3;
-/// The most languages of a card that are terms.
-const MAX_LANGUAGES: usize = 100;
+/// The most languages of a card that are terms; it may name more.
+const MAX_LANGUAGES: usize = 32;
+/// The most ranges of one language tag that are terms.
+const MAX_RANGES: usize = 8;
 /// So many agents are read together.
 const TOGETHER: usize = 20;
 
@@ -80,11 +84,14 @@ fn owner_term(owner: AccountId) -> String {
     format!("o{}", owner.0.simple())
 }
 
-/// The ranges a language tag is in (RFC 4647, basic filtering): `zh-CN` is in `zh` and in `zh-CN`.
+/// The ranges a language tag is in (RFC 4647, basic filtering): `zh-CN` is in `zh` and in `zh-CN`. Of a tag with many subtags,
+/// or from before tags had a longest, the first ones.
 fn ranges(tag: &Value) -> impl Iterator<Item = String> + use<> {
     let tag = tag.as_str().unwrap_or_default().to_owned();
-    let ends: Vec<_> = tag.match_indices('-').map(|(end, _)| end).chain([tag.len()]).collect();
-    ends.into_iter().filter(|end| *end > 0).map(move |end| tag[..end].to_owned())
+    let ends = tag.match_indices('-').map(|(end, _)| end).chain([tag.len()]);
+    let ends = ends.filter(|end| (1..=MAX_LANGUAGE_TAG).contains(end)).take(MAX_RANGES);
+    let ends: Vec<_> = ends.collect();
+    ends.into_iter().map(move |end| tag[..end].to_owned())
 }
 
 /// Makes an agent findable by what its record says `now`, and no more by what it said `before`.
@@ -101,14 +108,14 @@ pub(super) fn index(
         Kind::Sqlite => (
             "DELETE FROM agent_terms WHERE name_key = $2 AND agent_id = $3 AND term IN (SELECT value FROM json_each($1))",
             "INSERT INTO agent_terms (term, name_key, agent_id) SELECT value, $2, $3 FROM json_each($1) WHERE TRUE
-             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id",
+             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id WHERE agent_terms.agent_id <> excluded.agent_id",
         ),
         Kind::Postgres => (
             "DELETE FROM agent_terms WHERE name_key = $2 AND agent_id = $3
                  AND term IN (SELECT jsonb_array_elements_text(CAST(CAST($1 AS TEXT) AS JSONB)))",
             "INSERT INTO agent_terms (term, name_key, agent_id)
              SELECT value, $2, $3 FROM jsonb_array_elements_text(CAST(CAST($1 AS TEXT) AS JSONB)) WHERE TRUE
-             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id",
+             ON CONFLICT (term, name_key) DO UPDATE SET agent_id = excluded.agent_id WHERE agent_terms.agent_id <> excluded.agent_id",
         ),
     };
     for (sql, some) in [(remove, before.difference(&now)), (insert, now.difference(&before))] {
@@ -132,13 +139,18 @@ pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
     for agent in &found.agents {
         index(tx, agent.id, None, Some(agent.into()))?;
     }
-    match &found.next {
-        Some(next) => settings::set(tx, INDEXED_THROUGH, next)?,
-        None => {
-            tx.execute("DELETE FROM settings WHERE name = $1", &[INDEXED_THROUGH.into()])?;
-        }
-    }
+    settings::set_or_remove(tx, INDEXED_THROUGH, found.next.as_deref())?;
     Ok(found.next.is_some())
+}
+
+/// Leaves out the agent that [`index_old`] would begin with, and says which.
+pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
+    let Some(after) = settings::get(tx, INDEXED_THROUGH)? else { return Ok(None) };
+    let sql =
+        "SELECT name_key FROM agents WHERE deleted_at IS NULL AND name_key > $1 ORDER BY name_key LIMIT 1";
+    let skipped = tx.first(sql, &[after.as_str().into()])?.map(|mut row| row.text(0)).transpose()?;
+    settings::set_or_remove(tx, INDEXED_THROUGH, skipped.as_deref())?;
+    Ok(skipped)
 }
 
 /// Which agents a search finds; nothing asks for everybody.
@@ -192,8 +204,8 @@ impl Search {
 macro_rules! looked_at {
     ($looked_at:literal) => {
         concat!(
-            "SELECT t.name_key, t.id, CASE WHEN
-                 ($3 = '' OR t.name_key LIKE $3 ESCAPE '!'
+            "SELECT t.name_key, t.id, CASE WHEN a.deleted_at IS NULL
+                 AND ($3 = '' OR t.name_key LIKE $3 ESCAPE '!'
                     OR (CAST($5 AS BIGINT) = 1 AND LOWER(COALESCE(a.description, '')) LIKE $3 ESCAPE '!'))
                  AND CAST($6 AS BIGINT) IN (0, CASE WHEN COALESCE(i.open_until, 0) > $4 THEN 1 ELSE 2 END)
                  AND ($7 = '' OR EXISTS (SELECT 1 FROM agent_terms o WHERE o.term = $7 AND o.name_key = t.name_key))
@@ -289,7 +301,7 @@ pub fn search(
 
 /// The agents of these ids, until they hold so many bytes, and whether some are left.
 fn read(tx: &mut dyn Tx, ids: &[Uuid], max_bytes: usize) -> Result<(Vec<Agent>, bool), StoreError> {
-    let (mut agents, mut bytes) = (vec![], 0);
+    let (mut agents, mut bytes, mut cut) = (vec![], 0, false);
     for ids in ids.chunks(TOGETHER) {
         let mut params: Vec<Param<'_>> = ids.iter().map(Param::from).collect();
         if let Some(last) = params.last().copied() {
@@ -297,15 +309,18 @@ fn read(tx: &mut dyn Tx, ids: &[Uuid], max_bytes: usize) -> Result<(Vec<Agent>, 
         }
         tx.each(BY_IDS, &params, &mut |row| {
             // The first one always: a page without any would never end.
-            if bytes < max_bytes || agents.is_empty() {
+            cut = bytes >= max_bytes && !agents.is_empty();
+            if !cut {
                 let agent = agent(row)?;
                 bytes += agent.card.as_ref().map_or(0, String::len);
                 agents.push(agent);
             }
-            Ok(bytes < max_bytes)
+            Ok(!cut)
         })?;
+        if cut {
+            break;
+        }
     }
-    let cut = agents.len() < ids.len();
     Ok((agents, cut))
 }
 

@@ -11,6 +11,7 @@ on_both![
     pages_and_filters,
     an_act_that_fails_leaves_nothing,
     one_actor_does_not_fill_it,
+    nobody_hides_what_it_did,
     what_is_old_is_forgotten_in_steps,
 ];
 
@@ -120,13 +121,26 @@ async fn one_actor_does_not_fill_it(fixture: Fixture) {
     }
     let filter = Filter { actor: Some(anna.id()), ..Filter::default() };
     let kept = list(&fixture.store, filter, None, 2 * MOST_OF_ONE).await;
-    assert_eq!(kept.len() as i64, MOST_OF_ONE);
-    assert_eq!(kept.last().unwrap().id, entry(NOW, extra, anna, Action::KeyRotated, Subject::Hub).id);
+    assert_eq!(kept.len() as i64, MOST_OF_ONE + 1);
+    let of = |n| entry(NOW, n, anna, Action::KeyRotated, Subject::Hub).id;
+    assert_eq!((kept[kept.len() - 2].id, kept[kept.len() - 1].id), (of(extra), of(0)), "and the first");
     assert_eq!(
         count(&fixture.store, ALL).await,
-        2 * MOST_OF_ONE + extra as i64,
+        2 * MOST_OF_ONE + 1 + extra as i64,
         "the operator's are all there"
     );
+}
+
+/// A thief that took an agent's key does something harmless very often.
+async fn nobody_hides_what_it_did(fixture: Fixture) {
+    let thief = Actor::Principal(AgentId(Uuid::from_u128(9)).into());
+    let taken = entry(NOW, 1, thief, Action::KeyRotated, Subject::Hub);
+    let noise = |n| entry(NOW + 1, n, thief, Action::WebhookSecretRotated, Subject::Hub);
+    record(&fixture.store, std::iter::once(taken.clone()).chain((0..1001).map(noise)).collect()).await;
+    let filter = Filter { actor: Some(thief.id()), ..Filter::default() };
+    let kept = list(&fixture.store, filter, None, 2000).await;
+    assert_eq!(kept.len() as i64, MOST_OF_ONE + 2);
+    assert_eq!(kept.last().unwrap().id, taken.id);
 }
 
 async fn what_is_old_is_forgotten_in_steps(fixture: Fixture) {

@@ -11,6 +11,7 @@ use chorus_store::invitations::{self, Invitation, Invitee, LIFE_MS, MAIL_EVERY_M
 use chorus_store::relay::SendError;
 use chorus_store::usage::{self, ROW_BYTES, Stored};
 use chorus_store::{Kind, Store, Tx, artifacts, deliveries, directory, members};
+use uuid::Uuid;
 
 on_both!(
     what_was_stored_before_it_was_counted_counts,
@@ -21,9 +22,12 @@ on_both!(
     an_owners_blocks_hold_for_its_agents,
     invitations_are_kept_alike_for_everybody,
     an_invitation_is_answered_once,
+    one_person_is_invited_in_two_ways,
     invitations_end,
     who_shares_a_conversation,
 );
+
+const EVE: AccountId = AccountId(Uuid::from_u128(7));
 
 async fn account(store: &Store, email: &str) -> AccountId {
     let id = AccountId(fresh());
@@ -219,87 +223,114 @@ fn invitation(inviter: Principal, conversation: Option<ConversationId>, now: i64
     }
 }
 
-async fn invite(store: &Store, new: &Invitation, invitee: &Invitee, how: (bool, bool)) -> Made {
+async fn invite(store: &Store, new: &Invitation, invitee: &Invitee, hidden: bool) -> Made {
     let (new, invitee) = (new.clone(), invitee.clone());
-    write(store, move |tx| invitations::insert(tx, &new, &invitee, how, TraceId(fresh()))).await
+    write(store, move |tx| invitations::insert(tx, &new, &invitee, hidden, TraceId(fresh()))).await
+}
+
+fn of(email: &str) -> invitations::Person<'_> {
+    invitations::Person { id: EVE, email }
 }
 
 async fn page(store: &Store, email: &'static str, now: i64) -> Vec<Invitation> {
-    read(store, move |tx| invitations::page(tx, email, None, now, 1000)).await
+    read(store, move |tx| invitations::page(tx, of(email), None, now, 1000)).await
 }
 
 async fn invitations_are_kept_alike_for_everybody(Fixture { store, .. }: Fixture) {
     let (anna, bob) = (person(), person());
     let (kept, with_mail) = (Made::Kept { mail: false }, Made::Kept { mail: true });
-    let eve = Invitee::Email("eve@example.org".into());
+    let eve = Invitee::Email("eve@example.org".into(), None);
     let first = invitation(anna, None, NOW);
-    assert_eq!(invite(&store, &first, &eve, (false, true)).await, with_mail);
-    assert_eq!(invite(&store, &invitation(anna, None, NOW + 1), &eve, (false, true)).await, kept, "again");
+    assert_eq!(invite(&store, &first, &eve, false).await, with_mail);
+    assert_eq!(invite(&store, &invitation(anna, None, NOW + 1), &eve, false).await, kept, "again");
     let channel = invitation(bob, Some(ConversationId(fresh())), NOW + 2);
-    assert_eq!(invite(&store, &channel, &eve, (false, true)).await, kept, "one mail a day, whoever invites");
+    assert_eq!(invite(&store, &channel, &eve, false).await, kept, "one mail a day, whoever invites");
     let hidden = invitation(person(), None, NOW + 2);
-    assert_eq!(invite(&store, &hidden, &eve, (true, false)).await, kept);
+    assert_eq!(invite(&store, &hidden, &eve, true).await, kept);
     assert_eq!(page(&store, "EVE@example.org", NOW + 2).await.len(), 2);
     assert!(page(&store, "EVE@example.org", NOW + 2).await.contains(&channel), "all of it is kept");
     let next_day = invitation(person(), None, NOW + MAIL_EVERY_MS);
-    assert_eq!(invite(&store, &next_day, &eve, (false, true)).await, with_mail);
+    assert_eq!(invite(&store, &next_day, &eve, false).await, with_mail);
 
     // Whatever becomes of them: so many are made and no more.
-    let unknown = Invitee::Unknown(AccountId(fresh()));
-    assert_eq!(invite(&store, &invitation(anna, None, NOW), &unknown, (false, true)).await, kept);
-    let decline = first.id;
-    write(&store, move |tx| invitations::decline(tx, decline)).await;
+    let unknown = Invitee::Id(AccountId(fresh()), None);
+    assert_eq!(invite(&store, &invitation(anna, None, NOW), &unknown, false).await, kept);
+    write(&store, move |tx| invitations::decline(tx, of("eve@example.org"), &first)).await;
     for n in 2..MOST_OF_INVITER {
-        let somebody = Invitee::Email(format!("{n}@example.org"));
-        let made = invite(&store, &invitation(anna, None, NOW), &somebody, (n % 2 == 0, n % 3 == 0)).await;
+        let somebody = Invitee::Email(format!("{n}@example.org"), None);
+        let made = invite(&store, &invitation(anna, None, NOW), &somebody, n % 2 == 0).await;
         assert_ne!(made, Made::Full, "{n}");
     }
-    let one_more = Invitee::Email("more@example.org".into());
-    assert_eq!(invite(&store, &invitation(anna, None, NOW), &one_more, (false, true)).await, Made::Full);
-    assert_eq!(invite(&store, &invitation(anna, None, NOW), &eve, (false, true)).await, kept, "declined");
-    assert_eq!(
-        invite(&store, &invitation(anna, None, NOW + LIFE_MS), &one_more, (false, true)).await,
-        with_mail
-    );
+    let one_more = Invitee::Email("more@example.org".into(), None);
+    assert_eq!(invite(&store, &invitation(anna, None, NOW), &one_more, false).await, Made::Full);
+    assert_eq!(invite(&store, &invitation(anna, None, NOW), &eve, false).await, kept, "declined");
+    assert_eq!(invite(&store, &invitation(anna, None, NOW + LIFE_MS), &one_more, false).await, with_mail);
 
     // Agents fill no more than their share of what somebody has open.
-    let crowd = Invitee::Email("crowd@example.org".into());
+    let crowd = Invitee::Email("crowd@example.org".into(), None);
     for _ in 0..103 {
         let stranger = AgentId(fresh()).into();
-        assert_ne!(
-            invite(&store, &invitation(stranger, None, NOW), &crowd, (false, false)).await,
-            Made::Full
-        );
+        assert_ne!(invite(&store, &invitation(stranger, None, NOW), &crowd, false).await, Made::Full);
     }
     assert_eq!(page(&store, "crowd@example.org", NOW).await.len(), 100);
-    invite(&store, &invitation(bob, None, NOW), &crowd, (false, false)).await;
+    invite(&store, &invitation(bob, None, NOW), &crowd, false).await;
     assert_eq!(page(&store, "crowd@example.org", NOW).await.len(), 101);
 }
 
 async fn an_invitation_is_answered_once(Fixture { store, .. }: Fixture) {
-    let (anna, eve) = (person(), Invitee::Email("eve@example.org".into()));
+    let (anna, eve) = (person(), Invitee::Email("eve@example.org".into(), None));
     let new = invitation(anna, None, NOW);
-    invite(&store, &new, &eve, (false, false)).await;
+    invite(&store, &new, &eve, false).await;
     let id = new.id;
-    let open = |email: &'static str, now| read(&store, move |tx| invitations::open(tx, email, id, now));
+    let open = |email: &'static str, now| read(&store, move |tx| invitations::open(tx, of(email), id, now));
     assert_eq!(open("bob@example.org", NOW).await, None);
     assert_eq!(open("eve@example.org", NOW + LIFE_MS).await, None);
     assert_eq!(open("Eve@example.org", NOW).await.as_ref(), Some(&new));
-    assert!(write(&store, move |tx| invitations::remove(tx, id)).await);
-    assert!(!write(&store, move |tx| invitations::remove(tx, id)).await);
+    for is_first in [true, false] {
+        let new = new.clone();
+        let remove = move |tx: &mut dyn Tx| invitations::remove(tx, of("eve@example.org"), &new);
+        assert_eq!(write(&store, remove).await, is_first);
+    }
     assert_eq!(open("eve@example.org", NOW).await, None);
 }
 
 async fn invitations_end(Fixture { store, .. }: Fixture) {
     for n in 0..5 {
-        let somebody = Invitee::Email(format!("{n}@example.org"));
-        invite(&store, &invitation(person(), None, NOW + n), &somebody, (false, false)).await;
+        let somebody = Invitee::Email(format!("{n}@example.org"), None);
+        invite(&store, &invitation(person(), None, NOW + n), &somebody, false).await;
     }
     let remove = |now, limit| write(&store, move |tx| invitations::remove_expired(tx, now, limit));
     assert_eq!(remove(NOW + LIFE_MS - 1, 10).await, 0);
     assert_eq!(remove(NOW + LIFE_MS + 2, 2).await, 2);
     assert_eq!(remove(NOW + LIFE_MS + 2, 2).await, 1);
     assert_eq!(count(&store, "SELECT COUNT(*) FROM invitations").await, 2);
+}
+
+/// An id and an address of one person are two rows, of which it sees one.
+async fn one_person_is_invited_in_two_ways(Fixture { store, .. }: Fixture) {
+    let by_email = Invitee::Email("eve@example.org".into(), Some(EVE));
+    let by_id = Invitee::Id(EVE, Some("Eve@example.org".into()));
+    let rows = async || count(&store, "SELECT COUNT(*) FROM invitations").await;
+    for (one, other) in [(&by_email, &by_id), (&by_id, &by_email)] {
+        let (anna, channel) = (person(), ConversationId(fresh()));
+        let first = invitation(anna, Some(channel), NOW);
+        let before = rows().await;
+        let kept = Made::Kept { mail: false };
+        assert_eq!(invite(&store, &first, one, false).await, kept);
+        assert_eq!(invite(&store, &invitation(anna, Some(channel), NOW + 1), other, false).await, kept);
+        let elsewhere = invitation(anna, None, NOW);
+        invite(&store, &elsewhere, other, false).await;
+        assert_eq!(rows().await, before + 3);
+        let mut open = page(&store, "EVE@example.org", NOW + 1).await;
+        open.sort_by_key(|open| open.conversation.is_none());
+        assert_eq!(open, [first.clone(), elsewhere.clone()]);
+        // Accepted, nothing of it is left; declined, it is not asked again in the other way.
+        assert!(write(&store, move |tx| invitations::remove(tx, of("eve@example.org"), &first)).await);
+        write(&store, move |tx| invitations::decline(tx, of("eve@example.org"), &elsewhere)).await;
+        assert_eq!(rows().await, before + 1);
+        assert_eq!(invite(&store, &invitation(anna, None, NOW + 2), one, false).await, kept);
+        assert_eq!(page(&store, "eve@example.org", NOW + 2).await, []);
+    }
 }
 
 async fn who_shares_a_conversation(Fixture { store, .. }: Fixture) {

@@ -9,8 +9,10 @@ use serde_json::json;
 on_both![
     each_thing_asked_must_hold,
     changes_are_followed,
+    no_card_has_many_terms,
     a_page_looks_at_so_many,
     a_page_holds_so_many_bytes,
+    a_term_of_nobody_ends_no_page,
     old_agents_are_indexed,
     filters_use_an_index,
 ];
@@ -130,6 +132,32 @@ async fn changes_are_followed(fixture: Fixture) {
     assert_eq!(names(store, text("nn")).await, ["ANNA"]);
 }
 
+/// Cards were given before tags had a longest.
+async fn no_card_has_many_terms(fixture: Fixture) {
+    let store = &fixture.store;
+    let tag = |n: usize| format!("l{n:02}-x{}", "-a".repeat(4000));
+    let languages: Vec<_> = (0..100).map(tag).collect();
+    let tags: Vec<_> = languages.iter().map(String::as_str).collect();
+    let many = card(&tag(0), &tags);
+    let anna = add(store, "anna", Some(many.clone())).await;
+    // Of the name: two, three and two parts of one, two and three signs.
+    let all = rows(store).await;
+    assert!(all <= 7 + 8 * (32 + 1), "{all}");
+    let longest = crate::support::count(store, "SELECT MAX(LENGTH(term)) FROM agent_terms").await;
+    assert!(longest <= 36, "{longest}");
+    let language = |range: &str| Search { language: Some(range.into()), ..Search::default() };
+    assert_eq!(names(store, language("l31-x-a-a-a-a-a-a")).await, ["anna"]);
+    for range in ["l31-x-a-a-a-a-a-a-a", "l32"] {
+        assert_eq!(names(store, language(range)).await, [""; 0], "{range}");
+    }
+
+    // What a record says again is not written again.
+    write(store, |tx: &mut dyn Tx| tx.execute("DELETE FROM agent_terms WHERE term = 'pann'", &[])).await;
+    let again = Record { card: Some(many), ..record("anna", None) };
+    write(store, move |tx| directory::update(tx, anna.clone(), &again, None, NOW)).await;
+    assert_eq!(rows(store).await, all - 1);
+}
+
 async fn rows(store: &Store) -> i64 {
     crate::support::count(store, "SELECT COUNT(*) FROM agent_terms").await
 }
@@ -186,6 +214,24 @@ async fn a_page_holds_so_many_bytes(fixture: Fixture) {
     assert_eq!(page("", 25_000).await, (25, Some("a24".into())));
     assert_eq!(page("", usize::MAX).await, (29, Some("a28".into())));
     assert_eq!(page("a00", usize::MAX).await, (29, None));
+}
+
+/// Whatever a term names, a page that says that there is no more is the last.
+async fn a_term_of_nobody_ends_no_page(fixture: Fixture) {
+    let store = &fixture.store;
+    crowd(store, 4).await;
+    let gone = "UPDATE agents SET deleted_at = 1 WHERE name_key IN ('crowd-00000', 'crowd-00002')";
+    write(store, move |tx: &mut dyn Tx| tx.execute(gone, &[])).await;
+    let (mut after, mut found) = (String::new(), vec![]);
+    loop {
+        let page = move |tx: &mut dyn Tx| directory::search(tx, &text("crowd"), NOW, &after, 1, usize::MAX);
+        let page = read(store, page).await;
+        found.extend(page.agents.into_iter().map(|agent| agent.name));
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    assert_eq!(found, ["crowd-00001", "crowd-00003"]);
+    assert_eq!(names(store, text("crowd")).await, found);
 }
 
 async fn old_agents_are_indexed(fixture: Fixture) {

@@ -1,6 +1,7 @@
 //! Opening databases of all ages.
 
 use crate::support::{Fixture, PATIENCE, Place, agent, count, entries, message, on_both, read, send, write};
+use ::postgres::{Client, NoTls};
 use chorus_store::{Kind, Store, StoreError, Tx, TxExt, directory, settings};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -105,4 +106,89 @@ async fn the_two_databases_have_the_same_schema() {
     let (sqlite, postgres) = (schema(&sqlite.store).await, schema(&postgres.store).await);
     assert!(sqlite.contains_key("deliveries.seq") && sqlite.contains_key("events_by_place"), "{sqlite:?}");
     assert_eq!(sqlite, postgres);
+}
+
+/// The first seven migrations, as both databases had them before documents knew their places.
+macro_rules! seven {
+    ($database:literal) => {
+        [
+            include_str!(concat!("../../migrations/", $database, "/0001_relay.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0002_unplaced.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0003_people.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0004_former_names.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0005_pushing.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0006_reading.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0007_sealed.sql")),
+        ]
+    };
+}
+
+/// One conversation with 20,000 versions of a document, each with an event before its own that is none, and one without any.
+fn many_versions(number: &str, numbers: &str) -> String {
+    let id = |n: &str| number.replace('?', n);
+    let (conversation, author) = (id("1"), id("2"));
+    let event = |first: &str, seq: &str, kind: &str| {
+        format!(
+            "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body)
+             SELECT {}, {conversation}, {seq}, '{kind}', {author}, {}, 0, '{{}}' FROM {numbers};",
+            id(&format!("n + {first}")),
+            id("n")
+        )
+    };
+    let artifact = |version: &str, from: &str| {
+        format!(
+            "INSERT INTO artifacts (conversation_id, slug, version, title, content_type, content, author_kind, author_id,
+                                    created_at, trace_id)
+             SELECT {conversation}, 'a', {version}, 't', 'text/plain', 'x', 'agent', {author}, 0, {} FROM {from};",
+            id(version)
+        )
+    };
+    [
+        event("100000", "2 * n", "message"),
+        event("200000", "2 * n + 1", "artifact"),
+        artifact("n", numbers),
+        artifact("99999", "(SELECT 1) AS one"),
+    ]
+    .concat()
+}
+
+/// However many there are, a hub starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_versions_get_their_places_soon() {
+    for place in [Place::sqlite(), Place::postgres()] {
+        match &place {
+            Place::Sqlite(_) => {
+                let file = rusqlite::Connection::open(place.file().path.unwrap()).unwrap();
+                file.execute_batch(&seven!("sqlite").concat()).unwrap();
+                let numbers = "(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c)";
+                file.execute_batch(&many_versions("CAST(printf('%016d', ?) AS BLOB)", numbers)).unwrap();
+                file.pragma_update(None, "user_version", 7).unwrap();
+            }
+            Place::Postgres(database) => {
+                let url = database.url.clone();
+                let fill = move || {
+                    let mut client = Client::connect(&url, NoTls).unwrap();
+                    client.batch_execute(&seven!("postgres").concat()).unwrap();
+                    let number = "CAST(lpad(CAST(? AS TEXT), 16, '0') AS BYTEA)";
+                    client
+                        .batch_execute(&many_versions(number, "generate_series(1, 20000) AS c (n)"))
+                        .unwrap();
+                    client
+                        .batch_execute(
+                            "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (7)",
+                        )
+                        .unwrap();
+                };
+                tokio::task::spawn_blocking(fill).await.unwrap();
+            }
+        }
+        let begin = Instant::now();
+        let store = place.open().unwrap();
+        assert!(begin.elapsed() < PATIENCE / 2, "{:?}", begin.elapsed());
+        let wrong = "SELECT COUNT(*) FROM artifacts WHERE seq <> CASE WHEN version = 99999 THEN 0 ELSE 2 * version + 1 END";
+        assert_eq!(
+            (count(&store, wrong).await, count(&store, "SELECT COUNT(*) FROM artifacts").await),
+            (0, 20001)
+        );
+    }
 }

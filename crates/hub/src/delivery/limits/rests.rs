@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(super) const TOO_MANY_FAILURES: u32 = 10;
 /// Rests double up to so many times the first.
 const LONGEST_REST: u32 = 10;
-/// A failure counts for so long.
+/// Failures count until there was none for so long, rests apart.
 const COUNTS: Duration = Duration::from_mins(10);
 
 /// What a request came to, as far as its endpoint goes.
@@ -40,6 +40,12 @@ struct Streak {
     rested: u32,
     rests_until: Option<Instant>,
     last: Instant,
+}
+
+impl Streak {
+    fn counts(&self, now: Instant) -> bool {
+        self.rests_until.map_or(self.last, |until| until.max(self.last)) + COUNTS > now
+    }
 }
 
 /// See the [module](self).
@@ -85,11 +91,12 @@ impl Rests {
             self.failing.remove(&key(Failing::Silent));
         }
         let key = key(failing);
-        make_room(&mut self.failing, &key, |streak| {
-            streak.last + COUNTS > now || streak.rests_until.is_some_and(|until| until > now)
-        });
+        make_room(&mut self.failing, &key, |streak| streak.counts(now));
         let new = Streak { failures: 0, rested: 0, rests_until: None, last: now };
         let streak = self.failing.entry(key).or_insert(new);
+        if !streak.counts(now) {
+            *streak = new;
+        }
         // What was sent before it rested says nothing new.
         if streak.rests_until.is_some_and(|until| until > now) {
             return;
@@ -136,6 +143,27 @@ mod tests {
         }
         now += REST * 10;
         limits.note(&ill, Verdict::Good, now);
+        limits.note(&ill, Verdict::Silent, now);
+        assert!(limits.begin(&ill, now).is_ok());
+    }
+
+    /// Nine failures of last week and one of today are no reason to leave anybody alone.
+    #[test]
+    fn old_failures_do_not_count() {
+        let (limits, mut now) = (limits(|_| ()), Instant::now());
+        let ill = to(7, "a:443");
+        for _ in 0..9 {
+            limits.note(&ill, Verdict::Silent, now);
+        }
+        now += COUNTS;
+        for _ in 0..9 {
+            limits.note(&ill, Verdict::Silent, now);
+            assert!(limits.begin(&ill, now).is_ok());
+        }
+        limits.note(&ill, Verdict::Silent, now);
+        assert_eq!(limits.begin(&ill, now).unwrap_err(), Limited::Rests(REST));
+        // They begin anew after its rest, too, once that is long over.
+        now += REST + COUNTS;
         limits.note(&ill, Verdict::Silent, now);
         assert!(limits.begin(&ill, now).is_ok());
     }

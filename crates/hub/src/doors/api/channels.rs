@@ -345,9 +345,9 @@ async fn dm(State(app): State<AppState>, request: Request) -> Result<Response, A
             let id = account.as_ref().map_or(act.author, |account| account.id.into());
             let known = conversations::by_id(tx, ConversationId::of_pair(act.author, id))?.is_some();
             match (way, account) {
-                (Way::Asked { hidden, stranger }, account) if account.is_none() || !known => {
+                (Way::Asked { hidden }, account) if account.is_none() || !known => {
                     let new = consent::invitation(&act);
-                    consent::invite((&hub, &runtime, asker), tx, &act, &new, &invitee, (hidden, stranger))
+                    consent::invite((&hub, &runtime, asker), tx, &act, &new, &invitee, hidden)
                 }
                 (_, Some(account)) => {
                     let own = person_handle(&account.name, &account.email);

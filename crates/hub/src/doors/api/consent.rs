@@ -55,11 +55,14 @@ impl AccountRef {
 
     /// The account, if there is one, and for whom an invitation would be.
     pub(super) fn find(&self, tx: &mut dyn Tx) -> Result<(Option<Account>, Invitee), StoreError> {
-        let (account, unknown) = match self {
-            Self::Id(id) => (accounts::by_id(tx, *id)?, Invitee::Unknown(*id)),
-            Self::Email(email) => (accounts::by_email(tx, email)?, Invitee::Email(email.clone())),
+        let account = match self {
+            Self::Id(id) => accounts::by_id(tx, *id)?,
+            Self::Email(email) => accounts::by_email(tx, email)?,
         };
-        let invitee = account.as_ref().map_or(unknown, |account| Invitee::Email(account.email.clone()));
+        let invitee = match self {
+            Self::Id(id) => Invitee::Id(*id, account.as_ref().map(|account| account.email.clone())),
+            Self::Email(email) => Invitee::Email(email.clone(), account.as_ref().map(|account| account.id)),
+        };
         Ok((account, invitee))
     }
 }
@@ -142,8 +145,6 @@ pub(super) enum Way {
     Asked {
         /// It does not want to hear from this one.
         hidden: bool,
-        /// Nobody has this address.
-        stranger: bool,
     },
 }
 
@@ -160,7 +161,7 @@ pub(super) fn way(tx: &mut dyn Tx, who: Principal, account: Option<&Account>) ->
     if account.is_some() && !hidden && (own || shared) {
         return Ok(Way::AtOnce);
     }
-    Ok(Way::Asked { hidden, stranger: account.is_none() })
+    Ok(Way::Asked { hidden })
 }
 
 /// Whether `who` may add an agent to a conversation.
@@ -259,15 +260,15 @@ pub(super) fn invite(
     act: &Act,
     new: &Invitation,
     invitee: &Invitee,
-    (hidden, stranger): (bool, bool),
+    hidden: bool,
 ) -> Result<Written, ApiError> {
-    match invitations::insert(tx, new, invitee, (hidden, stranger), act.trace)? {
+    match invitations::insert(tx, new, invitee, hidden, act.trace)? {
         Made::Full => Err(ApiError::new(
             Code::Conflict,
             format_args!("you have {MOST_OF_INVITER} open invitations; each ends after 30 days"),
         )),
         Made::Kept { mail } => {
-            if let (true, Signup::Open, Invitee::Email(to)) = (mail, app.config.signup, invitee) {
+            if let (true, Signup::Open, Invitee::Email(to, _)) = (mail, app.config.signup, invitee) {
                 let (hub, runtime, to) = (Arc::clone(app), runtime.clone(), to.clone());
                 tx.after_commit(Box::new(move || {
                     let tasks = hub.tasks.clone();

@@ -130,7 +130,7 @@ async fn list(
     });
     let (after, now, hub) = (after.transpose()?, app.now(), Arc::clone(&app));
     let page = read(&app, move |tx| {
-        let mut found = invitations::page(tx, &person.email, after, now, limit + 1)?;
+        let mut found = invitations::page(tx, invitee(&person), after, now, limit + 1)?;
         let more = found.len() as i64 > limit;
         found.truncate(limit as usize);
         let next = found.last().filter(|_| more).map(|last| last.id.to_string());
@@ -144,10 +144,14 @@ async fn list(
     Ok(Json(Items::fitting(&app, shown, next, |last: &InvitationView| last.id.clone())))
 }
 
+fn invitee(person: &Person) -> invitations::Person<'_> {
+    invitations::Person { id: person.id, email: &person.email }
+}
+
 /// The open invitation of this person that a path names.
 fn find(tx: &mut dyn Tx, person: &Person, id: &str, now: i64) -> Result<Invitation, ApiError> {
     let id = InvitationId::parse(id);
-    let found = id.map_or(Ok(None), |id| invitations::open(tx, &person.email, id, now))?;
+    let found = id.map_or(Ok(None), |id| invitations::open(tx, invitee(person), id, now))?;
     found.ok_or_else(|| not_found("invitation"))
 }
 
@@ -172,7 +176,7 @@ async fn accept(
         let act = act_of(person.id.into());
         let invitation = find(tx, &person, &id, act.now)?;
         // Of two who accept at the same time one comes first.
-        if !invitations::remove(tx, invitation.id)? {
+        if !invitations::remove(tx, invitee(&person), &invitation)? {
             return Err(not_found("invitation"));
         }
         if blocks::keeps_out(tx, person.id.into(), invitation.inviter)? {
@@ -241,7 +245,7 @@ async fn decline(
     let (person, now) = (caller.person()?.clone(), app.now());
     let work = move |tx: &mut dyn Tx| {
         let invitation = find(tx, &person, &id, now)?;
-        Ok(invitations::decline(tx, invitation.id)?)
+        Ok(invitations::decline(tx, invitee(&person), &invitation)?)
     };
     app.store.write::<_, ApiError, _>(work).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -263,7 +267,7 @@ async fn block(
     let (block, trace) = (BlockId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         let invitation = find(tx, &person, &id, now)?;
-        invitations::decline(tx, invitation.id)?;
+        invitations::decline(tx, invitee(&person), &invitation)?;
         let who = invitation.inviter;
         let label = names(&hub, tx, who)?.map_or_else(|| who.to_string(), |(name, _)| name);
         let new = Block { id: block, label, created_at: now };

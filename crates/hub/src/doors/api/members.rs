@@ -156,7 +156,7 @@ impl Addition {
                 let new = self.newcomer(account.id, person_handle(&account.name, &account.email));
                 joined(consent::add(app, tx, act, &new)?)
             }
-            (Way::Asked { hidden, stranger }, _) => {
+            (Way::Asked { hidden }, _) => {
                 let new = Invitation {
                     conversation: Some(act.conversation),
                     handle: self.handle.clone(),
@@ -164,7 +164,7 @@ impl Addition {
                     lead: self.lead,
                     ..consent::invitation(act)
                 };
-                consent::invite((app, runtime, asker), tx, act, &new, &invitee, (hidden, stranger))
+                consent::invite((app, runtime, asker), tx, act, &new, &invitee, hidden)
             }
             (Way::AtOnce, None) => Err(ApiError::internal("nobody cannot be let in")),
         }

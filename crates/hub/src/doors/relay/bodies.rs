@@ -21,6 +21,7 @@ pub(crate) struct AgentAddress(String);
 /// A well-formed tag of BCP 47.
 #[derive(ToSchema)]
 #[schema(
+    max_length = 35,
     example = "zh-CN",
     pattern = r"^(([A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}|[A-Za-z]{4,8})(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*(-[0-9A-WY-Za-wy-z](-[A-Za-z0-9]{2,8})+)*(-[Xx](-[A-Za-z0-9]{1,8})+)?|[Xx](-[A-Za-z0-9]{1,8})+)$"
 )]
