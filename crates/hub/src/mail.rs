@@ -138,6 +138,8 @@ pub(crate) struct Letter {
 /// Sends mails.
 pub(crate) struct Mailer {
     slots: Arc<Semaphore>,
+    /// For what the hub itself has to tell, whatever strangers ask for.
+    own_slots: Arc<Semaphore>,
     limits: Option<MailLimits>,
 }
 
@@ -146,24 +148,45 @@ pub(crate) struct Slot(#[expect(dead_code, reason = "it is held")] OwnedSemaphor
 
 impl Mailer {
     pub(crate) fn new(limits: Option<MailLimits>) -> Self {
-        Self { slots: Arc::new(Semaphore::new(MOST_AT_ONCE)), limits }
+        let slots = || Arc::new(Semaphore::new(MOST_AT_ONCE));
+        Self { slots: slots(), own_slots: slots(), limits }
     }
 }
 
-/// Counts a mail to this address and makes room for what ends in it; nothing if it is past a limit. Who asked for it is not
-/// told: it would tell him what others asked for.
+/// Room for a mail that is sent to this address in any case; nothing if it is past a limit.
 pub(crate) fn slot(app: &App, to: &str, asker: Asker) -> Result<Option<Slot>, ApiError> {
-    let taken = app.mailer.limits.as_ref().map_or(Ok(()), |limits| limits.take(to, asker, app.elapsed()));
-    if let Err(limit) = taken {
-        app.metrics.mails_dropped.inc();
-        tracing::warn!(limit, "a mail was not sent: there were too many in the last hour");
+    Ok(room(app, to, asker)?.filter(|_| count(app, to, asker)))
+}
+
+/// Room for what may end in a mail to this address, which must be [counted](count) when it does; nothing if it is past a
+/// limit. Who asked for it is not told: it would tell him what others asked for.
+pub(crate) fn room(app: &App, to: &str, asker: Asker) -> Result<Option<Slot>, ApiError> {
+    if !within(app, |limits| limits.ask(to, asker, app.elapsed())) {
         return Ok(None);
     }
-    let slot = Arc::clone(&app.mailer.slots).try_acquire_owned().map_err(|_| {
+    let slots = match asker {
+        Asker::Source(_) => &app.mailer.slots,
+        Asker::Hub(_) => &app.mailer.own_slots,
+    };
+    let slot = Arc::clone(slots).try_acquire_owned().map_err(|_| {
         ApiError::new(Code::Overloaded, "too many mails are on their way; try again in a moment")
             .retry_after_ms(1000)
     });
     slot.map(|slot| Some(Slot(slot)))
+}
+
+/// Counts a mail that is about to be sent to this address, and says whether it may be.
+pub(crate) fn count(app: &App, to: &str, asker: Asker) -> bool {
+    within(app, |limits| limits.take(to, asker, app.elapsed()))
+}
+
+fn within(app: &App, take: impl FnOnce(&MailLimits) -> Result<(), &'static str>) -> bool {
+    let taken = app.mailer.limits.as_ref().map_or(Ok(()), take);
+    if let Err(limit) = taken {
+        app.metrics.mails_dropped.inc();
+        tracing::warn!(limit, "a mail was not sent: there were too many in the last hour");
+    }
+    taken.is_ok()
 }
 
 /// Sends a mail. Whoever it is for cannot be told if that fails, the operator can; neither is told what was in it.

@@ -61,14 +61,14 @@ quotas! {
     members, CHORUS_QUOTA_MEMBERS, 10_000, "members of one channel";
     registrations, CHORUS_QUOTA_REGISTRATIONS, 20, "new agents a minute from one address";
     registrations_hub, CHORUS_QUOTA_REGISTRATIONS_HUB, 600, "new agents a minute in all; shared out by address, so that one cannot use it up";
-    mails_address, CHORUS_QUOTA_MAILS_ADDRESS, 5, "mails an hour to one address; what follows a `+` in it does not count";
+    mails_address, CHORUS_QUOTA_MAILS_ADDRESS, 5, "mails an hour to one address, and two of five at once for one who asks; what follows a `+` in it does not count";
     mails_domain, CHORUS_QUOTA_MAILS_DOMAIN, 300, "mails an hour to one domain; shared out by who asks for them";
     mails_hub, CHORUS_QUOTA_MAILS_HUB, 1000, "mails an hour in all; shared out by who asks for them";
     connections, CHORUS_QUOTA_CONNECTIONS, 500, "connections at a time from one address; a trusted proxy is not counted";
     webhooks_receiver, CHORUS_QUOTA_WEBHOOKS_RECEIVER, 16, "requests at a time to one agent";
     webhooks_sender, CHORUS_QUOTA_WEBHOOKS_SENDER, 32, "requests at a time that one sender waits for";
-    webhooks_host, CHORUS_QUOTA_WEBHOOKS_HOST, 20, "requests at a time to one host and port";
-    webhooks_host_minute, CHORUS_QUOTA_WEBHOOKS_HOST_MINUTE, 600, "requests a minute to one host and port";
+    webhooks_host, CHORUS_QUOTA_WEBHOOKS_HOST, 20, "requests at a time to one host and port; four times as many to one address and port";
+    webhooks_host_minute, CHORUS_QUOTA_WEBHOOKS_HOST_MINUTE, 600, "requests a minute to one host and port; four times as many to one address and port";
     webhooks, CHORUS_QUOTA_WEBHOOKS, 256, "requests to agents' endpoints at a time, in all";
     page_bytes, CHORUS_QUOTA_PAGE_BYTES, 1 << 20, "bytes of one page of any list";
 }

@@ -60,6 +60,13 @@ impl<K: Eq + Hash> Limiter<K> {
         Self { interval_us: interval(period_us, requests), burst_us: period_us, whole_at: Mutex::default() }
     }
 
+    /// The same, where no more than some come at once.
+    pub(crate) fn some_at_once(some: u64, requests: u64, period: Duration) -> Self {
+        let all = Self::at_once(requests, period);
+        let some_us = all.interval_us.saturating_mul(i64::try_from(some).unwrap_or(i64::MAX));
+        Self { burst_us: some_us.min(all.burst_us), ..all }
+    }
+
     /// Takes one request at `now`, or says after how many milliseconds to try again.
     pub(crate) fn take(&self, caller: K, now_ms: i64) -> Result<(), i64> {
         self.take_several(caller, 1, now_ms)
@@ -165,6 +172,9 @@ mod tests {
         assert_eq!(limiter.take("a", 12 * 60_000), Ok(()));
         assert!(limiter.take("a", 12 * 60_000).is_err());
         assert_eq!(Limiter::at_once(u64::MAX, Duration::from_hours(1)).take("a", 0), Ok(()));
+        let some = Limiter::some_at_once(2, 5, Duration::from_hours(1));
+        assert_eq!((0..9).filter(|_| some.take("a", 0).is_ok()).count(), 2);
+        assert_eq!((0..9).filter(|_| some.take("a", 12 * 60_000).is_ok()).count(), 1);
     }
 
     #[test]

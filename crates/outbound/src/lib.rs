@@ -7,30 +7,30 @@
 //!
 //! It deliberately knows nothing of who calls whom, how often, or what is said.
 
+mod names;
 mod policy;
 
 pub use ipnet::IpNet;
 pub use policy::{Blocked, Policy};
 
+use names::Names;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Method, RequestBuilder};
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
 /// The resolver of the client: what it returns is what is dialled.
-struct Guard(Arc<Policy>);
+struct Guard(Arc<Names>);
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let policy = Arc::clone(&self.0);
+        let names = Arc::clone(&self.0);
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            for address in &found {
-                policy.check(address.ip()).map_err(|blocked| blocked.by_name(name.as_str()))?;
-            }
+            let found = names.addresses(name.as_str()).await?;
+            let found: Vec<_> = found.iter().map(|address| SocketAddr::new(*address, 0)).collect();
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
@@ -40,7 +40,7 @@ impl Resolve for Guard {
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    policy: Arc<Policy>,
+    names: Arc<Names>,
 }
 
 impl Client {
@@ -52,9 +52,27 @@ impl Client {
         connect_timeout: Duration,
         kept_per_host: usize,
     ) -> reqwest::Result<Self> {
-        let policy = Arc::new(policy);
+        Self::with(Arc::new(Names::new(policy)), user_agent, connect_timeout, kept_per_host)
+    }
+
+    /// One with the same policy, to which names have the same addresses.
+    pub fn sibling(
+        &self,
+        user_agent: &str,
+        connect_timeout: Duration,
+        kept_per_host: usize,
+    ) -> reqwest::Result<Self> {
+        Self::with(Arc::clone(&self.names), user_agent, connect_timeout, kept_per_host)
+    }
+
+    fn with(
+        names: Arc<Names>,
+        user_agent: &str,
+        connect_timeout: Duration,
+        kept_per_host: usize,
+    ) -> reqwest::Result<Self> {
         let http = reqwest::Client::builder()
-            .dns_resolver(Guard(Arc::clone(&policy)))
+            .dns_resolver(Guard(Arc::clone(&names)))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .connect_timeout(connect_timeout)
@@ -62,26 +80,31 @@ impl Client {
             .pool_max_idle_per_host(kept_per_host)
             .user_agent(user_agent)
             .build()?;
-        Ok(Self { http, policy })
+        Ok(Self { http, names })
     }
 
     /// What it may reach.
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        self.names.policy()
+    }
+
+    /// Which addresses a name has. A request within a few seconds dials no others.
+    pub async fn addresses(&self, name: &str) -> Result<Arc<[IpAddr]>, Box<dyn Error + Send + Sync>> {
+        self.names.addresses(name).await
     }
 
     /// Begins a request. A literal address never reaches the resolver, so it is checked here; whoever sends the request
     /// finds out about a name with [`Blocked::cause_of`].
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Blocked> {
-        self.policy.check_literal(&url)?;
+        self.policy().check_literal(&url)?;
         Ok(self.http.request(method, url))
     }
 }
 
 impl Blocked {
     /// Whether this is why a request failed.
-    pub fn cause_of(error: &reqwest::Error) -> Option<&Self> {
-        let mut cause: &dyn Error = error;
+    pub fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        let mut cause = error;
         loop {
             if let Some(blocked) = cause.downcast_ref() {
                 return Some(blocked);

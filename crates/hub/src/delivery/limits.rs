@@ -3,8 +3,9 @@
 //!
 //! Whoever sends takes a [`Slot`] before a socket is opened and keeps it until the request has ended, whether or not
 //! anybody still waits for the outcome. There are limits per sender, per receiver, per host and port, and in all; and of
-//! each of them no address may hold more than it leaves to others, so that one cannot use it up. What fails again
-//! and again rests for a while (`rests`).
+//! each of them no address may hold more than it leaves to others, so that one cannot use it up. One server may have any
+//! number of names, so the addresses that a name has are limited as well, if less: many have one address at a large provider.
+//! What fails again and again rests for a while (`rests`).
 //!
 //! All tables are bounded: counts by what is open, the rest by forgetting those it matters least for. A full table forgets
 //! somebody's past; it never refuses anybody.
@@ -19,6 +20,7 @@ use chorus_protocol::ids::AgentId;
 use rests::{Rests, TOO_MANY_FAILURES};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use url::{Host as UrlHost, Url};
@@ -30,6 +32,8 @@ const KEPT_HOSTS: usize = 32;
 /// For how long.
 pub(crate) const KEEP: Duration = Duration::from_mins(1);
 const MINUTE: Duration = Duration::from_mins(1);
+/// An address and port gets so many times what one host does.
+const NAMES_PER_ADDRESS: u64 = 4;
 /// When a limit of what is open at a time may have room again.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -61,8 +65,10 @@ enum Party {
     Cause(Cause),
     Receiver(AgentId),
     Host(Host),
+    Address(SocketAddr),
     CauseAtReceiver(Cause, AgentId),
     CauseAtHost(Cause, Host),
+    CauseAtAddress(Cause, SocketAddr),
 }
 
 /// Where a request goes, and who sends it.
@@ -130,8 +136,8 @@ impl Limited {
 struct State {
     all: u64,
     open: HashMap<Party, u64>,
-    /// When a host's allowance of a minute is whole again, in all and for one source.
-    whole_at: HashMap<(Host, Option<Cause>), Instant>,
+    /// When a host's or address's allowance of a minute is whole again, in all and for one source.
+    whole_at: HashMap<Party, Instant>,
     rests: Rests,
     /// Hosts to which connections are kept, and since when.
     kept: HashMap<Host, Instant>,
@@ -186,16 +192,42 @@ impl Limits {
             (Party::Host(host()), Party::CauseAtHost(to.cause, host()), webhooks_host),
         ];
         for (n, (whole, share, limit)) in parties.iter().enumerate() {
-            // In the same way as of the whole.
-            if state.count(share) >= limit.saturating_sub(state.count(whole)) {
+            if !state.has_room(whole, share, *limit) {
                 return Err(if n == 0 { Limited::Receiver(*limit) } else { Limited::Host(*limit) });
             }
         }
-        state.take_of_minute(to, webhooks_host_minute, now)?;
+        let of_minute = [(Party::Host(host()), Party::CauseAtHost(to.cause, host()))];
+        state.take_of_minute(&of_minute, webhooks_host_minute, now)?;
         let keep = state.keep(&to.host, now);
         let mut parties: Vec<_> = parties.into_iter().flat_map(|(whole, share, _)| [whole, share]).collect();
         parties.extend(push.then_some(Party::Cause(Cause::Push)));
         Ok((state.take(self, parties, push), keep))
+    }
+
+    /// Gives a request a place at every address that the name of its host has, besides those it has.
+    pub(crate) fn begin_at(
+        &self,
+        slot: &mut Slot,
+        cause: Cause,
+        (addresses, port): (&[IpAddr], u16),
+        now: Instant,
+    ) -> Result<(), Limited> {
+        let limit = self.quotas.webhooks_host.saturating_mul(NAMES_PER_ADDRESS);
+        let of_minute = self.quotas.webhooks_host_minute.saturating_mul(NAMES_PER_ADDRESS);
+        let places: Vec<_> = addresses
+            .iter()
+            .map(|address| SocketAddr::new(address.to_canonical(), port))
+            .map(|address| (Party::Address(address), Party::CauseAtAddress(cause, address)))
+            .collect();
+        let mut state = self.state();
+        if !places.iter().all(|(whole, share)| state.has_room(whole, share, limit)) {
+            return Err(Limited::Host(limit));
+        }
+        state.take_of_minute(&places, of_minute, now)?;
+        let parties: Vec<_> = places.into_iter().flat_map(|(whole, share)| [whole, share]).collect();
+        state.open(&parties);
+        slot.parties.extend(parties);
+        Ok(())
     }
 
     /// Nobody holds more than it leaves to others.
@@ -222,11 +254,20 @@ impl State {
         self.open.get(party).copied().unwrap_or_default()
     }
 
-    fn take(&mut self, limits: &Arc<Limits>, parties: Vec<Party>, in_all: bool) -> Slot {
-        self.all += u64::from(in_all);
-        for party in &parties {
+    /// Whether there is room for one more, of which nobody holds more than it leaves to others.
+    fn has_room(&self, whole: &Party, share: &Party, limit: u64) -> bool {
+        self.count(share) < limit.saturating_sub(self.count(whole))
+    }
+
+    fn open(&mut self, parties: &[Party]) {
+        for party in parties {
             *self.open.entry(party.clone()).or_default() += 1;
         }
+    }
+
+    fn take(&mut self, limits: &Arc<Limits>, parties: Vec<Party>, in_all: bool) -> Slot {
+        self.all += u64::from(in_all);
+        self.open(&parties);
         Slot { limits: Arc::clone(limits), parties, in_all }
     }
 
@@ -242,14 +283,15 @@ impl State {
         }
     }
 
-    /// All of a minute's may come at once; then they come back evenly.
-    fn take_of_minute(&mut self, to: &Endpoint, limit: u64, now: Instant) -> Result<(), Limited> {
-        let Ok(whole) = u32::try_from(limit) else { return Ok(()) };
-        let allowances = [(None, whole), (Some(to.cause), whole.div_ceil(2))];
+    /// Takes one of a minute's at each of these places, in all and for one source, or none. All of a minute's may come at
+    /// once; then they come back evenly.
+    fn take_of_minute(&mut self, places: &[(Party, Party)], limit: u64, now: Instant) -> Result<(), Limited> {
+        let Ok(count) = u32::try_from(limit) else { return Ok(()) };
+        let allowances =
+            places.iter().flat_map(|(whole, share)| [(whole, count), (share, count.div_ceil(2))]);
         let mut taken = vec![];
-        for (cause, count) in allowances {
-            let key = (Arc::clone(&to.host), cause);
-            let next = self.whole_at.get(&key).map_or(now, |at| now.max(*at)) + MINUTE / count.max(1);
+        for (key, count) in allowances {
+            let next = self.whole_at.get(key).map_or(now, |at| now.max(*at)) + MINUTE / count.max(1);
             let wait = next.duration_since(now).saturating_sub(MINUTE);
             if !wait.is_zero() {
                 return Err(Limited::HostMinute { limit, wait });
@@ -257,8 +299,8 @@ impl State {
             taken.push((key, next));
         }
         for (key, next) in taken {
-            make_room(&mut self.whole_at, &key, |at| *at > now);
-            self.whole_at.insert(key, next);
+            make_room(&mut self.whole_at, key, |at| *at > now);
+            self.whole_at.insert(key.clone(), next);
         }
         Ok(())
     }
@@ -307,7 +349,6 @@ mod tests {
     use super::*;
     use crate::quotas::OFF;
     use crate::rate::rate_key;
-    use std::net::IpAddr;
     use uuid::Uuid;
 
     pub(super) const REST: Duration = Duration::from_secs(30);
@@ -428,6 +469,42 @@ mod tests {
         assert_eq!(begin(3, "a:443", now), Err(Limited::HostMinute { limit: 600, wait }));
         assert_eq!(begin(3, "a:443", now + wait), Ok(()));
         assert!(begin(3, "a:443", now + wait).is_err());
+    }
+
+    /// As many names as one likes for one server: it gets four times what one host does, at a time and in a minute.
+    #[test]
+    fn many_names_of_one_address() {
+        let (limits, now) = (limits(|_| ()), Instant::now());
+        let victim = IpAddr::from([198, 51, 100, 1]);
+        let begin = |name: u128, from: u8, addresses: &[IpAddr], port: u16| {
+            let to = Endpoint { cause: cause(from), ..to(name, &format!("{name}.example:{port}")) };
+            let (mut slot, _) = limits.begin(&to, now)?;
+            limits.begin_at(&mut slot, to.cause, (addresses, port), now)?;
+            Ok::<_, Limited>(slot)
+        };
+        let many =
+            |from| (0..200).map_while(|name| begin(name, from, &[victim], 443).ok()).collect::<Vec<_>>();
+        let held = many(1);
+        assert_eq!(held.len(), 40, "no more than it leaves to others");
+        assert_eq!(begin(900, 1, &[victim], 443).unwrap_err(), Limited::Host(80));
+        let others = [IpAddr::from([198, 51, 100, 2]), victim.to_canonical()];
+        assert_eq!(begin(900, 1, &others, 443).unwrap_err(), Limited::Host(80), "nor behind another address");
+        assert!(begin(900, 1, &others[..1], 443).is_ok(), "which was not counted");
+        assert!(begin(900, 1, &[victim], 80).is_ok(), "another port is another server");
+        assert_eq!(many(2).len(), 20);
+        drop(held);
+        let state = limits.state();
+        assert!(state.all == 0 && state.open.is_empty(), "{state:?}");
+        drop(state);
+
+        let (limits, names) = (self::limits(|_| ()), || 0..200);
+        let begin = |name: u128| {
+            let (mut slot, _) = limits.begin(&to(name, &format!("{name}.example:443")), now)?;
+            limits.begin_at(&mut slot, cause(1), (&[victim], 443), now)
+        };
+        let taken = names().flat_map(|name| [name; 10]).filter(|name| begin(*name).is_ok()).count();
+        assert_eq!(taken, 1200, "half of what an address gets in a minute");
+        assert!(matches!(begin(900), Err(Limited::HostMinute { limit: 2400, .. })));
     }
 
     #[test]

@@ -107,6 +107,7 @@ pub(crate) struct To {
 /// A request that has its place.
 struct Begun {
     request: reqwest::RequestBuilder,
+    url: Url,
     endpoint: Endpoint,
     slot: Slot,
 }
@@ -140,13 +141,11 @@ impl Outbound {
     }
 
     fn with(config: &Config, connect_timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = |kept| {
-            let name = concat!("chorus/", env!("CARGO_PKG_VERSION"));
-            Client::new(config.outbound.clone(), name, connect_timeout, kept)
-        };
+        let name = concat!("chorus/", env!("CARGO_PKG_VERSION"));
+        let client = Client::new(config.outbound.clone(), name, connect_timeout, KEPT_PER_HOST)?;
         Ok(Self {
-            client: client(KEPT_PER_HOST)?,
-            once: client(0)?,
+            once: client.sibling(name, connect_timeout, 0)?,
+            client,
             limits: Limits::new(config.quotas.clone(), config.times.rest),
             challenges: config.endpoint_challenge,
             connect_timeout,
@@ -164,20 +163,22 @@ impl Outbound {
 
     /// POSTs signed JSON and returns what the receiver answered: JSON, or its text.
     pub(crate) async fn post(&self, to: &To, message: Signed) -> Result<Value, PostError> {
-        let Begun { request, endpoint, slot } = self.begin(to, message)?;
-        let work = async { self.finish(self.send(request, slot).await?).await };
+        let begun = self.begin(to, message)?;
+        let endpoint = begun.endpoint.clone();
+        let work = async { self.finish(self.send(begun).await?).await };
         self.noted(&endpoint, self.in_time(work).await)
     }
 
     /// POSTs signed JSON and returns as soon as the receiver begins to answer.
     pub(crate) async fn open(&self, to: &To, message: Signed) -> Result<Answer, PostError> {
-        let Begun { request, endpoint, slot } = self.begin(to, message)?;
-        self.noted(&endpoint, self.in_time(self.send(request, slot)).await)
+        let begun = self.begin(to, message)?;
+        let endpoint = begun.endpoint.clone();
+        self.noted(&endpoint, self.in_time(self.send(begun)).await)
     }
 
     /// The next piece of an answer.
     pub(crate) async fn piece(&self, answer: &mut Answer) -> Result<Option<Bytes>, PostError> {
-        self.in_time(async { answer.0.chunk().await.map_err(|error| self.failure(error)) }).await
+        self.in_time(async { answer.0.chunk().await.map_err(|error| self.failure(&error)) }).await
     }
 
     /// The whole of an answer, as far as it is read: JSON, or its text.
@@ -201,14 +202,15 @@ impl Outbound {
 
     /// POSTs signed JSON and returns the status of the answer, which is not read, and its `Retry-After`.
     pub(crate) async fn push(&self, to: &To, message: Signed) -> Result<(u16, Option<String>), PostError> {
-        // Its place is given back when this returns.
-        let Begun { request, endpoint, slot: _slot } = self.begin(to, message)?;
-        let sent = self.in_time(async { request.send().await.map_err(|error| self.failure(error)) }).await;
+        let begun = self.begin(to, message)?;
+        let endpoint = begun.endpoint.clone();
+        let sent = self.in_time(self.dial(begun)).await;
         let status = |response: reqwest::Response| {
             let status = response.status();
             if status.is_success() { Ok(()) } else { Err(PostError::Status(status.as_u16())) }
         };
-        let answered = sent.map(|response| {
+        // Its place is given back when the answer is let go.
+        let answered = sent.map(|(response, _slot)| {
             let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
             (response.status().as_u16(), after.map(str::to_owned), status(response))
         });
@@ -221,10 +223,25 @@ impl Outbound {
         }
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder, slot: Slot) -> Result<Answer, PostError> {
-        let response = request.send().await.map_err(|error| self.failure(error))?;
+    async fn send(&self, begun: Begun) -> Result<Answer, PostError> {
+        let (response, slot) = self.dial(begun).await?;
         let status = response.status();
         if status.is_success() { Ok(Answer(response, slot)) } else { Err(PostError::Status(status.as_u16())) }
+    }
+
+    /// Sends a request once it has a place at the addresses of its host too; those are what is dialled. A literal address is
+    /// its host already.
+    async fn dial(&self, begun: Begun) -> Result<(reqwest::Response, Slot), PostError> {
+        let Begun { request, url, endpoint, mut slot } = begun;
+        if let Some(name) = url.domain() {
+            let found = tokio::time::timeout(self.connect_timeout, self.client.addresses(name)).await;
+            let found = found.map_err(|_| PostError::NoConnection(self.connect_timeout))?;
+            let found = found.map_err(|error| cause_of(&*error))?;
+            let port = url.port_or_known_default().unwrap_or_default();
+            self.limits.begin_at(&mut slot, endpoint.cause, (&found, port), Instant::now())?;
+        }
+        let response = request.send().await.map_err(|error| self.failure(&error))?;
+        Ok((response, slot))
     }
 
     /// Passes an outcome on, and remembers what it says of the endpoint.
@@ -250,7 +267,7 @@ impl Outbound {
         let (slot, keep) = self.limits.begin(&endpoint, Instant::now())?;
         let client = if keep { &self.client } else { &self.once };
         let request = client
-            .request(Method::POST, url)?
+            .request(Method::POST, url.clone())?
             .header("content-type", "application/json")
             .header("webhook-id", message.id)
             .header("webhook-timestamp", message.timestamp_s)
@@ -260,31 +277,84 @@ impl Outbound {
                 if message.stream { "text/event-stream, application/json" } else { "application/json" },
             )
             .body(message.body);
-        Ok(Begun { request, endpoint, slot })
+        Ok(Begun { request, url, endpoint, slot })
     }
 
-    fn failure(&self, error: reqwest::Error) -> PostError {
+    fn failure(&self, error: &reqwest::Error) -> PostError {
         if error.is_timeout() && error.is_connect() {
             return PostError::NoConnection(self.connect_timeout);
         }
         if error.is_timeout() {
             return PostError::Timeout(self.timeout);
         }
-        if let Some(blocked) = Blocked::cause_of(&error) {
-            return PostError::Blocked(blocked.clone());
-        }
-        // The innermost cause says it best: "Connection refused (os error 111)".
-        let mut cause: &dyn Error = &error;
-        while let Some(deeper) = cause.source() {
-            cause = deeper;
-        }
-        PostError::Unreachable(cause.to_string())
+        cause_of(error)
     }
+}
+
+fn cause_of(error: &(dyn Error + 'static)) -> PostError {
+    if let Some(blocked) = Blocked::cause_of(error) {
+        return PostError::Blocked(blocked.clone());
+    }
+    // The innermost cause says it best: "Connection refused (os error 111)".
+    let mut cause: &dyn Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    PostError::Unreachable(cause.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn outbound(change: impl FnOnce(&mut Config), connect_timeout: Duration) -> Outbound {
+        // It installs what TLS needs.
+        drop(chorus_testkit::http::client());
+        let key = crate::MasterKey::new([7; 32]);
+        let mut config = Config::new(uuid::Uuid::nil(), "h", crate::key_hash("co_1"), key);
+        config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()] };
+        change(&mut config);
+        Outbound::with(&config, connect_timeout).unwrap()
+    }
+
+    fn message() -> Signed {
+        let secret = crate::MasterKey::new([7; 32]).webhook_secret(&[1; 16], 0);
+        Signed::new(&[secret], "msg_1".into(), 0, Bytes::new(), false)
+    }
+
+    fn to(url: String) -> To {
+        To { url, receiver: AgentId(uuid::Uuid::nil()), sender: None, cause: Cause::Push, proven: false }
+    }
+
+    /// What is sent to a name counts for the address it has, whatever other names that has.
+    #[tokio::test]
+    async fn a_name_counts_for_its_address() {
+        let outbound = outbound(|config| config.quotas.webhooks_host_minute = 10, Duration::from_secs(10));
+        // Nobody is there.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for _ in 0..5 {
+            let failed =
+                outbound.push(&to(format!("http://localhost:{port}/")), message()).await.unwrap_err();
+            assert!(matches!(failed, PostError::Unreachable(_)), "{failed}");
+        }
+        let address = [std::net::Ipv4Addr::LOCALHOST.into()];
+        let begin = |name: u32| {
+            let to = Endpoint {
+                receiver: AgentId(uuid::Uuid::from_u128(name.into())),
+                sender: None,
+                cause: Cause::Push,
+                host: format!("{name}.example:{port}").into(),
+            };
+            let (mut slot, _) = outbound.limits.begin(&to, Instant::now())?;
+            outbound.limits.begin_at(&mut slot, Cause::Push, (&address, port), Instant::now())
+        };
+        let left = (1..=30).filter(|name| begin(*name).is_ok()).count();
+        // One comes back each three seconds.
+        assert!((15..20).contains(&left), "half of 40, and 5 were sent: {left}");
+        // A literal address is a host, and no more.
+        let literal = outbound.push(&to(format!("http://127.0.0.1:{port}/")), message()).await.unwrap_err();
+        assert!(matches!(literal, PostError::Unreachable(_)), "{literal}");
+    }
 
     /// Whoever does not even take a connection is not said to be slow to answer.
     #[tokio::test]
@@ -297,22 +367,9 @@ mod tests {
             waiting.push(one);
             assert!(waiting.len() < 10_000, "there is always room");
         }
-        // It installs what TLS needs.
-        drop(chorus_testkit::http::client());
-        let key = crate::MasterKey::new([7; 32]);
-        let mut config = Config::new(uuid::Uuid::nil(), "h", crate::key_hash("co_1"), key);
-        config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
-        let outbound = Outbound::with(&config, Duration::from_millis(200)).unwrap();
-        let secret = config.master_key.webhook_secret(&[1; 16], 0);
-        let message = Signed::new(&[secret], "msg_1".into(), 0, Bytes::new(), false);
-        let to = To {
-            url: format!("http://{address}/"),
-            receiver: AgentId(uuid::Uuid::nil()),
-            sender: None,
-            cause: Cause::Push,
-            proven: false,
-        };
-        let failed = outbound.push(&to, message).await.unwrap_err();
+        let outbound = outbound(|_| (), Duration::from_millis(200));
+        let to = to(format!("http://{address}/"));
+        let failed = outbound.push(&to, message()).await.unwrap_err();
         assert_eq!(failed.to_string(), "receiver took no connection within 0.2 s");
         assert_eq!(failed.code(), Code::Timeout);
     }

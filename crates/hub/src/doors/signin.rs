@@ -29,6 +29,7 @@ use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, StoreError, Tx, settings};
 use serde_json::json;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 const MINUTE_MS: i64 = 60 * 1000;
@@ -137,10 +138,11 @@ pub(crate) fn ask(
     email: String,
     invitation: Option<String>,
 ) -> Result<(), ApiError> {
-    let Some(slot) = mail::slot(app, &email, Asker::Source(client.source()))? else { return Ok(()) };
+    let asker = Asker::Source(client.source());
+    let Some(slot) = mail::room(app, &email, asker)? else { return Ok(()) };
     let hub = Arc::clone(app);
     app.tasks.spawn(async move {
-        match issue_link(&hub, email, invitation.as_deref().map(key_hash)).await {
+        match issue_link(&hub, email, invitation.as_deref().map(key_hash), asker).await {
             Ok(Some(letter)) => mail::send(&hub, letter, slot).await,
             Ok(None) => {}
             Err(error) => {
@@ -153,9 +155,10 @@ pub(crate) fn ask(
 
 /// A link in a letter, unless nobody may sign in with this address or it has enough of them.
 async fn issue_link(
-    app: &App,
+    app: &AppState,
     email: String,
     invitation: Option<KeyHash>,
+    asker: Asker,
 ) -> Result<Option<Letter>, StoreError> {
     let (now, signup) = (app.now(), app.config.signup);
     let token = app.sources.secret(SecretKind::MagicLink);
@@ -163,6 +166,8 @@ async fn issue_link(
         expires_at: Some(now + LINK_LIFE_MS),
         ..credential(&app.sources, CredentialKind::Link, &token)
     };
+    // Once, however often this is tried.
+    let (hub, counted) = (Arc::clone(app), OnceCell::new());
     let issue = move |tx: &mut dyn Tx| {
         let account = accounts::by_email(tx, &email)?;
         if account.as_ref().is_some_and(|account| account.disabled_at.is_some()) {
@@ -182,6 +187,10 @@ async fn issue_link(
         // To the address as the account has it, however it was spelled now.
         let to = account.as_ref().map_or(&email, |account| &account.email);
         if accounts::live_links(tx, to, now, LINK_LIFE_MS)? >= MOST_LINKS {
+            return Ok(None);
+        }
+        // Before there is a link: those that nobody gets would keep others from being made.
+        if !counted.get_or_init(|| mail::count(&hub, to, asker)) {
             return Ok(None);
         }
         let link = NewCredential {

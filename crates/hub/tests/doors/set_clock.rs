@@ -167,7 +167,7 @@ async fn people_can_sign_in() {
         let folder = tempfile::tempdir().unwrap();
         let set = |config: &mut Config| {
             config.rate_limit = Some(6000);
-            config.quotas.mails_address = 20;
+            config.quotas.mails_address = 50;
             config.mail = Mail::Folder(folder.path().into());
         };
         let hub = setup.config(set).start();

@@ -13,7 +13,7 @@ use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
 use crate::mail::{self, Letter};
-use crate::mail_limits::Asker;
+use crate::mail_limits::{Asker, Notice};
 use crate::webhooks;
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -200,7 +200,7 @@ pub(crate) fn tell_owner(
     let Some(owner) = accounts::by_id(tx, owner)? else { return Ok(()) };
     let (hub, runtime, letter) = (Arc::clone(app), runtime.clone(), letter(app, owner.email, &agent.name));
     tx.after_commit(Box::new(move || {
-        let Ok(Some(slot)) = mail::slot(&hub, &letter.to, Asker::Hub) else {
+        let Ok(Some(slot)) = mail::slot(&hub, &letter.to, Asker::Hub(Notice::ReplacedKey)) else {
             tracing::warn!("an owner was not told of a replaced key: too many mails are on their way");
             return;
         };
