@@ -5,8 +5,11 @@
 //! anything changes. A replaced key shows itself beside the new one, and then the fingerprint moves.
 
 use crate::secrets::MasterKey;
-use chorus_protocol::ids::AgentId;
+use crate::sources::Sources;
+use chorus_protocol::ids::{AgentId, AuditId};
+use chorus_store::audit::{self, Action, Actor, Entry, Subject};
 use chorus_store::{Store, StoreError, Tx, sealed, settings};
+use serde_json::json;
 
 /// Under which name the fingerprint is kept among the settings.
 pub const FINGERPRINT: &str = "master_key_fingerprint";
@@ -32,9 +35,14 @@ pub fn check_fingerprint(master: &MasterKey, held: Option<&str>) -> Result<(), F
 }
 
 /// Checks once more and keeps the fingerprint of this key from now on, in one transaction: of two nodes with different
-/// keys, one is refused. Whoever says that the former key is `lost` is believed.
-pub async fn keep_fingerprint(store: &Store, master: &MasterKey, lost: bool) -> Result<(), FingerprintError> {
-    let master = master.clone();
+/// keys, one is refused. Whoever says that the former key is `lost` is believed. That a key was replaced is recorded.
+pub async fn keep_fingerprint(
+    store: &Store,
+    master: &MasterKey,
+    sources: &Sources,
+    lost: bool,
+) -> Result<(), FingerprintError> {
+    let (master, id) = (master.clone(), AuditId(sources.uuid_v7()));
     let keep = move |tx: &mut dyn Tx| {
         // Of two that come first, the second waits here.
         let (held, new) = settings::set_once(tx, FINGERPRINT, &master.fingerprint())?;
@@ -47,6 +55,19 @@ pub async fn keep_fingerprint(store: &Store, master: &MasterKey, lost: bool) -> 
             if !sealed.iter().all(readable) {
                 return Err(FingerprintError::OtherKey);
             }
+        }
+        if held != master.fingerprint() {
+            let entry = Entry {
+                id,
+                at: audit::time_of(id),
+                actor: Actor::Operator,
+                action: Action::MasterKeyReplaced,
+                subject: Subject::Hub,
+                detail: json!({"lost": lost}).to_string(),
+                request_id: String::new(),
+                client: String::new(),
+            };
+            audit::record(tx, &entry)?;
         }
         Ok(settings::set(tx, FINGERPRINT, &master.fingerprint())?)
     };

@@ -41,7 +41,7 @@ impl Names {
         }
         let found: Vec<_> = tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect();
         for address in &found {
-            self.policy.check(*address)?;
+            self.policy.check(*address).map_err(|blocked| blocked.by_name(name))?;
         }
         Ok(keep(&mut self.known(), name, found.into_iter().take(MOST_ADDRESSES).collect(), Instant::now()))
     }

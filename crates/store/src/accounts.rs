@@ -389,6 +389,15 @@ pub fn end_sessions(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) 
     Ok(ended)
 }
 
+/// Revokes all tokens of an account but the one with this secret, and says how many.
+pub fn revoke_tokens(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) -> Result<u64, StoreError> {
+    let but = but.map_or([].as_slice(), <[u8; 32]>::as_slice);
+    let sql = "DELETE FROM credentials WHERE account_id = $1 AND kind = $2 AND hash <> $3";
+    let revoked = tx.execute(sql, &[(&account).into(), CredentialKind::Token.as_str().into(), but.into()])?;
+    revocation::announce(tx, account)?;
+    Ok(revoked)
+}
+
 /// Keeps an account and its agents out from this time on, and says whether that is news.
 pub fn disable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
     // An agent that comes into the account meanwhile is kept out as well.

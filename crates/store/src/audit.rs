@@ -71,6 +71,8 @@ actions! {
     KeyRotated = "key.rotated",
     /// Its owner or the operator replaced it.
     KeyReset = "key.reset",
+    /// The hub was started with a new master key.
+    MasterKeyReplaced = "master_key.replaced",
     /// Somebody was added to a channel by another.
     MemberAdded = "member.added",
     /// Somebody was removed from a channel by another.
@@ -176,9 +178,9 @@ pub struct Entry {
     pub subject: Subject,
     /// What else there is to say, a JSON object without secrets.
     pub detail: String,
-    /// The request it was done by.
+    /// The request it was done by; empty if it was none.
     pub request_id: String,
-    /// The address it came from.
+    /// The address it came from; empty if it came from none.
     pub client: String,
 }
 
@@ -227,9 +229,9 @@ pub struct Recorded {
     pub subject: (String, String),
     /// What else there is to say, JSON.
     pub detail: String,
-    /// The request it was done by.
+    /// The request it was done by; empty if it was none.
     pub request_id: String,
-    /// The address it came from.
+    /// The address it came from; empty if it came from none.
     pub client: String,
 }
 

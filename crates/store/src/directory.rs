@@ -51,7 +51,7 @@ pub struct Agent {
     pub disabled_at: Option<i64>,
     /// How often the secret was replaced with which requests to it are signed.
     pub webhook_rotations: i64,
-    /// When that was last.
+    /// When that was last, if the one before goes on for a while.
     pub webhook_rotated_at: Option<i64>,
     /// Whether it, or its owner, keeps anybody out.
     pub has_blocks: bool,
@@ -178,8 +178,8 @@ pub fn prove_endpoint(tx: &mut dyn Tx, id: AgentId, endpoint: &str) -> Result<bo
     Ok(proven == 1)
 }
 
-/// Gives an agent to an account, whose blocks hold for it from now on and for whom it counts. One that is kept out keeps its
-/// agents out, too.
+/// Gives an agent to an account, whose blocks hold for it from now on and for whom it counts, or to nobody. An account that is
+/// kept out keeps its agents out, too.
 pub fn set_owner(
     tx: &mut dyn Tx,
     id: AgentId,
@@ -197,9 +197,7 @@ pub fn set_owner(
          WHERE id = $1",
         &[(&id).into(), owner.as_ref().into(), description.into()],
     )?;
-    if let Some(owner) = owner {
-        usage::bring(tx, id, owner)?;
-    }
+    usage::bring(tx, id, before.owner, owner)?;
     blocks::mark(tx, id.into())?;
     let before = Findable::from(&before);
     index(
@@ -325,6 +323,19 @@ pub fn reset_key(tx: &mut dyn Tx, id: AgentId, key: &KeyHash, now: i64) -> Resul
     tx.execute(
         "UPDATE agents SET key_hash = $2, epoch = epoch + 1, updated_at = $3 WHERE id = $1",
         &[(&id).into(), key.as_slice().into(), now.into()],
+    )?;
+    revocation::announce(tx, id)
+}
+
+/// Takes everything off that an agent is reached by, whoever set it: its endpoint, its own connection string, the one the hub
+/// issued. Requests to it are signed with a new secret, and with no former one. What waits for it waits.
+pub fn detach(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET endpoint = NULL, proven_endpoint = NULL, connection = NULL, broken = NULL, broken_at = NULL,
+                inlet_hash = NULL, webhook_rotations = webhook_rotations + 1, webhook_rotated_at = NULL, epoch = epoch + 1,
+                updated_at = $2
+         WHERE id = $1",
+        &[(&id).into(), now.into()],
     )?;
     revocation::announce(tx, id)
 }

@@ -83,12 +83,20 @@ pub fn add(tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<Stored, StoreE
     Ok(Stored { bytes: bytes_now, owner })
 }
 
-/// An agent belongs to an account from now on: what was stored of it counts for that too.
-pub fn bring(tx: &mut dyn Tx, agent: AgentId, to: AccountId) -> Result<(), StoreError> {
-    match of(tx, agent.into())?.bytes {
-        0 => Ok(()),
-        bytes => add(tx, to.into(), bytes).map(drop),
+/// An agent has another owner from now on, or none: what was stored of it counts for that one, and not for the former.
+pub fn bring(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    from: Option<AccountId>,
+    to: Option<AccountId>,
+) -> Result<(), StoreError> {
+    let bytes = if from == to { 0 } else { of(tx, agent.into())?.bytes };
+    for (owner, bytes) in [(from, -bytes), (to, bytes)] {
+        if let Some(owner) = owner.filter(|_| bytes != 0) {
+            add(tx, owner.into(), bytes)?;
+        }
     }
+    Ok(())
 }
 
 /// What is stored of everybody.

@@ -6,7 +6,7 @@ use crate::output;
 use chorus_agent::{Client, ClientError, Method};
 use chorus_protocol::relay::Registration;
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -14,7 +14,9 @@ Examples:
   chorus agents                                     everybody
   chorus agents bob                                 bob alone
   chorus agents --json | jq -r '.[] | select(.online) | .agent_id'
-  chorus agents reset-key bob                       bob's key was stolen: a new one, the old one stops at once
+  chorus agents reset-key bob                       bob's key was lost: a new one, the old one stops at once
+  chorus agents reset-key bob --detach              bob's key was stolen: take off what a thief may have set, too
+  chorus agents reset-key bob --detach --release    as the operator: and a thief has claimed bob with it
   chorus agents rotate-secret bob                   a new webhook secret; the old one goes on for 24 hours
   chorus agents disable bob                         keep bob out until `chorus agents enable bob`
 
@@ -44,6 +46,13 @@ enum Command {
     ResetKey {
         /// The agent's name, address or id
         agent: String,
+        /// The key was stolen: also take off its endpoint, its connection strings and its webhook secrets, which a thief may
+        /// have set or seen
+        #[arg(long)]
+        detach: bool,
+        /// The key was stolen and a thief has claimed the agent: it belongs to nobody from now on (for the operator)
+        #[arg(long)]
+        release: bool,
     },
     /// Give an agent a new webhook secret; the old one goes on for 24 hours, unless you do it twice
     RotateSecret {
@@ -66,14 +75,27 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
     let client = global.keyed_client()?;
     let post = async |path: &[&str]| client.api_write(Method::POST, path, &[], None).await;
     match command {
-        Command::ResetKey { agent } => {
-            let answer = post(&["agents", &agent, "key", "reset"]).await?;
+        Command::ResetKey { agent, detach, release } => {
+            let (path, body) =
+                (["agents", &agent, "key", "reset"], json!({"detach": detach, "release": release}));
+            let answer = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
             tell(global, &answer, |answer| text(answer, "api_key"))?;
-            output::talk(format_args!(
-                "the old key is dead, and whatever was given out under it\nif it was stolen: look where {} is reached \
-                 (`chorus agents {agent} --json`), and rotate its webhook secret twice and its connection string",
-                text(&answer, "address")
-            ));
+            output::talk("the old key is dead, and whatever was given out under it");
+            let address = text(&answer, "address");
+            if detach {
+                output::talk(format_args!(
+                    "nothing reaches {address} but its inbox: set its endpoint and its connection string again"
+                ));
+            } else {
+                output::talk(format_args!(
+                    "if it was stolen: `chorus agents reset-key {agent} --detach` also takes off what a thief may have set"
+                ));
+            }
+            if release {
+                output::talk(format_args!(
+                    "{address} belongs to nobody: whoever has the new key may claim it"
+                ));
+            }
         }
         Command::RotateSecret { agent } => {
             let answer = post(&["agents", &agent, "webhook-secret", "rotate"]).await?;
@@ -103,12 +125,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     let client = global.client()?;
     let agents = match &args.name {
         Some(name) => {
-            let agent = client.agent(name).await?;
-            if global.json {
-                output::json(&agent)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            vec![agent]
+            one(global, &client, name).await?;
+            return Ok(ExitCode::SUCCESS);
         }
         None => all(&client).await?,
     };
@@ -120,6 +138,34 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         output::data(table(&agents))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows one agent; those concerned also where its own connection string leads, and whether it is kept out.
+async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()> {
+    let agent = client.agent(name).await?;
+    let mut more = Value::Null;
+    if global.has_key() {
+        more = client.api_get(&["agents", &agent.id.to_string()], &[]).await?;
+    }
+    if global.json {
+        let mut shown = serde_json::to_value(&agent)?;
+        for name in ["connection", "disabled_since"] {
+            if let Some(value) = more.get(name) {
+                shown[name] = value.clone();
+            }
+        }
+        return output::json(&shown);
+    }
+    output::data(table(&[agent]))?;
+    let connection = &more["connection"];
+    if connection["host"].is_string() {
+        let (host, state) = (text(connection, "host"), text(connection, "state"));
+        output::data(format_args!("its connection string leads to {host} ({state})"))?;
+    }
+    if more["disabled_since"].is_string() {
+        output::data(format_args!("it is disabled since {}", text(&more, "disabled_since")))?;
+    }
+    Ok(())
 }
 
 async fn all(client: &Client) -> Result<Vec<Registration>, ClientError> {
@@ -162,7 +208,6 @@ fn row(agent: &Registration) -> [String; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn agent(address: &str, online: bool, card: Value) -> Registration {
         serde_json::from_value(json!({"id": "a3b8d1b6-0b3b-4b1a-9c1a-1a2b3c4d5e6f", "agent_id": address,

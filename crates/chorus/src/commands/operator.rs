@@ -13,7 +13,8 @@ Examples:
   chorus operator disable eve@example.org           keep eve and all of her agents out; nothing is lost
   chorus operator enable eve@example.org            let them in again
   chorus operator end-sessions ann@example.org      sign ann out of every browser
-  chorus operator audit --subject acc_…             who did what to this account
+  chorus operator end-sessions ann@example.org --tokens    and revoke her tokens: one was stolen
+  chorus operator audit --subject ann@example.org   who did what to this account
   chorus operator audit --action key.reset --since 2026-11-15T00:00:00Z
 
 The key (--key or CHORUS_KEY) is the operator's co_…; for agents see `chorus agents --help`";
@@ -43,10 +44,13 @@ enum Command {
         /// The account's email address or id
         account: String,
     },
-    /// Sign an account out of every browser; its tokens stay
+    /// Sign an account out of every browser; its tokens stay, unless you say --tokens
     EndSessions {
         /// The account's email address or id
         account: String,
+        /// Revoke its tokens as well: one was stolen, and the thief may have made others with it
+        #[arg(long)]
+        tokens: bool,
     },
     /// Show who did what to whom, the newest first
     Audit(Filter),
@@ -54,13 +58,13 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Filter {
-    /// Only what was done by this agent's or account's id, by `operator` or by `nobody`
+    /// Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`
     #[arg(long)]
     actor: Option<String>,
     /// Only these acts, such as key.reset or agent.disabled
     #[arg(long)]
     action: Option<String>,
-    /// Only what was done to this id
+    /// Only what was done to this agent or account, to a channel (ch_…), to a credential (crd_…) or to `hub`
     #[arg(long)]
     subject: Option<String>,
     /// Only what was done since this time, such as 2026-11-15T08:00:00Z
@@ -86,10 +90,17 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
             tell(global, &answer, |answer| format!("{} is enabled", text(answer, "email")))?;
         }
-        Command::EndSessions { account } => {
+        Command::EndSessions { account, tokens } => {
             let path = ["operator", "accounts", &account, "sessions"];
-            let answer = client.api_write(Method::DELETE, &path, &[], None).await?;
-            tell(global, &answer, |answer| format!("{} ended", text(answer, "ended")))?;
+            let query: &[_] = if tokens { &[("tokens", "true")] } else { &[] };
+            let answer = client.api_write(Method::DELETE, &path, query, None).await?;
+            tell(global, &answer, |answer| {
+                let ended = text(answer, "ended");
+                match &answer["tokens"] {
+                    Value::Null => format!("{ended} ended"),
+                    tokens => format!("{ended} ended, {tokens} tokens revoked"),
+                }
+            })?;
         }
         Command::Audit(Filter { actor, action, subject, since, limit }) => {
             let limit = limit.to_string();

@@ -105,7 +105,8 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
         check_fingerprint(&master, held.as_deref()).map_err(|error| explain_key(&settings, error))?;
     }
     let store = Place::of(&settings, node).open()?;
-    keep_fingerprint(&store, &master, lost).await.map_err(|error| explain_key(&settings, error))?;
+    let kept = keep_fingerprint(&store, &master, &sources, lost).await;
+    kept.map_err(|error| explain_key(&settings, error))?;
     if lost {
         tracing::warn!(
             "CHORUS_MASTER_KEY_PREVIOUS=lost: any master key is taken for the right one; take it away again"

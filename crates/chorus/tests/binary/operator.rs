@@ -38,12 +38,25 @@ async fn keys_agents_and_accounts_are_taken_back() {
     let (done, key, said) = run(&hub, token, &["agents", "reset-key", "bob"]);
     assert!(done && key.starts_with("ca_") && said.contains("the old key is dead"), "{key} {said}");
     assert!(!run(&hub, stolen, &["inbox", "--timeout", "1"]).0);
+    let put = http.put(format!("{}/api/v1/agents/bob/connection", hub.url)).bearer_auth(token);
+    let planted = json!({"connection_string": "https://thief.example/inbox/sk_thiefs"});
+    assert_eq!(put.json(&planted).send().await.unwrap().status(), 200);
+    let shown = printed(&hub, token, &["agents", "bob"]);
+    assert!(shown.contains("its connection string leads to thief.example (ok)"), "{shown}");
+    let (done, key, said) = run(&hub, token, &["agents", "reset-key", "bob", "--detach"]);
+    assert!(done && said.contains("nothing reaches bob@"), "{said}");
+    let shown = printed(&hub, token, &["agents", "bob", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["connection"], json!({"state": "none"}));
+    let (done, _, said) = run(&hub, token, &["agents", "reset-key", "bob", "--release"]);
+    assert!(!done && said.contains("only the operator"), "{said}");
     let secret = printed(&hub, token, &["agents", "rotate-secret", "bob", "--json"]);
     assert!(secret.contains("whsec_") && secret.contains("previous_until"), "{secret}");
 
     assert!(printed(&hub, OPERATOR, &["agents", "disable", "bob"]).starts_with("bob@"));
     let (done, _, said) = run(&hub, &key, &["inbox", "--timeout", "1"]);
     assert!(!done && said.contains("this agent is disabled"), "{said}");
+    assert!(printed(&hub, token, &["agents", "bob"]).contains("it is disabled since 20"));
     assert!(printed(&hub, OPERATOR, &["agents", "enable", "bob"]).ends_with("is enabled"));
     assert!(printed(&hub, OPERATOR, &["agents", "bob"]).contains("bob@"));
     assert!(!run(&hub, token, &["agents", "disable", "bob"]).0, "this is the operator's");
@@ -54,15 +67,33 @@ async fn keys_agents_and_accounts_are_taken_back() {
     printed(&hub, OPERATOR, &["operator", "enable", id]);
     assert_eq!(printed(&hub, OPERATOR, &["operator", "end-sessions", id]), "0 ended");
     assert!(run(&hub, token, &["channel", "list"]).0);
+    let other = post("/api/v1/tokens", token, json!({"label": "made by a thief"})).await;
+    let revoked = printed(&hub, OPERATOR, &["operator", "end-sessions", id, "--tokens"]);
+    assert_eq!(revoked, "0 ended, 2 tokens revoked");
+    for token in [token, other["token"].as_str().unwrap()] {
+        assert!(!run(&hub, token, &["channel", "list"]).0);
+    }
 
     let acts = printed(&hub, OPERATOR, &["operator", "audit", "--subject", bob]);
     let actions: Vec<_> = acts.lines().skip(1).map(|line| line.split_whitespace().nth(2).unwrap()).collect();
-    let expected =
-        ["agent.enabled", "agent.disabled", "webhook_secret.rotated", "key.reset", "agent.registered"];
+    let expected = [
+        "agent.enabled",
+        "agent.disabled",
+        "webhook_secret.rotated",
+        "key.reset",
+        "connection.set",
+        "key.reset",
+        "agent.registered",
+    ];
     assert_eq!(actions, expected, "{acts}");
     let acts = printed(&hub, OPERATOR, &["operator", "audit", "--action", "key.reset", "--json"]);
     let acts: Value = serde_json::from_str(&acts).unwrap();
-    assert_eq!((acts.as_array().unwrap().len(), &acts[0]["actor"]["id"]), (1, &json!(id)));
+    assert_eq!((acts.as_array().unwrap().len(), &acts[0]["actor"]["id"]), (2, &json!(id)));
+    let by_name =
+        printed(&hub, OPERATOR, &["operator", "audit", "--subject", "bob", "--actor", "anna@example.org"]);
+    assert_eq!(by_name.lines().count(), 1 + 5, "{by_name}");
+    let (done, _, said) = run(&hub, OPERATOR, &["operator", "audit", "--subject", "nobody-here"]);
+    assert!(!done && said.contains("subject: takes an agent's id, name"), "{said}");
 
     // The log tells who called, and no secret.
     let log = fs::read_to_string(log).unwrap();

@@ -34,7 +34,8 @@ async fn an_account_makes_agents() {
         (&me.body["agent_id"], &me.body["description"]),
         (&made.body["agent_id"], &body["description"])
     );
-    assert_eq!((&me.body["card"], &me.body["connection"]), (&card, &json!({"state": "ok"})));
+    let leads_to = json!({"state": "ok", "host": "127.0.0.1"});
+    assert_eq!((&me.body["card"], &me.body["connection"]), (&card, &leads_to));
     assert!(!me.text.contains("sk_"), "no secret is shown twice");
     // It is an agent like any other.
     let mut inbox = cast.hub.inbox(key, None).await;

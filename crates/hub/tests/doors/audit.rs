@@ -4,6 +4,7 @@ use crate::cast::Cast;
 use crate::recovery::{acts, text};
 use crate::revocation::token;
 use crate::support::{OPERATOR, Setup, TestHub, members};
+use chorus_hub::{MasterKey, Sources, keep_fingerprint};
 use chorus_protocol::relay::Code;
 use chorus_store::audit::Action;
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -72,6 +73,12 @@ async fn do_everything(cast: &Cast) -> Vec<String> {
     assert_eq!(replay(&cast.anna).await.body["replayed"], 1, "not the operator's");
     ask("PATCH", &channel, &cast.anna, json!({"owner": "bob"})).await;
     ask("DELETE", "/agents/bob", OPERATOR, json!({})).await;
+    let (old, new) = ([1; 32], [2; 32]);
+    // Whatever it is that this hub runs with.
+    let keys = [(MasterKey::new(old), true), (MasterKey::new(new).replacing(old), false)];
+    for (key, lost) in keys.into_iter().chain([(MasterKey::new(new), false)]) {
+        keep_fingerprint(hub.store(), &key, &Sources::system(), lost).await.unwrap();
+    }
     secrets.extend(["s3cr3t", "sk_hush", "sk_secret"].map(str::to_owned));
     secrets
 }
@@ -86,7 +93,7 @@ async fn everything_is_written_down(setup: Setup) {
     assert_eq!(found, Action::ALL.iter().map(|action| action.as_str()).collect::<BTreeSet<_>>());
     let count = |action: &str| all.iter().filter(|act| act["action"] == action).count();
     assert_eq!((count("agent.disabled"), count("member.removed"), count("member.added")), (1, 1, 4));
-    assert_eq!(count("deliveries.replayed"), 1);
+    assert_eq!((count("deliveries.replayed"), count("master_key.replaced")), (1, 1));
     for act in all {
         assert_eq!(
             members(act),
@@ -96,8 +103,10 @@ async fn everything_is_written_down(setup: Setup) {
             (members(&act["actor"]), members(&act["subject"])),
             (vec!["id", "kind"], vec!["id", "kind"])
         );
-        assert!(act["detail"].is_object() && act["client"] == "127.0.0.1", "{act}");
-        assert_ne!(act["request_id"], "");
+        // What is done by no request comes from nowhere.
+        let is_request = act["action"] != "master_key.replaced";
+        assert!(act["detail"].is_object() && (act["client"] == "127.0.0.1") == is_request, "{act}");
+        assert_eq!(act["request_id"] != "", is_request, "{act}");
     }
     assert!(secrets.len() > 12, "{secrets:?}");
     for secret in secrets {
@@ -114,9 +123,17 @@ async fn check_filters(hub: &TestHub, all: &[Value]) {
     let timber = text(&timber["subject"]["id"]);
     let of = |filter: &dyn Fn(&&Value) -> bool| all.iter().filter(filter).cloned().collect::<Vec<_>>();
     assert_eq!(acts(hub, "subject=", timber).await, of(&|act| act["subject"]["id"] == timber));
+    assert_eq!(acts(hub, "subject=", "timber").await, acts(hub, "subject=", timber).await);
+    assert_eq!(acts(hub, "subject=", "hub").await, of(&|act| act["subject"]["kind"] == "hub"));
     assert_eq!(acts(hub, "actor=", "operator").await, of(&|act| act["actor"]["id"] == "operator"));
     assert_eq!(acts(hub, "action=", "key.reset").await, of(&|act| act["action"] == "key.reset"));
     let anna = all.iter().find(|act| act["actor"]["kind"] == "account").unwrap()["actor"]["id"].clone();
+    assert_eq!(acts(hub, "actor=", "Anna@example.org").await, of(&|act| act["actor"]["id"] == anna));
+    for filter in ["actor=anna", "subject=bob", "subject=nobody@example.org", "subject=acc_12"] {
+        let refused = hub.get(&format!("/api/v1/audit?{filter}"), Some(OPERATOR)).await;
+        let said = refused.own_failure(Code::NotFound);
+        assert!(said.starts_with(filter.split_once('=').unwrap().0) && said.contains("acc_"), "{said}");
+    }
     let both = format!("actor={}&subject=", text(&anna));
     let expected = of(&|act| act["actor"]["id"] == anna && act["subject"]["id"] == timber);
     assert_eq!(acts(hub, &both, timber).await, expected);

@@ -1,12 +1,12 @@
 //! Getting back what was stolen: keys and webhook secrets.
 
-use crate::cast::{BEGIN, Cast, HOUR};
+use crate::cast::{BEGIN, Cast, HOUR, inbox_of};
 use crate::revocation::{mcp, mcp_token};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually, members};
 use chorus_hub::Mail;
 use chorus_protocol::relay::Code;
 use chorus_testkit::clock::ManualClock;
-use chorus_testkit::receiver::{FakeAgent, Received};
+use chorus_testkit::receiver::{FakeAgent, Received, Reply};
 use chorus_testkit::sse::SseClient;
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -76,11 +76,10 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     };
     let told = eventually(async || all(), |mails| !mails.is_empty()).await;
     assert_eq!(told.len(), 1, "two rotations within an hour are one mail");
-    let mail = fs::read_to_string(&told[0]).unwrap();
-    assert!(
-        mail.contains("To: anna@example.org") && mail.contains("chorus agents reset-key timber"),
-        "{mail}"
-    );
+    let mail = fs::read_to_string(&told[0]).unwrap().replace("=\r\n", "").replace("=3D", "=");
+    let command = format!("CHORUS_KEY=ct_... chorus agents reset-key timber --detach --url {}\r\n", hub.url);
+    assert!(mail.contains("To: anna@example.org") && mail.contains(&command), "{mail}");
+    assert!(mail.contains(&format!("sign in at {}/", hub.url)), "{mail}");
     clock.advance(2 * HOUR);
     let key = by_operator.body["api_key"].as_str().unwrap();
     hub.post("/register", Some(key), &json!({"agent_id": "timber"})).await.data();
@@ -107,6 +106,162 @@ async fn a_stolen_key_is_taken_back() {
 #[tokio::test]
 async fn a_stolen_key_is_taken_back_on_postgres() {
     the_owner_has_the_last_word(Setup::postgres()).await;
+}
+
+/// A thief who had the key has planted ways of its own. A new key alone leaves them, and whoever detaches the agent takes
+/// them off.
+async fn what_a_thief_planted_is_taken_off(setup: Setup) {
+    let (cast, trap, other_trap) =
+        (Cast::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
+    let (hub, alice) = (&cast.hub, cast.hub.register("alice").await);
+    let made = cast.agent(&json!({"name": "timber"})).await;
+    cast.join(&cast.channel, "timber").await;
+    let agent = "/api/v1/agents/timber";
+    let planted = json!({"agent_id": "timber", "endpoint": trap.url()});
+    let planted = hub.post("/register", Some(text(&made["api_key"])), &planted).await.data().clone();
+    let thief = text(&planted["api_key"]);
+    assert_eq!(cast.put_connection("timber", thief, &inbox_of(&other_trap)).await.status, 200);
+    let ask = async |what: &str| hub.post(&format!("{agent}/{what}/rotate"), Some(thief), &json!({})).await;
+    let inlet = text(&ask("connection-string").await.body["connection_string"]).to_owned();
+    let secret = text(&ask("webhook-secret").await.body["webhook_secret"]).to_owned();
+    let post = async |id: &str| {
+        let body = json!({"channel": {"id": "C1"}, "callback": "https://s.example/cb",
+            "message": {"id": id, "sender": "eve", "content": "hi"}});
+        Answer::of(hub.client.post(&inlet).json(&body)).await.status
+    };
+
+    let path = format!("{agent}/key/reset");
+    let reset = |body: &Value| {
+        let request = hub.request(Method::POST, &path, Some(&cast.anna)).header("idempotency-key", "k");
+        Answer::of(request.json(body))
+    };
+    for wrong in [json!({"detach": 1}), json!([]), json!("detach")] {
+        reset(&wrong).await.own_failure(Code::Validation);
+    }
+    hub.post(&path, Some(&cast.anna), &json!({"release": true})).await.own_failure(Code::Forbidden);
+    assert_eq!(reset(&json!({})).await.status, 200);
+    reset(&json!({"detach": true})).await.own_failure(Code::IdempotencyConflict);
+    assert_eq!(hub.send(&alice, "alice", "timber", "first").await.outcome(), (200, "delivered"));
+    assert!(is_signed_with(&trap.wait_for(1, SOON).await[0], &secret));
+    assert_eq!(post("m1").await, 200);
+    let shown = cast.get(agent).await.body;
+    assert_eq!(shown["connection"], json!({"state": "ok", "host": "127.0.0.1"}));
+    trap.set(Reply::Json(503, json!({})));
+    let waiting = cast.say("@timber waits").await;
+    eventually(async || cast.delivery(&waiting).await, |delivery| delivery["attempts"] != json!([])).await;
+
+    let detached = hub.post(&path, Some(&cast.anna), &json!({"detach": true})).await;
+    let key = text(&detached.body["api_key"]).to_owned();
+    let before = (trap.requests().len(), other_trap.requests().len());
+    trap.set(Reply::Json(200, json!({})));
+    assert_eq!(hub.send(&alice, "alice", "timber", "second").await.outcome(), (202, "queued"));
+    cast.say("@timber at last").await;
+    assert_eq!(post("m2").await, 404);
+    let shown = cast.get(agent).await.body;
+    assert_eq!(shown["connection"], json!({"state": "none"}));
+    assert_eq!(hub.get("/agents/timber", Some(&key)).await.data().get("endpoint"), None);
+    let inbox = hub.inbox(&key, None).await;
+    let chats = async || -> Vec<_> {
+        let history = hub.history(&key).await;
+        history
+            .iter()
+            .map(|entry| entry["data"]["event"]["content"].clone())
+            .filter(Value::is_string)
+            .collect()
+    };
+    let chats = eventually(chats, |chats| chats.len() == 2).await;
+    assert_eq!(chats, ["@timber waits", "@timber at last"]);
+    assert_eq!(
+        (trap.requests().len(), other_trap.requests().len()),
+        before,
+        "nothing more goes to the thief"
+    );
+    drop(inbox);
+
+    // The agent is reached anew, and what it gets is signed with nothing that the thief has.
+    let hook = FakeAgent::start().await;
+    let again = json!({"agent_id": "timber", "endpoint": hook.url()});
+    let again = hub.post("/register", Some(&key), &again).await.data().clone();
+    eventually(async || hub.online("timber").await, |online| !online).await;
+    assert_eq!(hub.send(&alice, "alice", "timber", "third").await.outcome(), (200, "delivered"));
+    let request = &hook.wait_for(1, SOON).await[0];
+    for (secret, good) in [
+        (text(&made["webhook_secret"]), false),
+        (text(&planted["webhook_secret"]), false),
+        (&secret, false),
+        (text(&again["webhook_secret"]), true),
+    ] {
+        assert_eq!(is_signed_with(request, secret), good, "{secret}");
+    }
+    let acts = acts(hub, "action=", "key.reset").await;
+    let details: Vec<_> = acts.iter().map(|act| &act["detail"]).collect();
+    let detail = |detach| json!({"name": "timber", "detach": detach, "release": false});
+    assert_eq!(details, [&detail(true), &detail(false)]);
+}
+
+#[tokio::test]
+async fn a_stolen_agent_is_detached() {
+    what_a_thief_planted_is_taken_off(Setup::new()).await;
+}
+
+#[tokio::test]
+async fn a_stolen_agent_is_detached_on_postgres() {
+    what_a_thief_planted_is_taken_off(Setup::postgres()).await;
+}
+
+/// A thief claims an agent that belonged to nobody; a new key alone would leave it the thief's.
+async fn a_claimed_agent_is_released(setup: Setup) {
+    let hub = setup.start();
+    let (bob, alice, eve) =
+        (hub.register("bob").await, hub.register("alice").await, hub.account("eve@example.org").await);
+    let ask = async |path: &str, key: &str, body: Value| {
+        let answer = hub.post(path, Some(key), &body).await;
+        assert!(answer.status < 300, "{path}: {}", answer.text);
+        answer.body
+    };
+    hub.send(&bob, "bob", "alice", "hi").await.data();
+    ask("/api/v1/agents/claim", &eve, json!({"api_key": bob})).await;
+    ask("/api/v1/me/blocks", &eve, json!({"who": "alice"})).await;
+    assert_eq!(hub.send(&alice, "alice", "bob", "hi").await.status, 403);
+    let used = async || hub.get("/api/v1/me", Some(&eve)).await.body["quotas"].clone();
+    let is_counted = |quotas: &Value| quotas["account_bytes"]["used"].as_i64() > Some(256);
+    let before = eventually(used, is_counted).await;
+    assert_eq!(before["agents"]["used"], 1);
+    let path = "/api/v1/agents/bob/key/reset";
+    let said = hub.post(path, Some(&eve), &json!({"release": true})).await;
+    assert!(said.own_failure(Code::Forbidden).contains("operator"));
+    ask("/api/v1/operator/accounts/eve@example.org/disable", OPERATOR, json!({})).await;
+    let key = text(&ask(path, OPERATOR, json!({"release": true})).await["api_key"]).to_owned();
+    let shown = hub.get("/api/v1/agents/bob", Some(OPERATOR)).await.body;
+    assert_eq!((shown.get("owner"), shown.get("disabled_since")), (None, None), "{shown}");
+    ask("/api/v1/operator/accounts/eve@example.org/enable", OPERATOR, json!({})).await;
+
+    hub.post(path, Some(&eve), &json!({})).await.own_failure(Code::Forbidden);
+    hub.post("/api/v1/agents/claim", Some(&eve), &json!({"api_key": bob})).await.own_failure(Code::NotFound);
+    assert_eq!(hub.get("/api/v1/agents?mine=true", Some(&eve)).await.body["items"], json!([]));
+    let after = used().await;
+    assert_eq!((&after["account_bytes"]["used"], &after["agents"]["used"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        hub.send(&alice, "alice", "bob", "hi").await.outcome(),
+        (202, "queued"),
+        "eve keeps nobody out"
+    );
+    let anna = hub.account("anna@example.org").await;
+    ask("/api/v1/agents/claim", &anna, json!({"api_key": key})).await;
+    assert_eq!(hub.get("/api/v1/agents?mine=true", Some(&anna)).await.body["items"][0]["name"], "bob");
+    let acts = acts(&hub, "action=", "key.reset").await;
+    assert_eq!(acts.len(), 1);
+    assert_eq!(acts[0]["detail"], json!({"name": "bob", "detach": false, "release": true}));
+}
+
+#[tokio::test]
+async fn the_operator_releases_a_stolen_agent() {
+    a_claimed_agent_is_released(Setup::new()).await;
+}
+
+#[tokio::test]
+async fn the_operator_releases_a_stolen_agent_on_postgres() {
+    a_claimed_agent_is_released(Setup::postgres()).await;
 }
 
 pub(crate) fn text(value: &Value) -> &str {

@@ -1,6 +1,7 @@
 //! Secrets at rest and in what people write: which are sealed, which are masked, and what a new master key changes.
 
 use crate::cast::{Cast, inbox_of};
+use crate::recovery::{acts, text};
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
 use chorus_hub::{FINGERPRINT, FingerprintError, MasterKey, Sources, keep_fingerprint};
 use chorus_protocol::credentials::SecretKind;
@@ -159,7 +160,8 @@ async fn what_lies_open_is_sealed() {
 async fn a_database_knows_its_master_key() {
     for setup in [Setup::new(), Setup::postgres()] {
         let hub = setup.start();
-        let keep = async |key: MasterKey| keep_fingerprint(hub.store(), &key, false).await;
+        let keep =
+            async |key: MasterKey| keep_fingerprint(hub.store(), &key, &Sources::system(), false).await;
         let held = async || {
             let get = |tx: &mut dyn Tx| settings::get(tx, FINGERPRINT);
             hub.store().read::<_, StoreError, _>(get).await.unwrap().unwrap()
@@ -175,9 +177,13 @@ async fn a_database_knows_its_master_key() {
         assert!(other(keep(MasterKey::new(OLD)).await));
         keep(MasterKey::new(NEW)).await.unwrap();
         // Whoever has lost it says so.
-        keep_fingerprint(hub.store(), &MasterKey::new([9; 32]), true).await.unwrap();
+        keep_fingerprint(hub.store(), &MasterKey::new([9; 32]), &Sources::system(), true).await.unwrap();
         assert!(other(keep(MasterKey::new(NEW)).await));
         keep(MasterKey::new([9; 32])).await.unwrap();
+        let acts = acts(&hub, "", "").await;
+        let acts: Vec<_> = acts.iter().map(|act| (text(&act["action"]), &act["detail"]["lost"])).collect();
+        let replaced = |lost| ("master_key.replaced", lost);
+        assert_eq!(acts, [replaced(&json!(true)), replaced(&json!(false))], "the first one replaced none");
     }
 }
 
@@ -186,7 +192,9 @@ async fn a_database_knows_its_master_key() {
 async fn what_was_sealed_tells_whose_it_is() {
     let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
     cast.connected("timber", &timber).await;
-    let keep = async |key: [u8; 32]| keep_fingerprint(cast.hub.store(), &MasterKey::new(key), false).await;
+    let sources = Sources::system();
+    let keep =
+        async |key: [u8; 32]| keep_fingerprint(cast.hub.store(), &MasterKey::new(key), &sources, false).await;
     assert!(matches!(keep(NEW).await, Err(FingerprintError::OtherKey)));
     keep(OLD).await.unwrap();
 }

@@ -8,6 +8,7 @@ use chorus_protocol::relay::Delivery;
 use chorus_store::accounts::{self, Account, CredentialKind, NewCredential, SignIn};
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, Registration};
+use chorus_store::usage::{self, Stored};
 use chorus_store::{Store, Tx, inboxes, revocation};
 
 on_both![
@@ -19,6 +20,9 @@ on_both![
     nobody_signs_in_to_a_disabled_account,
     whoever_is_kept_out_invites_nobody,
     a_webhook_secret_is_counted_on,
+    a_detached_agent_is_reached_by_nothing,
+    tokens_are_revoked_together,
+    what_a_released_agent_has_counts_for_nobody,
 ];
 
 async fn announced(store: &Store, who: impl Into<Principal>) -> i64 {
@@ -229,4 +233,67 @@ async fn a_webhook_secret_is_counted_on(fixture: Fixture) {
         assert_eq!((now.webhook_rotations, now.webhook_rotated_at), (n, Some(NOW + n)));
     }
     assert_eq!(announced(store, id).await, 0, "nobody was let in by it");
+}
+
+async fn a_detached_agent_is_reached_by_nothing(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, hook) = (agent(store, "anna").await, webhook(store, "hook").await);
+    let id = hook.id;
+    let set = move |tx: &mut dyn Tx| {
+        directory::set_connection(tx, id, Some(b"sealed"), NOW)?;
+        directory::set_broken(tx, id, Some(("gone", NOW)))?;
+        directory::set_inlet(tx, id, &key("inlet"), NOW)?;
+        directory::rotate_webhook_secret(tx, id, NOW)
+    };
+    write(store, set).await;
+    let (before, told) = (found(store, id).await, announced(store, id).await);
+    write(store, move |tx| directory::detach(tx, id, NOW + 1)).await;
+    let now = found(store, id).await;
+    assert_eq!((now.endpoint, now.connection, now.broken), (None, None, None));
+    assert_eq!((now.webhook_rotations, now.webhook_rotated_at), (2, None), "no former secret goes on");
+    assert!(now.epoch > before.epoch && announced(store, id).await > told);
+    assert_eq!(read(store, |tx| directory::by_inlet(tx, &key("inlet"))).await, None);
+    assert_eq!(deliver(store, message(&anna, &hook)).await.1, Delivery::Queued);
+}
+
+async fn tokens_are_revoked_together(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, eve) = (account(store, "anna@x").await, account(store, "eve@x").await);
+    let all = [
+        credential(CredentialKind::Token, anna, "one"),
+        credential(CredentialKind::Token, anna, "two"),
+        credential(CredentialKind::Session, anna, "session"),
+        credential(CredentialKind::Token, eve, "other"),
+    ];
+    write(store, move |tx| all.iter().try_for_each(|new| accounts::issue(tx, new))).await;
+    let is_good = async |kind, secret: &'static str| {
+        read(store, move |tx| accounts::by_credential(tx, kind, &key(secret), NOW)).await.is_some()
+    };
+    assert_eq!(write(store, move |tx| accounts::revoke_tokens(tx, anna, Some(&key("two")))).await, 1);
+    for (kind, secret, good) in [
+        (CredentialKind::Token, "one", false),
+        (CredentialKind::Token, "two", true),
+        (CredentialKind::Session, "session", true),
+        (CredentialKind::Token, "other", true),
+    ] {
+        assert_eq!(is_good(kind, secret).await, good, "{secret}");
+    }
+    assert_eq!(write(store, move |tx| accounts::revoke_tokens(tx, anna, None)).await, 1);
+    assert!(!is_good(CredentialKind::Token, "two").await);
+    assert_eq!((announced(store, anna).await, announced(store, eve).await), (2, 0));
+}
+
+async fn what_a_released_agent_has_counts_for_nobody(fixture: Fixture) {
+    let store = &fixture.store;
+    let (eve, bob) = (account(store, "eve@x").await, agent(store, "bob").await.id);
+    write(store, move |tx| usage::add(tx, bob.into(), 100)).await;
+    let give = async |owner| write(store, move |tx| directory::set_owner(tx, bob, owner, None)).await;
+    let of = async |who: Principal| read(store, move |tx| usage::of(tx, who)).await;
+    for _ in 0..2 {
+        give(Some(eve)).await;
+        assert_eq!(of(bob.into()).await, Stored { bytes: 100, owner: Some((eve, 100)) }, "once");
+    }
+    give(None).await;
+    assert_eq!(of(bob.into()).await, Stored { bytes: 100, owner: None });
+    assert_eq!((of(eve.into()).await.bytes, read(store, usage::total).await), (0, 100));
 }

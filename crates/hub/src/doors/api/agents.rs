@@ -81,7 +81,7 @@ pub(crate) struct AgentView {
     /// How its own connection string is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     connection: Option<ConnectionView>,
-    /// Since when it is kept out by the operator, if it is; for its owner and the operator.
+    /// Since when it is kept out by the operator, if it is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     disabled_since: Option<String>,
 }
@@ -91,6 +91,9 @@ pub(crate) struct AgentView {
 pub(crate) struct ConnectionView {
     /// `none`, `ok`, or `broken`: nothing is posted to it until it is mended.
     state: &'static str,
+    /// Where it leads: the name of its host alone. The rest is secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
     /// Why it is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -100,14 +103,19 @@ pub(crate) struct ConnectionView {
 }
 
 impl ConnectionView {
-    fn of(agent: &Agent) -> Self {
+    fn of(app: &App, agent: &Agent) -> Self {
         let (state, broken) = match (&agent.connection, &agent.broken) {
             (None, _) => ("none", None),
             (Some(_), None) => ("ok", None),
             (Some(_), Some(broken)) => ("broken", Some(broken)),
         };
+        let opened = agent
+            .connection
+            .as_ref()
+            .and_then(|sealed| app.config.master_key.open(agent.id.as_bytes(), sealed));
         Self {
             state,
+            host: host(opened.as_deref()),
             reason: broken.map(|(why, _)| why.clone()),
             since: broken.map(|(_, since)| rfc3339(*since)),
         }
@@ -129,7 +137,7 @@ pub(super) fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
         owner: agent.owner.filter(|_| may_manage(caller, agent)).map(|owner| owner.to_string()),
         online: agent.open_until > now,
         last_seen: seen.map(rfc3339),
-        connection: may_manage(caller, agent).then(|| ConnectionView::of(agent)),
+        connection: may_manage(caller, agent).then(|| ConnectionView::of(app, agent)),
         disabled_since: agent.disabled_at.filter(|_| may_manage(caller, agent)).map(rfc3339),
     }
 }

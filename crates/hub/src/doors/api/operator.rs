@@ -2,9 +2,9 @@
 
 use super::agents::{AgentView, view};
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
-use super::recovery::EndedSessions;
+use super::recovery::{EndedSessions, end_all, wants_tokens};
 use super::{Items, not_found, read};
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::doors::relay::bodies::AgentAddress;
@@ -14,7 +14,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AccountId, AuditId};
+use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId};
+use chorus_protocol::relay::Code;
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_store::accounts::{self, Account};
 use chorus_store::audit::{self, Action, Filter, Recorded, Subject};
@@ -25,8 +26,8 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest id that is asked for, in bytes.
-const MAX_ID: usize = 64;
+/// The longest id or address that is asked for, in bytes.
+const MAX_ID: usize = 254;
 
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -133,9 +134,11 @@ async fn change_account(
 
 /// End all sessions of an account
 ///
-/// Every browser is signed out, and sign-in links that nobody has used yet are over. Its tokens stay.
+/// Every browser is signed out, and sign-in links that nobody has used yet are over. Its tokens stay, unless they are to be
+/// revoked as well.
 #[utoipa::path(delete, path = "/api/v1/operator/accounts/{id}/sessions", tag = "operator", security(("key" = [])),
-    params(("id" = String, Path, description = "The account's id or email address")),
+    params(("id" = String, Path, description = "The account's id or email address"),
+           ("tokens" = Option<bool>, Query, nullable = false, description = "Whether its tokens are revoked as well")),
     responses((status = 200, description = "They are over", body = EndedSessions),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn end_sessions(
@@ -143,15 +146,16 @@ pub(crate) async fn end_sessions(
     caller: Caller,
     context: RequestContext,
     Path(id): Path<String>,
+    uri: Uri,
 ) -> Result<Json<EndedSessions>, ApiError> {
     caller.operator()?;
-    let hub = Arc::clone(&app);
+    let (hub, tokens) = (Arc::clone(&app), wants_tokens(&uri)?);
     let work = move |tx: &mut dyn Tx| {
         let found = account(tx, &id)?;
-        let ended = accounts::end_sessions(tx, found.id, None)?;
-        let detail = json!({"ended": ended});
+        let ended = end_all(tx, found.id, None, tokens)?;
+        let detail = json!(ended);
         context.record(tx, &hub, &caller, Action::SessionsEnded, Subject::Account(found.id), detail)?;
-        Ok(EndedSessions { ended })
+        Ok(ended)
     };
     app.store.write::<_, ApiError, _>(work).await.map(Json)
 }
@@ -230,18 +234,18 @@ pub(crate) struct AuditView {
     /// What else there is to say.
     #[schema(value_type = Object)]
     detail: Value,
-    /// The request it was done by: `X-Request-Id`.
+    /// The request it was done by: `X-Request-Id`. Empty if it was none, as with a new master key.
     request_id: String,
-    /// The address it came from.
+    /// The address it came from; empty if it was no request.
     client: String,
 }
 
 /// One side of an act.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct AuditParty {
-    /// `agent`, `account`, `operator` or `nobody`; of a subject also `channel` or `credential`.
+    /// `agent`, `account`, `operator` or `nobody`; of a subject also `channel`, `credential` or `hub`.
     kind: String,
-    /// Its id; of the operator and of nobody, the same word.
+    /// Its id; of the operator, of nobody and of the hub, the same word.
     id: String,
 }
 
@@ -264,18 +268,19 @@ impl From<Recorded> for AuditView {
 /// Who did what to whom
 ///
 /// The newest first: registrations, keys and secrets replaced, what was disabled and enabled, sessions, tokens, invitations and
-/// accounts, connection strings, owners and members of channels, and what the operator did. Kept for 400 days; of one agent
+/// accounts, connection strings, owners and members of channels, the master key, and what the operator did. Kept for 400 days; of one agent
 /// or account, the newest 1,000 of its own acts.
 #[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit", tag = "operator", security(("key" = [])),
-    params(("actor" = Option<String>, Query, max_length = 64, pattern = "^[!-~]*$",
-            description = "Only what was done by this id: an agent's, an account's, `operator` or `nobody`"),
+    params(("actor" = Option<String>, Query, max_length = 254, pattern = "^[!-~]*$",
+            description = "Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`"),
            ("action" = Option<String>, Query, pattern = "^[a-z_]+[.][a-z_]+$", description = "Only these acts, such as `key.reset`"),
-           ("subject" = Option<String>, Query, max_length = 64, pattern = "^[!-~]*$", description = "Only what was done to this id"),
+           ("subject" = Option<String>, Query, max_length = 254, pattern = "^[!-~]*$",
+            description = "Only what was done to this agent, account, channel (`ch_…`), credential (`crd_…`) or `hub`"),
            ("since" = Option<String>, Query, format = "date-time", description = "Only what was done since"),
            ("after" = Option<String>, Query, pattern = "^(aud_[0-9a-f]{32})?$", description = "`next` of the page before"),
            ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
     responses((status = 200, description = "A page", body = Items<AuditView>),
-              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn audit_log(
     State(app): State<AppState>,
     caller: Caller,
@@ -288,9 +293,43 @@ pub(crate) async fn audit_log(
         AuditId::parse(&after).ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
     });
     let before = before.transpose()?;
-    let found = read(&app, move |tx| Ok(audit::list(tx, &filter, before, limit + 1)?)).await?;
+    let hub = Arc::clone(&app);
+    let list = move |tx: &mut dyn Tx| {
+        let mut filter = filter.clone();
+        for (name, party) in [("actor", &mut filter.actor), ("subject", &mut filter.subject)] {
+            if let Some(text) = party.as_mut().filter(|text| !text.is_empty()) {
+                *text = party_id(tx, &hub, name, text)?;
+            }
+        }
+        Ok(audit::list(tx, &filter, before, limit + 1)?)
+    };
+    let found = read(&app, list).await?;
     let found = found.into_iter().map(AuditView::from).collect();
     Ok(Json(Items::of(&app, found, limit, |last: &AuditView| last.id.clone())))
+}
+
+/// The id that a filter means: as it stands, whether or not there is anybody behind it any more, or of whoever has this name or
+/// address now. An email address goes before an agent's that looks the same.
+fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Result<String, ApiError> {
+    let id = AgentId::parse(text)
+        .map(|id| id.to_string())
+        .or_else(|| AccountId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ConversationId::parse(text).map(|id| id.to_string()))
+        .or_else(|| CredentialId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ["operator", "nobody", "hub"].contains(&text).then(|| text.to_owned()));
+    if let Some(id) = id {
+        return Ok(id);
+    }
+    if let Some(account) = accounts::by_email(tx, text)? {
+        return Ok(account.id.to_string());
+    }
+    let agent = AgentRef::parse(app, text).ok().map(|agent| agent.find(tx)).transpose()?.flatten();
+    let id = agent.map(|agent| agent.id.to_string());
+    id.ok_or_else(|| {
+        let takes = "an agent's id, name or address, an account's id (acc_…) or email address, a channel's id (ch_…), a \
+                     credential's (crd_…), `operator`, `nobody` or `hub`; this is none of them, or nobody has it now";
+        ApiError::new(Code::NotFound, format_args!("{name}: takes {takes}"))
+    })
 }
 
 fn filter(uri: &Uri) -> Result<Filter, Faults> {
@@ -299,7 +338,10 @@ fn filter(uri: &Uri) -> Result<Filter, Faults> {
         let is_id = given.len() <= MAX_ID && given.bytes().all(|byte| byte.is_ascii_graphic());
         match &*name {
             "actor" | "subject" if !is_id => {
-                faults.add(&name, format_args!("must be an id of at most {MAX_ID} characters"));
+                faults.add(
+                    &name,
+                    format_args!("must be an id, a name or an address of at most {MAX_ID} characters"),
+                );
             }
             "actor" => filter.actor = Some(given.into_owned()),
             "subject" => filter.subject = Some(given.into_owned()),

@@ -4,30 +4,36 @@
 //! it, so that the last word is theirs; and the owner is told by mail when the key was replaced with the key.
 
 use super::agents::{known, managed};
-use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
+use super::answers::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
+};
 use super::{Written, not_found, value, write};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::{Caller, Shown, key_hash};
+use crate::doors::body;
 use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
 use crate::mail::{self, Letter};
 use crate::mail_limits::{Asker, Notice};
-use crate::webhooks;
+use crate::{usage, webhooks};
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::relay::Code;
+use chorus_protocol::faults::{Faults, Fields};
+use chorus_protocol::ids::AccountId;
+use chorus_protocol::relay::{Code, MAX_BODY};
 use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{self, Action, Subject};
-use chorus_store::directory::{self, Agent};
-use chorus_store::{StoreError, Tx, accounts};
+use chorus_store::directory::{self, Agent, KeyHash};
+use chorus_store::{StoreError, Tx, accounts, push};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use url::Url;
@@ -42,6 +48,55 @@ pub(crate) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(reset_key))
         .routes(routes!(rotate_webhook_secret))
         .routes(routes!(end_own_sessions))
+}
+
+/// What else is taken from whoever had the key.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes a body for the OpenAPI document")]
+pub(crate) struct ResetBody {
+    /// Whether everything is taken off that the agent is reached by: its endpoint, its own connection string, the one this hub
+    /// issued, and both webhook secrets. `false` unless said.
+    detach: Option<bool>,
+    /// Whether it belongs to nobody from now on; for the operator. `false` unless said.
+    release: Option<bool>,
+}
+
+/// A reset as it is asked for.
+#[derive(Clone, Copy, Default)]
+struct Reset {
+    detach: bool,
+    release: bool,
+}
+
+impl Reset {
+    fn read(body: &[u8]) -> Result<Self, ApiError> {
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        let body = chorus_protocol::json::parse(body).map_err(ApiError::validation)?;
+        if body == Value::Null {
+            return Ok(Self::default());
+        }
+        let mut faults = Faults::new();
+        let reset = Fields::of(&body, "", &mut faults)
+            .map(|mut fields| Self { detach: fields.flag("detach"), release: fields.flag("release") });
+        Ok(reset.filter(|_| faults.is_empty()).ok_or(faults)?)
+    }
+
+    /// Whether this caller may have it.
+    fn check(self, caller: &Caller, agent: &Agent) -> Result<(), ApiError> {
+        let why = match caller {
+            Caller::Operator => return Ok(()),
+            Caller::Account(person) if agent.owner == Some(person.id) && !self.release => return Ok(()),
+            Caller::Account(person) if agent.owner == Some(person.id) => {
+                "only the operator releases an agent; leave `release` out"
+            }
+            Caller::Account(_) | Caller::Agent(_) | Caller::Nobody => {
+                "this is for the agent's owner and the operator; an agent replaces its own key at POST /register"
+            }
+        };
+        Err(ApiError::new(Code::Forbidden, why))
+    }
 }
 
 /// An agent's new key, which is shown this once.
@@ -59,14 +114,17 @@ pub(crate) struct NewKeyView {
 /// Reset an agent's key
 ///
 /// For its owner and the operator, who need not have the old one. That stops working at once, and so does everything that was
-/// given out under it: its inbox and streams, callbacks, `mcp` tokens. What the agent is reached by stays: if the old key was
-/// stolen, look at its endpoint and its connection string too, and rotate its webhook secret twice.
+/// given out under it: its inbox and streams, callbacks, `mcp` tokens. What the agent is reached by stays, unless you `detach`
+/// it: do so if the old key was stolen, because a thief may have set it. Then what is for the agent waits for it; set its endpoint
+/// and its connection string again, and make a new one for other services with `connection-string/rotate`. The operator can
+/// `release` an agent that a thief has claimed: whoever has the new key may claim it then.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/key/reset", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"),
            ("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
             description = "The same for every retry of the same request")),
+    request_body = Option<ResetBody>,
     responses((status = 200, description = "The new key", body = NewKeyView),
-              Invalid, Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn reset_key(
     State(app): State<AppState>,
     caller: Caller,
@@ -74,31 +132,45 @@ pub(crate) async fn reset_key(
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
+    body: Body,
 ) -> Result<Response, ApiError> {
     known(&caller)?;
     let (agent, now, api_key) =
         (AgentRef::parse(&app, &id)?, app.now(), app.sources.secret(SecretKind::AgentKey));
+    let body = body::read(&app, &headers, body, MAX_BODY).await?;
+    let reset = Reset::read(&body)?;
     let (hub, who) = (Arc::clone(&app), caller.clone());
-    let reset = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
-        let agent = agent.find(tx)?.ok_or_else(|| not_found("agent"))?;
-        let allowed = match &who {
-            Caller::Operator => true,
-            Caller::Account(person) => agent.owner == Some(person.id),
-            Caller::Agent(_) | Caller::Nobody => false,
-        };
-        if !allowed {
-            return Err(ApiError::new(
-                Code::Forbidden,
-                "this is for the agent's owner and the operator; an agent replaces its own key at POST /register",
-            ));
-        }
+    let work = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
+        let found = agent.find(tx)?.ok_or_else(|| not_found("agent"))?;
+        // Whoever claims it, or pushes to it, comes before or after this.
+        tx.lock(found.id.0)?;
+        let agent = directory::by_id(tx, found.id)?.ok_or_else(|| not_found("agent"))?;
+        reset.check(&who, &agent)?;
         directory::reset_key(tx, agent.id, &key_hash(&api_key), now)?;
-        let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
+        if reset.detach {
+            directory::detach(tx, agent.id, now)?;
+        }
+        if reset.release {
+            release(tx, &hub, &agent)?;
+        }
+        hub.push_after(tx);
+        let subject = Subject::Agent(agent.id);
+        let detail = json!({"name": agent.name, "detach": reset.detach, "release": reset.release});
         context.record(tx, &hub, &who, Action::KeyReset, subject, detail)?;
         let (agent_id, address) = (agent.id.to_string(), hub.address(&agent.name));
         Ok((StatusCode::OK, value(&NewKeyView { agent_id, address, api_key: api_key.clone() })?))
     };
-    write(&app, &caller, &headers, uri.path(), &Bytes::new(), reset).await
+    write(&app, &caller, &headers, uri.path(), &body, work).await
+}
+
+/// An agent belongs to nobody from now on, and is not kept out with its former owner.
+fn release(tx: &mut dyn Tx, app: &AppState, agent: &Agent) -> Result<(), StoreError> {
+    let Some(owner) = agent.owner else { return Ok(()) };
+    directory::set_owner(tx, agent.id, None, None)?;
+    push::retry_now(tx, agent.id, app.now())?;
+    let (app, id) = (Arc::clone(app), agent.id);
+    tx.after_commit(Box::new(move || usage::forget(&app, id, owner)));
+    Ok(())
 }
 
 /// A secret that requests to an agent are signed with.
@@ -147,20 +219,47 @@ pub(crate) async fn rotate_webhook_secret(
     write(&app, &caller, &headers, uri.path(), &Bytes::new(), rotate).await
 }
 
-/// Browsers that were signed out.
+/// Browsers that were signed out, and tokens that were revoked.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct EndedSessions {
-    /// So many.
-    pub(super) ended: u64,
+    /// So many browsers.
+    ended: u64,
+    /// So many tokens, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    tokens: Option<u64>,
+}
+
+/// Whether `?tokens=true` asks for the tokens as well.
+pub(super) fn wants_tokens(uri: &Uri) -> Result<bool, Faults> {
+    let mut query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    match query.find(|(name, _)| name == "tokens").map(|(_, value)| value).as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Faults::one("tokens", "must be true or false")),
+    }
+}
+
+/// Ends an account's sessions, and its tokens if that is wanted, but what is shown in this very request.
+pub(super) fn end_all(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    but: Option<&KeyHash>,
+    tokens: bool,
+) -> Result<EndedSessions, StoreError> {
+    let ended = accounts::end_sessions(tx, account, but)?;
+    let tokens = tokens.then(|| accounts::revoke_tokens(tx, account, but)).transpose()?;
+    Ok(EndedSessions { ended, tokens })
 }
 
 /// Sign out everywhere else
 ///
 /// Ends all sessions of your account but the one of this browser, and the sign-in links that nobody has used yet. Tokens
-/// stay: `DELETE /api/v1/tokens/{id}` revokes one.
+/// stay, unless you want them revoked as well: all but the one you show. `DELETE /api/v1/tokens/{id}` revokes a single one.
 #[utoipa::path(delete, path = "/api/v1/me/sessions", tag = "people", security(("key" = [])),
+    params(("tokens" = Option<bool>, Query, nullable = false, description = "Whether tokens are revoked as well; whoever stole one may have made others")),
     responses((status = 200, description = "They are over", body = EndedSessions),
-              Unknown, Forbidden, TooFast, Overloaded))]
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn end_own_sessions(
     State(app): State<AppState>,
     caller: Caller,
@@ -168,13 +267,13 @@ pub(crate) async fn end_own_sessions(
     request: Request,
 ) -> Result<Json<EndedSessions>, ApiError> {
     let account = caller.person()?.id;
-    let own = Shown::by(&app, &request)?.filter(Shown::is_session).map(|shown| shown.hash);
+    let (own, tokens) = (Shown::by(&app, &request)?.map(|shown| shown.hash), wants_tokens(request.uri())?);
     let hub = Arc::clone(&app);
     let end = move |tx: &mut dyn Tx| {
-        let ended = accounts::end_sessions(tx, account, own.as_ref())?;
-        let (subject, detail) = (Subject::Account(account), json!({"ended": ended}));
+        let ended = end_all(tx, account, own.as_ref(), tokens)?;
+        let (subject, detail) = (Subject::Account(account), json!(ended));
         context.record(tx, &hub, &caller, Action::SessionsEnded, subject, detail)?;
-        Ok(EndedSessions { ended })
+        Ok(ended)
     };
     app.store.write::<_, StoreError, _>(end).await.map(Json).map_err(Into::into)
 }
@@ -217,7 +316,8 @@ fn letter(app: &App, to: String, name: &str) -> Letter {
         text: format!(
             "The key of your agent {address} was replaced at {time}, by somebody who had the key before.\n\n\
              If that was the agent itself, or you, all is well. If not, somebody has stolen the key. Take it back:\n\n\
-             chorus agents reset-key {name}\n\nThe hub is {url}.\n"
+             CHORUS_KEY=ct_... chorus agents reset-key {name} --detach --url {url}\n\n\
+             ct_... is a token of yours: sign in at {url}/ and make one there.\n"
         ),
     }
 }

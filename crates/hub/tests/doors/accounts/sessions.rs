@@ -1,6 +1,8 @@
 //! Ending sessions, by whose they are and by the operator; and a disabled account that wants to sign in.
 
 use super::{by_page, hub_with_mail, link_for, mails_to, me, press, session};
+use crate::recovery::{acts, text};
+use crate::revocation::token;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually};
 use chorus_protocol::relay::Code;
 use reqwest::Method;
@@ -59,6 +61,39 @@ async fn the_operator_ends_sessions() {
     session(&hub, &mails, ANN).await;
     let unknown = "/api/v1/operator/accounts/acc_00000000000000000000000000000000/sessions";
     hub.delete(unknown, Some(OPERATOR)).await.own_failure(Code::NotFound);
+}
+
+/// Whoever stole a token may have made others with it.
+#[tokio::test]
+async fn tokens_end_with_the_sessions_if_wanted() {
+    let (hub, mails) = hub_with_mail(Setup::new());
+    let (own, cookie) = (hub.account(ANN).await, session(&hub, &mails, ANN).await);
+    let other = hub.account("bob@mail.example").await;
+    let is_good = async |token: &str| hub.get("/api/v1/me", Some(token)).await.status == 200;
+    let stolen = token(&hub, &own).await.1;
+    let made = token(&hub, &stolen).await.1;
+    let path = "/api/v1/me/sessions";
+    hub.delete(&format!("{path}?tokens=maybe"), Some(&own)).await.own_failure(Code::Validation);
+    assert_eq!(hub.delete(&format!("{path}?tokens=false"), Some(&own)).await.body, json!({"ended": 1}));
+    assert!(me(&hub, &cookie).await.status == 401 && is_good(&made).await);
+    let ended = hub.delete(&format!("{path}?tokens=true"), Some(&own)).await;
+    assert_eq!((ended.status, &ended.body), (200, &json!({"ended": 0, "tokens": 2})));
+    assert!(!is_good(&stolen).await && !is_good(&made).await && is_good(&own).await && is_good(&other).await);
+
+    // A browser stays signed in and revokes them all.
+    let (cookie, made) = (session(&hub, &mails, ANN).await, token(&hub, &own).await.1);
+    let request =
+        hub.request(Method::DELETE, &format!("{path}?tokens=true"), None).header("cookie", &*cookie);
+    assert_eq!(Answer::of(by_page(request)).await.body, json!({"ended": 0, "tokens": 2}));
+    assert!(me(&hub, &cookie).await.status == 200 && !is_good(&made).await && !is_good(&own).await);
+
+    let request = by_page(hub.request(Method::POST, "/api/v1/tokens", None).header("cookie", &*cookie));
+    let made = Answer::of(request.json(&json!({"label": "t"}))).await.body["token"].clone();
+    let path = format!("/api/v1/operator/accounts/{ANN}/sessions?tokens=true");
+    assert_eq!(hub.delete(&path, Some(OPERATOR)).await.body, json!({"ended": 1, "tokens": 1}));
+    assert!(me(&hub, &cookie).await.status == 401 && !is_good(text(&made)).await && is_good(&other).await);
+    let acts = acts(&hub, "action=", "sessions.ended").await;
+    assert_eq!(acts[0]["detail"], json!({"ended": 1, "tokens": 1}));
 }
 
 #[tokio::test]
