@@ -199,6 +199,15 @@ impl Reader<'_> {
         })
     }
 
+    /// A limit that is misspelt would be none.
+    fn check_quota_names(&mut self) {
+        for name in self.layers.iter().flat_map(|layer| layer.keys()) {
+            if name.starts_with("CHORUS_QUOTA_") && !shown().any(|(known, ..)| known == name) {
+                self.faults.add(name, "there is no such setting; `chorus serve --help` lists them");
+            }
+        }
+    }
+
     fn millis(&mut self, variable: &str, default: u64) -> Duration {
         self.value(variable, Duration::from_millis(default), "a number of milliseconds from 1", |text| {
             text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
@@ -211,12 +220,7 @@ impl Settings {
     pub(crate) fn load(layers: &[Layer]) -> Result<Self, Faults> {
         let mut reader = Reader { layers, faults: Faults::new() };
         let read = &mut reader;
-        for name in layers.iter().flat_map(|layer| layer.keys()) {
-            // A limit that is misspelt would be none.
-            if name.starts_with("CHORUS_QUOTA_") && !shown().any(|(known, ..)| known == name) {
-                read.faults.add(name, "there is no such setting; `chorus serve --help` lists them");
-            }
-        }
+        read.check_quota_names();
         let rate_limit = read.limit("CHORUS_RATE_LIMIT", 6000);
         let settings = Self {
             listen: read.text("CHORUS_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".into()),
@@ -233,10 +237,7 @@ impl Settings {
                 "names such as hub,hub.internal",
                 hosts,
             ),
-            host_name: read.value("CHORUS_HOST_NAME", None, "a host name such as hub.example", |text| {
-                let address = chorus_protocol::address::Address::parse(&format!("a@{text}"));
-                address.is_ok().then(|| Some(text.into()))
-            }),
+            host_name: read.optional("CHORUS_HOST_NAME", "a host name such as hub.example", host_name),
             operator_key: read.value("CHORUS_OPERATOR_KEY", None, "co_ and at least 16 characters", |text| {
                 text.strip_prefix("co_").filter(|rest| rest.len() >= 16).map(|_| Some(key_hash(text)))
             }),
@@ -320,6 +321,10 @@ fn public_url(text: &str) -> Option<Url> {
     let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
     let bare = bare && url.fragment().is_none();
     (matches!(url.scheme(), "http" | "https") && url.has_host() && bare).then_some(url)
+}
+
+fn host_name(text: &str) -> Option<String> {
+    chorus_protocol::address::Address::parse(&format!("a@{text}")).is_ok().then(|| text.into())
 }
 
 fn days(text: &str) -> Option<Duration> {

@@ -375,14 +375,14 @@ impl Imagination {
                 json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
                 "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
             }
-            ("post", "/api/v1/channels/{id}/messages") => json!({"content": word}),
-            ("patch", "/api/v1/channels/{id}/messages/{event_id}") => json!({"content": word}),
+            ("post", "/api/v1/channels/{id}/messages")
+            | ("patch", "/api/v1/channels/{id}/messages/{event_id}")
+            | ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": word}),
             ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
             ("post", "/api/v1/channels/{id}/members") if self.dice.below(2) == 0 => {
                 json!({"agent": self.dice.one_of(&["alice", "bob", "nobody"])})
             }
             ("post", "/api/v1/channels/{id}/members") => json!({"account": word}),
-            ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": word}),
             ("post", "/api/v1/channels/{id}/artifacts") => {
                 json!({"slug": format!("d{}", self.dice.below(50)), "content": word})
             }
