@@ -118,3 +118,14 @@ fn wrong_usage_is_told() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot make a folder in /nowhere"));
 }
+
+/// However it is flooded, what was acknowledged arrives.
+#[test]
+fn a_short_siege() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "siege");
+    command.args(["--seconds", "1", "--json"]);
+    let siege = found(command, dir.path());
+    positive(&siege["exactly_once"]);
+    assert_eq!(siege["figures"].as_array().unwrap().len(), 3);
+}

@@ -209,3 +209,25 @@ async fn doctor_warns_of_a_quota_that_is_nearly_used_up() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("channels 5 of 5 (100 %)"), "{said}");
 }
+
+/// Whose a key is, it says of each; what is dangerous in the settings, to the operator.
+#[tokio::test]
+async fn doctor_says_what_is_dangerous() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let mut command = serve(dir.path(), None);
+    command.args(["--public-url", "https://hub.example"]);
+    let hub = Hub::run(command);
+    let person = json!({"email": "anna@example.org"});
+    let key = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
+    let said = printed(&hub, &key, &["doctor", "--data", "/nowhere"]);
+    assert!(said.contains("a person's, and valid") && !said.contains("settings"), "{said}");
+    let said = printed(&hub, OPERATOR, &["doctor", "--data", "/nowhere"]);
+    assert!(said.contains("the operator's, and valid"), "{said}");
+    for dangerous in ["CHORUS_RATE_LIMIT", "CHORUS_SIGNUP", "CHORUS_ENDPOINT_CHALLENGE", "CHORUS_MAIL"] {
+        assert!(said.contains("WARN settings") && said.contains(dangerous), "{dangerous}: {said}");
+    }
+    drop(hub);
+    let hub = Hub::start(dir.path(), None);
+    let said = printed(&hub, OPERATOR, &["doctor", "--data", "/nowhere"]);
+    assert!(said.contains("nothing dangerous"), "{said}");
+}
