@@ -53,6 +53,15 @@ impl Target {
 }
 
 impl Target {
+    /// What a browser sends when a button on a page of the server is pressed.
+    pub(crate) fn pressed(&self, path: &str) -> Vec<u8> {
+        let Self { host, path: base, .. } = self;
+        format!(
+            "POST {base}{path} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncontent-length: 0\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
     /// A whole request, with a key or without one.
     pub(crate) fn request(&self, method: &str, path: &str, key: Option<&str>, body: &str) -> Vec<u8> {
         let Self { host, path: base, .. } = self;
