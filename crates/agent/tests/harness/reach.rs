@@ -42,12 +42,14 @@ async fn a_callback_in_the_agents_own_network_is_refused() {
     let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
     let (mcp, model) = (FakeMcp::start(false).await, FakeModel::start([]).await);
     let agent = Agent::start(plain(&hub, &place, &model));
-    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
+    for (host, named) in
+        [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("[::ffff:127.0.0.1]", "127.0.0.1")]
+    {
         let mut post = post(&other, &mcp);
         post["callback"] = other.url.replace("127.0.0.1", host).into();
         let (status, why) = told_by(&agent, &post).await;
         assert_eq!(status, 400, "{host}");
-        let expected = "callback: 127.0.0.1 is a loopback address; only public addresses are called";
+        let expected = format!("callback: {named} is a loopback address; only public addresses are called");
         assert_eq!(why, expected, "{host}");
     }
     agent.stop().await;
