@@ -13,13 +13,15 @@ use std::time::Duration;
 const REQUESTS: usize = 2000;
 /// How long the stranger keeps what it made for itself.
 const RENEWED_EVERY: usize = 100;
+/// Every so many requests one is meant to succeed.
+const MEANT_EVERY: usize = 5;
 /// How many differences are shown.
 const MOST_TOLD: usize = 20;
 const SEED: u64 = 0x5eed_0f57_a26e;
 /// An answer that is a stream is left after its head.
 const HEAD_ONLY: &[&str] = &["/agent/inbox", "/api/v1/channels/{id}/stream", "/mcp/{channel}"];
-/// Counters and times of the process itself.
-const OWN_COUNTERS: &[&str] = &["write_latency_ms", "queued", "uptime_s"];
+/// Counters and times of the process itself. (Who is there is public; when an inbox that was left counts as closed is chance.)
+const OWN_COUNTERS: &[&str] = &["write_latency_ms", "queued", "uptime_s", "open_inboxes"];
 
 /// What a stranger may do, and must have done for this to say anything.
 const MUST_SUCCEED: &[(&str, &str)] = &[
@@ -192,7 +194,14 @@ impl Side {
             self.own.insert("next", next.to_owned());
         }
         without_own_counters(&mut answer.body);
-        let body = if answer.body.is_null() { answer.text.clone() } else { answer.body.to_string() };
+        if asked.route == "/api/v1/channels" && asked.method == "get" && answer.status == 200 {
+            in_one_order(&mut answer.body, !asked.path.contains('?'));
+        }
+        let body = match &answer.body {
+            Value::Null if asked.route == "/api/v1/channels" => String::new(),
+            Value::Null => answer.text.clone(),
+            body => body.to_string(),
+        };
         let told = format!("{body} {headers:?} {}", answer.header("retry-after"));
         (answer.status, without_ids(&told.replace(&self.hub.url, "HUB")))
     }
@@ -206,6 +215,16 @@ fn without_own_counters(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(without_own_counters),
         _ => {}
+    }
+}
+
+/// The id of a conversation of two is made of theirs, so that its place in a list is chance, and so is what a page of it holds.
+fn in_one_order(page: &mut Value, whole: bool) {
+    let whole = whole && page["next"].is_null();
+    let Some(items) = page["items"].as_array_mut() else { return };
+    items.sort_by_key(|item| without_ids(&item.to_string()));
+    if !whole {
+        *page = Value::Null;
     }
 }
 
@@ -253,10 +272,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// Its own agent is needed to the end, with the key it has.
-    fn ends_the_stranger(&self) -> bool {
+    /// Its own agent is needed to the end, with the key it has; and when an inbox that it opened and left counts as closed is
+    /// chance, which decides what becomes of what it sends itself.
+    fn is_left_out(&self) -> bool {
         let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
-        (self.method == "delete" && self.path.starts_with("/agents/mallory"))
+        (self.route == "/agent/inbox" && self.key == Some("agent key"))
+            || (self.method == "delete" && self.path.starts_with("/agents/mallory"))
             || (self.path == "/register" && body.contains("mallory"))
     }
 }
@@ -310,9 +331,14 @@ impl Imagination {
         Self { dice: Dice(SEED), document, operations, words }
     }
 
-    fn asked(&mut self) -> Asked {
+    /// A request; every so often one that a stranger may well make.
+    fn asked(&mut self, n: usize) -> Asked {
+        let meant = (n % MEANT_EVERY == 0).then(|| MUST_SUCCEED[n / MEANT_EVERY % MUST_SUCCEED.len()]);
         // What reads is asked more often than what writes, and search most of all.
         let (method, route) = loop {
+            if let Some((method, route)) = meant {
+                break (method.to_owned(), route.to_owned());
+            }
             if self.dice.below(8) == 0 {
                 break ("get".to_owned(), "/api/v1/search".to_owned());
             }
@@ -325,7 +351,7 @@ impl Imagination {
         let (mut path, mut query) = (route.clone(), vec![]);
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap();
-            let own = self.dice.below(2) == 0;
+            let own = meant.is_some() || self.dice.below(2) == 0;
             let word = match name {
                 "limit" => self.dice.below(4).to_string(),
                 "id" | "channel" if own && route.contains("channel") => "{own:channel}".to_owned(),
@@ -341,7 +367,8 @@ impl Imagination {
             let word = word.replace("%7Bown%3A", "{own:").replace("%7D", "}").replace('+', "%20");
             if parameter["in"] == "path" {
                 path = path.replace(&format!("{{{name}}}"), &word);
-            } else if parameter["in"] == "query" && (parameter["required"] == true || self.dice.below(2) == 0)
+            } else if parameter["in"] == "query"
+                && (parameter["required"] == true || (meant.is_none() && self.dice.below(2) == 0))
             {
                 query.push(format!("{name}={word}"));
             }
@@ -351,15 +378,12 @@ impl Imagination {
         }
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
         let made_up = (!schema.is_null()).then(|| self.value(&schema.clone(), 0));
-        let body = if self.dice.below(2) == 0 { self.sensible(&method, &route).or(made_up) } else { made_up };
-        let key = self.dice.one_of(&[
-            "agent key",
-            "agent key",
-            "person key",
-            "person key",
-            "",
-            "ca_00000000000000000000000000000000",
-        ]);
+        let sensible = meant.is_some() || self.dice.below(2) == 0;
+        let body = if sensible { self.sensible(&method, &route).or(made_up) } else { made_up };
+        let keys =
+            ["agent key", "person key", "agent key", "person key", "", "ca_00000000000000000000000000000000"];
+        let among = if meant.is_some() { 2 } else { keys.len() };
+        let key = keys[self.dice.below(among)];
         Asked { method, route, path, key: Some(key).filter(|key| !key.is_empty()), body }
     }
 
@@ -382,7 +406,10 @@ impl Imagination {
             ("post", "/api/v1/channels/{id}/members") if self.dice.below(2) == 0 => {
                 json!({"agent": self.dice.one_of(&["alice", "bob", "nobody"])})
             }
-            ("post", "/api/v1/channels/{id}/members") => json!({"account": word}),
+            ("post", "/api/v1/channels/{id}/members") => {
+                let known_or_not = ["anna@example.org", "ben@example.org", "nobody@example.org"];
+                json!({"account": self.dice.one_of(&known_or_not)})
+            }
             ("post", "/api/v1/channels/{id}/artifacts") => {
                 json!({"slug": format!("d{}", self.dice.below(50)), "content": word})
             }
@@ -439,8 +466,8 @@ async fn compare(setup: impl Fn() -> Setup) {
             plain.renew(n / RENEWED_EVERY).await;
             other.renew(n / RENEWED_EVERY).await;
         }
-        let asked = imagination.asked();
-        if asked.ends_the_stranger() {
+        let asked = imagination.asked(n);
+        if asked.is_left_out() {
             continue;
         }
         let (here, there) = (plain.ask(&asked).await, other.ask(&asked).await);
