@@ -333,7 +333,7 @@ impl Imagination {
 
     /// A request; every so often one that a stranger may well make.
     fn asked(&mut self, n: usize) -> Asked {
-        let meant = (n % MEANT_EVERY == 0).then(|| MUST_SUCCEED[n / MEANT_EVERY % MUST_SUCCEED.len()]);
+        let meant = n.is_multiple_of(MEANT_EVERY).then(|| MUST_SUCCEED[n / MEANT_EVERY % MUST_SUCCEED.len()]);
         // What reads is asked more often than what writes, and search most of all.
         let (method, route) = loop {
             if let Some((method, route)) = meant {
