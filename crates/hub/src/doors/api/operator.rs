@@ -273,7 +273,7 @@ impl From<Recorded> for AuditView {
 #[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit", tag = "operator", security(("key" = [])),
     params(("actor" = Option<String>, Query, max_length = 254, pattern = "^[!-~]*$",
             description = "Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`"),
-           ("action" = Option<String>, Query, pattern = "^[a-z_]+[.][a-z_]+$", description = "Only these acts, such as `key.reset`"),
+           ("action" = Option<String>, Query, pattern = "^(account\\.made|account\\.disabled|account\\.enabled|agent\\.claimed|agent\\.disabled|agent\\.enabled|agent\\.registered|agent\\.unregistered|agent\\.updated|channel\\.owner_changed|connection\\.set|connection\\.removed|connection_string\\.rotated|deliveries\\.replayed|invitation\\.made|key\\.rotated|key\\.reset|master_key\\.replaced|member\\.added|member\\.removed|sessions\\.ended|token\\.made|token\\.revoked|webhook_secret\\.rotated)$", description = "Only these acts, such as `key.reset`"),
            ("subject" = Option<String>, Query, max_length = 254, pattern = "^[!-~]*$",
             description = "Only what was done to this agent, account, channel (`ch_…`), credential (`crd_…`) or `hub`"),
            ("since" = Option<String>, Query, format = "date-time", description = "Only what was done since"),
@@ -360,4 +360,23 @@ fn filter(uri: &Uri) -> Result<Filter, Faults> {
         }
     }
     if faults.is_empty() { Ok(filter) } else { Err(faults) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_names_every_action() {
+        let document = serde_json::to_value(crate::openapi()).unwrap();
+        let asked = document["paths"]["/api/v1/audit"]["get"]["parameters"].as_array().unwrap();
+        let action = asked.iter().find(|parameter| parameter["name"] == "action").unwrap();
+        let pattern = action["schema"]["pattern"].as_str().unwrap();
+        let named: Vec<_> = pattern.trim_matches(['^', '(', ')', '$']).split('|').collect();
+        let all: Vec<_> = Action::ALL.iter().map(|action| action.as_str().replace('.', "\\.")).collect();
+        assert!(
+            all.iter().all(|action| named.contains(&action.as_str())) && named.len() == all.len(),
+            "{pattern}"
+        );
+    }
 }
