@@ -62,7 +62,7 @@ pub(crate) struct App {
     pub(crate) registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
     pub(crate) look_ups: LookUps,
-    pub(crate) searches: Searches,
+    pub(crate) searches: Arc<Searches>,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -104,7 +104,7 @@ impl App {
             guess_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
-            searches: Searches::default(),
+            searches: Arc::default(),
             metrics: Metrics::new(),
             health: Health::new(sources.elapsed()),
             mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),

@@ -7,33 +7,33 @@ use crate::error::ApiError;
 use chorus_protocol::ids::Principal;
 use chorus_protocol::relay::Code;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long a search waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who searches now, or waits for it.
 pub(crate) struct Searches {
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
     callers: Mutex<HashSet<Principal>>,
 }
 
 impl Default for Searches {
     fn default() -> Self {
-        Self { turn: Semaphore::new(1), callers: Mutex::default() }
+        Self { turn: Arc::new(Semaphore::new(1)), callers: Mutex::default() }
     }
 }
 
-/// The right to search now; it ends when it is dropped.
-pub(crate) struct Searching<'a> {
-    turn: Option<SemaphorePermit<'a>>,
-    searches: &'a Searches,
+/// The right to search now; it ends when it is dropped. It goes with the work, which goes on when its caller hangs up.
+pub(crate) struct Searching {
+    turn: Option<OwnedSemaphorePermit>,
+    searches: Arc<Searches>,
     who: Principal,
 }
 
-impl Drop for Searching<'_> {
+impl Drop for Searching {
     fn drop(&mut self) {
         drop(self.turn.take());
         self.searches.callers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.who);
@@ -42,13 +42,14 @@ impl Drop for Searching<'_> {
 
 impl Searches {
     /// Waits for the caller's turn.
-    pub(crate) async fn begin(&self, who: Principal) -> Result<Searching<'_>, ApiError> {
+    pub(crate) async fn begin(self: &Arc<Self>, who: Principal) -> Result<Searching, ApiError> {
         if !self.callers.lock().unwrap_or_else(PoisonError::into_inner).insert(who) {
             let what = "one search at a time: wait for the one that is under way";
             return Err(ApiError::new(Code::RateLimited, what).retry_after_ms(1000));
         }
-        let mut searching = Searching { turn: None, searches: self, who };
-        let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, self.turn.acquire()).await else {
+        let mut searching = Searching { turn: None, searches: Arc::clone(self), who };
+        let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).acquire_owned()).await
+        else {
             let what = "too many search at the same time; try again in a moment";
             return Err(ApiError::new(Code::Overloaded, what).retry_after_ms(1000));
         };
@@ -66,7 +67,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_at_a_time_and_one_of_each_caller() {
         let [ann, bob] = [1, 2].map(|n| Principal::from(AgentId(Uuid::from_u128(n))));
-        let searches = Searches::default();
+        let searches = Arc::new(Searches::default());
         let first = searches.begin(ann).await.unwrap();
         assert_eq!(searches.begin(ann).await.err().unwrap().code, Code::RateLimited);
         assert_eq!(searches.begin(bob).await.err().unwrap().code, Code::Overloaded, "after a while");

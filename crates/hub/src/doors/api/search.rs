@@ -16,6 +16,7 @@ use chorus_store::conversations::{self, Conversation};
 use chorus_store::{StoreError, Tx, log, search};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -96,8 +97,14 @@ async fn find(
 ) -> Result<Json<Items<FoundView>>, ApiError> {
     let (who, asked) = (caller.principal()?, question(&uri)?);
     let max_bytes = app.config.quotas.page_bytes as usize;
-    let _turn = app.searches.begin(who).await?;
-    let Items { items, next } = read(&app, move |tx| Ok(found(tx, who, &asked, max_bytes)?)).await?;
+    let turn = Mutex::new(Some(app.searches.begin(who).await?));
+    let work = move |tx: &mut dyn Tx| {
+        let found = found(tx, who, &asked, max_bytes);
+        // Before the answer is there: whoever has it may search again.
+        drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(found?)
+    };
+    let Items { items, next } = read(&app, work).await?;
     Ok(Json(Items::fitting(&app, items, next, |last| last.event.event_id.clone())))
 }
 
