@@ -104,8 +104,37 @@ struct Tried {
     endless: bool,
 }
 
+/// Which forms can begin with a byte, as bits in their order: nearly every place is passed over by looking here.
+struct Beginnings([u64; 256]);
+
+impl Beginnings {
+    fn of(forms: &[Tried]) -> Self {
+        let mut bits = [0; 256];
+        for (index, tried) in forms.iter().enumerate() {
+            for prefix in tried.form.prefixes {
+                match prefix.as_bytes().first() {
+                    Some(first) => bits[usize::from(*first)] |= 1 << index,
+                    None => bits.iter_mut().for_each(|bits| *bits |= 1 << index),
+                }
+            }
+        }
+        Self(bits)
+    }
+
+    /// The places of those forms among all.
+    fn with(&self, first: u8) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.0[usize::from(first)];
+        std::iter::from_fn(move || {
+            let index = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (index < u64::BITS).then_some(index as usize)
+        })
+    }
+}
+
 fn scan(text: &str, forms: impl Iterator<Item = Form>) -> Option<Redacted> {
     let mut forms: Vec<_> = forms.map(|form| Tried { form, unfit: 0, endless: false }).collect();
+    let beginnings = Beginnings::of(&forms);
     let bytes = text.as_bytes();
     let mut redacted = Redacted { text: String::new(), masked: Vec::new() };
     // What was masked ends at `done`; nothing before it is looked at again.
@@ -114,7 +143,8 @@ fn scan(text: &str, forms: impl Iterator<Item = Form>) -> Option<Redacted> {
         let inside_word = place > done && is_word(bytes[place - 1]) && is_word(bytes[place]);
         // All of them begin with one of these.
         let candidate = base64(bytes[place]) && !inside_word;
-        let found = candidate.then(|| forms.iter_mut().find_map(|tried| tried.at(text, done, place)));
+        let found = candidate
+            .then(|| beginnings.with(bytes[place]).find_map(|index| forms[index].at(text, done, place)));
         let Some((name, end)) = found.flatten() else {
             place += 1;
             continue;
@@ -177,11 +207,12 @@ impl Tried {
 
 /// Whether a text ends with the word `Bearer` and white space.
 fn follows_bearer(text: &str) -> bool {
+    if !text.ends_with([' ', '\t']) {
+        return false;
+    }
     let words = text.trim_end_matches([' ', '\t']).as_bytes();
     let (rest, word) = words.split_at(words.len().saturating_sub(6));
-    words.len() < text.len()
-        && word.eq_ignore_ascii_case(b"bearer")
-        && !rest.last().copied().is_some_and(is_word)
+    word.eq_ignore_ascii_case(b"bearer") && !rest.last().copied().is_some_and(is_word)
 }
 
 /// The length of a bearer token of any kind. A dot after it ends a sentence.

@@ -89,7 +89,22 @@ pub fn get(
     .transpose()
 }
 
-/// The same as a present member reads it, if it may.
+/// A document in its newest version, without its content.
+pub fn newest(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    slug: &str,
+) -> Result<Option<Artifact>, StoreError> {
+    tx.first(
+        "SELECT slug, version, title, content_type, '', author_kind, author_id, created_at, seq FROM artifacts
+         WHERE conversation_id = $1 AND slug = $2 ORDER BY version DESC LIMIT 1",
+        &[(&conversation).into(), slug.into()],
+    )?
+    .map(artifact)
+    .transpose()
+}
+
+/// A document in a version, as a present member reads it, if it may.
 pub fn get_as(
     tx: &mut dyn Tx,
     conversation: &Conversation,

@@ -465,7 +465,7 @@ pub struct NewArtifact {
 /// Makes a version of a document.
 pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
     enter(tx, act.conversation, act.author)?;
-    let newest = artifacts::get(tx, act.conversation, &new.slug, None)?;
+    let newest = artifacts::newest(tx, act.conversation, &new.slug)?;
     let version = newest.as_ref().map_or(0, |newest| newest.version);
     if version != new.base {
         return Err(ChannelError::Stale(version));

@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0009_recovery.sql"),
     migration!("0010_consent.sql"),
     migration!("0011_endpoint_proof.sql"),
+    migration!("0012_documents.sql"),
 ];
 
 /// The number of the newest.

@@ -330,7 +330,7 @@ async fn update(
             }
             let mut new = new.clone();
             if new.base == 0 {
-                let newest = artifacts::get(tx, act.conversation, &new.slug, None)?;
+                let newest = artifacts::newest(tx, act.conversation, &new.slug)?;
                 new.base = newest.ok_or_else(|| not_found("document"))?.version;
             }
             let artifact = put(&hub, tx, &act, &new).map_err(|error| match error {

@@ -1,0 +1,1 @@
+-- Large texts are kept apart from their rows here anyway: see the same migration of SQLite.
