@@ -5,9 +5,9 @@
 //! source has more already, which is turned away. If all are being answered, the new one waits, and those behind it,
 //! until one ends. Trusted proxies have no share and never give way: they bring everybody.
 
-use crate::rate::Source;
 use axum::body::Body;
 use bytes::Bytes;
+use chorus_app::rate::Source;
 use hyper::body::{Frame, SizeHint};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -201,7 +201,7 @@ impl hyper::body::Body for Answering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::rate_key;
+    use chorus_app::rate::rate_key;
     use futures_util::FutureExt;
 
     fn source(last: u8) -> Source {

@@ -4,18 +4,14 @@
 //! What changes something, and MCP, is refused from other sites' pages. They may still `GET`, and cannot read the answer: no
 //! CORS header is ever sent. Programs say neither and are not touched.
 
-use crate::app::App;
-use crate::config::Config;
-use crate::doors::mcp;
 use crate::error::ApiError;
+use crate::route::Route;
 use axum::extract::Request;
 use axum::http::{Version, header};
+use chorus_app::Config;
 use chorus_mcp::guard::{Names, NotForUs, Page};
 use chorus_protocol::relay::Code;
 use url::Url;
-
-/// Routes that other sites' pages may use: there are none yet.
-const OPEN_TO_ALL_PAGES: &[&str] = &[];
 
 /// The names of a hub that listens for this machine only, or for others.
 pub(crate) fn names(config: &Config, on_loopback: bool) -> Names {
@@ -27,15 +23,14 @@ pub(crate) fn names(config: &Config, on_loopback: bool) -> Names {
     }
 }
 
-/// Whether a request is meant for this hub and comes from where it may. Before anything is done for it.
-pub(crate) fn check(app: &App, route: &str, request: &Request) -> Result<(), ApiError> {
-    let (headers, names) = (request.headers(), &app.names);
+/// Whether a request is meant for this hub and comes from where it may, and from which page. Before anything is done for it.
+pub(crate) fn check(names: &Names, route: Route, request: &Request) -> Result<Page, ApiError> {
+    let headers = request.headers();
     // The first HTTP had no such header, and monitors still speak it; browsers do not.
     let nameless = request.version() < Version::HTTP_11 && !headers.contains_key(header::HOST);
     let checked = if nameless { Ok(()) } else { names.check_host(headers) };
-    let harmless = request.method().is_safe() && route != mcp::PATH;
-    let elsewhere = || names.page(headers) == Page::Elsewhere && !OPEN_TO_ALL_PAGES.contains(&route);
+    let (harmless, page) = (request.method().is_safe() && !route.own_pages_only, names.page(headers));
     checked
-        .and_then(|()| if !harmless && elsewhere() { Err(NotForUs::Origin) } else { Ok(()) })
+        .and_then(|()| if !harmless && page == Page::Elsewhere { Err(NotForUs::Origin) } else { Ok(page) })
         .map_err(|why| ApiError::new(Code::Forbidden, why))
 }

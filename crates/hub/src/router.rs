@@ -1,63 +1,36 @@
 //! Every route of the hub, in one place.
 
-use crate::app::AppState;
-use crate::caller::SESSION_COOKIE;
+use crate::credentials::SESSION_COOKIE;
 use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};
-use crate::error::ApiError;
-use crate::frame;
+use crate::origin;
+use crate::route::Routes;
 use axum::Router;
-use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use chorus_app::AppState;
+use std::sync::Arc;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-fn documented() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info()).components(Some(security())).build())
-        .routes(routes!(relay::directory::register))
-        .routes(routes!(relay::directory::list, relay::directory::register_by_operator))
-        .routes(routes!(relay::directory::one, relay::directory::unregister))
-        .routes(routes!(relay::send::send))
-        .routes(routes!(relay::stream::reply))
-        .routes(routes!(relay::inbox::open))
-        .routes(routes!(relay::inbox::history))
-        .routes(routes!(hub::discovery))
-        .routes(routes!(skill::skill))
-        .routes(routes!(skill::llms))
-        .routes(routes!(hub::health))
-        .routes(routes!(hub::metrics))
-        .merge(api::accounts::routes())
-        .merge(api::me::routes())
-        .merge(api::invitations::routes())
-        .merge(api::blocks::routes())
-        .merge(api::agents::routes())
-        .merge(api::channels::routes())
-        .merge(api::messages::routes())
-        .merge(api::deliveries::routes())
-        .merge(api::recovery::routes())
-        .merge(api::operator::routes())
-        .merge(api::overview::routes())
-        .merge(channel::routes())
-        .merge(mcp::documented())
+/// The routes that are in the OpenAPI document.
+fn documented() -> Routes {
+    relay::routes().and(hub::routes()).and(skill::routes()).and(api::routes()).and(channel::routes())
 }
 
-/// All routes, the frame around them, and an answer for paths that are none.
+/// All routes, each behind its guard, and an answer for paths that are none.
 pub(crate) fn router(app: AppState) -> Router {
-    let (routes, document) = documented().split_for_parts();
-    routes
-        .merge(pages::routes(&document))
-        .merge(mcp::routes(&app))
-        .merge(signin::routes())
-        .merge(tokens::routes())
-        .fallback(async || ApiError::of_status(StatusCode::NOT_FOUND))
-        .layer(from_fn_with_state(app.clone(), frame::around))
+    let names = Arc::new(origin::names(&app.config, app.on_loopback));
+    documented()
+        .and(pages::routes(&openapi()))
+        .and(mcp::routes(&app))
+        .and(signin::routes())
+        .and(tokens::routes())
+        .guarded(&app, &names)
         .with_state(app)
 }
 
 /// The OpenAPI document of the hub.
 pub fn openapi() -> OpenApi {
-    documented().into_openapi()
+    let document = OpenApiBuilder::new().info(info()).components(Some(security())).build();
+    documented().document(document).merge_from(mcp::documented())
 }
 
 fn info() -> Info {

@@ -3,23 +3,23 @@
 //! Our own, because a plain serve loop has no time limit for headers and waits for open streams for ever when it is
 //! told to stop. Here streams end first, then open requests, then whatever is left is cut.
 
-use crate::app::App;
-use crate::config::Config;
 use crate::connections::{Answering, Connections, Slot};
-use crate::delivery::{catch_up, push, reconcile};
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
-use crate::frame::Peer;
-use crate::quotas::OFF;
-use crate::rate::rate_key;
+use crate::middleware::Peer;
 use crate::router;
-use crate::sources::Sources;
 use crate::stall::StallGuard;
 use crate::unread::{Watched, linger};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
 use axum::response::IntoResponse;
+use chorus_app::App;
+use chorus_app::Config;
+use chorus_app::Sources;
+use chorus_app::delivery::{catch_up, push, reconcile};
+use chorus_app::quotas::OFF;
+use chorus_app::rate::rate_key;
 use chorus_protocol::relay::Code;
 use chorus_store::Store;
 use futures_util::TryFutureExt;

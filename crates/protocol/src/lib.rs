@@ -16,5 +16,7 @@ pub mod mentions;
 pub mod page;
 pub mod redact;
 pub mod relay;
+#[cfg(feature = "openapi")]
+pub mod schema;
 pub mod sse;
 pub mod time;

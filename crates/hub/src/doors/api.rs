@@ -21,13 +21,14 @@ mod search;
 mod stream;
 
 use super::body;
-use crate::app::App;
-use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::secrets::MasterKey;
+use crate::route::{Route, Routes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use chorus_app::App;
+use chorus_app::caller::Caller;
+use chorus_app::secrets::MasterKey;
 use chorus_protocol::page;
 use chorus_protocol::relay::Code;
 use chorus_store::Tx;
@@ -35,6 +36,21 @@ use chorus_store::idempotency::{self, Answer, Key, Known};
 use data_encoding::BASE64;
 use serde::Serialize;
 use serde_json::Value;
+
+pub(crate) fn routes() -> Routes {
+    accounts::routes()
+        .and(me::routes())
+        .and(invitations::routes())
+        .and(blocks::routes())
+        .and(agents::routes())
+        .and(channels::routes())
+        .and(messages::routes())
+        .and(deliveries::routes())
+        .and(recovery::routes())
+        .and(operator::routes())
+        .and(overview::routes())
+        .under("/api/v1", Route::API)
+}
 
 /// How long an `Idempotency-Key` is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;

@@ -1,10 +1,10 @@
 //! Reading what a client sends: bounded in size and time, with an error for each.
 
-use crate::app::App;
 use crate::error::ApiError;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
+use chorus_app::App;
 use chorus_protocol::json;
 use chorus_protocol::relay::Code;
 use http_body_util::{BodyExt, LengthLimitError, Limited};

@@ -6,15 +6,22 @@ mod bodies;
 pub(crate) mod callback;
 pub(crate) mod inlet;
 
-use crate::app::AppState;
-use utoipa_axum::router::OpenApiRouter;
+use crate::route::{Credentials, Grant, Route, Routes};
 use utoipa_axum::routes;
 
-/// Where agents answer what they were posted.
-pub(crate) const CALLBACK: &str = "/channels/{id}/inbox/{token}";
+/// Where agents answer what they were posted: at an address that we signed.
+const CALLBACK: Route = Route {
+    credentials: Credentials::Ignored,
+    grant: Some(Grant { purpose: "answers", read: callback::agent_of }),
+    ..Route::API
+};
 /// Where other services post to agents.
-pub(crate) const INLET: &str = "/inbox/{sk}";
+const FOREIGN: Route = Route { credentials: Credentials::Door, ..Route::API };
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(callback::callback)).routes(routes!(inlet::receive))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(CALLBACK, routes!(callback::callback))
+        .at(FOREIGN, routes!(inlet::receive))
+        .under("/channels/", CALLBACK)
+        .under("/inbox/", FOREIGN)
 }

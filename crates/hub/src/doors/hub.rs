@@ -1,16 +1,27 @@
 //! The hub's own small doors: health, metrics, the discovery document.
 
-use crate::app::AppState;
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::answers::{Overloaded, TooFast};
+use crate::doors::relay::success;
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chorus_app::AppState;
+use chorus_app::caller::Caller;
 use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, Success};
 use chorus_protocol::time::rfc3339;
 use chorus_store::{StoreError, Tx, usage};
 use serde::Serialize;
+use utoipa_axum::routes;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::PUBLIC, routes!(discovery))
+        .at(Route { free: true, ..Route::PUBLIC }, routes!(health))
+        .at(Route { free: true, ..Route::RELAY }, routes!(metrics))
+}
 
 /// Is the hub well?
 ///
@@ -36,7 +47,7 @@ pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiE
         time: rfc3339(app.now()),
         uptime_s: ((app.elapsed() - app.health.started_at).max(0) / 1000) as u64,
     };
-    Ok(app.success(StatusCode::OK, report))
+    Ok(success(&app, StatusCode::OK, report))
 }
 
 /// What the hub says of its health.
@@ -83,7 +94,7 @@ pub(crate) struct StoreReport {
     responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text"),
               (status = 401, description = "`ERR_UNAUTHORIZED`: a key was sent, and it is not valid", body = Failure),
               TooFast, Overloaded))]
-pub(crate) async fn metrics(State(app): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn metrics(State(app): State<AppState>, By(caller): By) -> Result<Response, ApiError> {
     let text = if caller == Caller::Operator {
         let total = app.store.read::<_, StoreError, _>(|tx: &mut dyn Tx| usage::total(tx)).await?;
         app.metrics.stored_bytes.set(total);

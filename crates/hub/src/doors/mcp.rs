@@ -7,26 +7,29 @@
 mod operations;
 
 use super::{api, body};
-use crate::app::{App, AppState};
-use crate::attention;
-use crate::caller::{Caller, bearer, disabled, key_hash};
+use crate::credentials::bearer;
 use crate::error::ApiError;
-use crate::frame::{ForPeople, may_say};
-use crate::secrets::McpToken;
-use crate::usage::event_bytes;
-use crate::views;
+use crate::middleware::ForPeople;
+use crate::route::{Grant, Route, Routes};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::any;
+use chorus_app::attention;
+use chorus_app::caller::{Caller, disabled, key_hash};
+use chorus_app::charge::may_say;
+use chorus_app::secrets::McpToken;
+use chorus_app::usage::event_bytes;
+use chorus_app::views;
+use chorus_app::{App, AppState};
 use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
-use chorus_protocol::ids::{AgentId, ConversationId, Principal};
+use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
-use chorus_store::directory::{self, Agent, KeyHash};
+use chorus_store::directory::{self, Agent};
 use chorus_store::log::Standing;
 use chorus_store::{Store, StoreError, Tx};
 use serde_json::Value;
@@ -34,45 +37,39 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
 use uuid::Uuid;
 
-pub(crate) const PATH: &str = "/mcp/{channel}";
+const PATH: &str = "/mcp/{channel}";
 /// The largest message, in bytes.
 const MAX_BODY: usize = 1024 * 1024;
 
-/// An MCP token that we signed and that has not run out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ticket(McpToken);
-
-impl Ticket {
-    /// What a request to this door shows, if it is one.
-    pub(crate) fn by(app: &App, route: &str, headers: &HeaderMap) -> Option<Self> {
-        let shown = bearer(headers).ok().flatten().filter(|_| route == PATH)?;
-        let token = app.config.master_key.read_mcp_token(shown)?;
-        (app.now() < token.expires_at).then_some(Self(token))
-    }
-
-    /// Who was given it.
-    pub(crate) fn agent(&self) -> AgentId {
-        self.0.agent
-    }
-
-    /// Whose rate it counts for: the agent's, however many tokens it was given.
-    pub(crate) fn payer(&self) -> KeyHash {
-        key_hash(&format!("mcp tokens of {}", self.0.agent))
-    }
+/// An MCP token that we signed and that has not run out, if a request shows one.
+fn token(app: &App, headers: &HeaderMap) -> Option<McpToken> {
+    let token = app.config.master_key.read_mcp_token(bearer(headers).ok().flatten()?)?;
+    (app.now() < token.expires_at).then_some(token)
 }
 
-pub(crate) fn routes(app: &AppState) -> Router<AppState> {
+/// Pages of other sites are kept out altogether, as the protocol asks.
+const MCP: Route = Route {
+    grant: Some(Grant {
+        purpose: "mcp tokens",
+        read: |app, request| Some(token(app, request.headers())?.agent),
+    }),
+    own_pages_only: true,
+    ..Route::API
+};
+
+pub(crate) fn routes(app: &AppState) -> Routes {
     let hub = Arc::new(Tools { app: Arc::clone(app), open: Open::default() });
-    Router::new().route(PATH, any(answer)).layer(axum::Extension(hub))
+    let routes = Router::new().route(PATH, any(answer)).layer(axum::Extension(hub));
+    Routes::default().group(MCP, routes).under("/mcp/", MCP)
 }
 
 /// What the OpenAPI document says of it.
-pub(crate) fn documented() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(operations::Operations::openapi())
+pub(crate) fn documented() -> OpenApi {
+    operations::Operations::openapi()
 }
 
 async fn answer(
@@ -84,9 +81,9 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Nobody);
     let id = ConversationId::parse(&channel);
-    let pass = match parts.extensions.get::<Ticket>() {
-        Some(ticket) if id != Some(ticket.0.channel) => return Err(ChannelError::NotFound.into()),
-        Some(ticket) => by_ticket(&app, ticket.0).await?,
+    let pass = match token(&app, &parts.headers) {
+        Some(token) if id != Some(token.channel) => return Err(ChannelError::NotFound.into()),
+        Some(token) => by_token(&app, token).await?,
         None => by_key(&app, &caller, &parts.headers)?,
     };
     let channel = Channel::new(hub, pass, id.ok_or(ChannelError::NotFound)?);
@@ -104,13 +101,13 @@ async fn answer(
 }
 
 /// The agent of a token, as long as it holds and the agent is reached by what it was reached by then.
-async fn by_ticket(app: &AppState, token: McpToken) -> Result<Pass, ApiError> {
+async fn by_token(app: &AppState, token: McpToken) -> Result<Pass, ApiError> {
     let out = move |tx: &mut dyn Tx| {
         let agent = directory::by_id(tx, token.agent)?;
         Ok(agent.is_some_and(|agent| agent.disabled_at.is_some()))
     };
     if app.store.read::<_, StoreError, _>(out).await? {
-        return Err(disabled("agent"));
+        return Err(disabled("agent").into());
     }
     let app = Arc::clone(app);
     let holds = move |tx: &mut dyn Tx| {
@@ -151,7 +148,7 @@ struct Tools {
 
 /// An error for a model: it reads sentences.
 fn sentence<T>(read: Result<T, ApiError>) -> Result<T, String> {
-    read.map_err(|error| error.message)
+    read.map_err(|error| error.0.message)
 }
 
 impl Hub for Tools {
@@ -204,7 +201,7 @@ impl Hub for Tools {
 
     fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError> {
         let handed = api::messages::hand_on(&self.app, tx, act, new, posted);
-        handed.map_err(|error| StoreError::Unexpected(error.message.into()))
+        handed.map_err(|error| StoreError::Unexpected(error.0.message.into()))
     }
 
     fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ChannelError> {

@@ -1,9 +1,9 @@
 //! Pages for people: server-rendered, every asset embedded, a strict Content-Security-Policy, no internet needed.
 
 use super::reference::{Operation, operations};
-use crate::app::AppState;
-use crate::caller::of_browser;
+use crate::credentials::session_cookie;
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -11,6 +11,8 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
+use chorus_app::AppState;
+use chorus_app::caller::{Shown, of_browser};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
@@ -35,17 +37,18 @@ struct Reference {
 }
 
 /// All pages.
-pub(crate) fn routes(document: &OpenApi) -> Router<AppState> {
+pub(crate) fn routes(document: &OpenApi) -> Routes {
     let document = serde_json::to_value(document).unwrap_or_default();
     let operations = Arc::new(operations(&document));
     let reference = Reference { document: document.to_string().into(), operations };
-    Router::new()
+    let pages = Router::new()
         .route("/api", get(api))
         .route("/api/openapi.json", get(openapi))
         // Before the rest, which does without.
         .layer(Extension(reference))
         .route("/", get(home))
-        .route("/assets/{name}", get(asset))
+        .route("/assets/{name}", get(asset));
+    Routes::default().group(Route::PUBLIC, pages)
 }
 
 #[derive(Template)]
@@ -87,7 +90,10 @@ pub(crate) fn page(template: &impl Template) -> Result<Response, ApiError> {
 
 /// The first page: what this is, and what to do next.
 async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let person = of_browser(&app, &headers).await?;
+    let person = match session_cookie(&headers) {
+        Some(session) => of_browser(&app, &Shown::session(session)).await?,
+        None => None,
+    };
     let agents = app.store.read::<_, chorus_store::StoreError, _>(chorus_store::directory::count).await?;
     page(&Home {
         style: &STYLE_NAME,

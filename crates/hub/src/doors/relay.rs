@@ -7,15 +7,51 @@ pub(crate) mod inbox;
 pub(crate) mod send;
 pub(crate) mod stream;
 
-use crate::app::App;
 use crate::error::ApiError;
-use axum::http::Uri;
+use crate::route::{Credentials, Route, Routes};
+use axum::Json;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use chorus_app::App;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::AgentId;
+use chorus_protocol::relay::{Metadata, Success};
+use chorus_protocol::time::rfc3339;
 use chorus_store::directory::{self as agents, Agent};
 use chorus_store::{StoreError, Tx};
+use serde::Serialize;
 use serde_json::Value;
+use utoipa_axum::routes;
+
+pub(crate) fn routes() -> Routes {
+    // Who wants to register again has a stale key; its door looks at the key itself.
+    let register = Route { credentials: Credentials::Ignored, ..Route::RELAY };
+    Routes::default()
+        .at(register, routes!(directory::register))
+        .at(Route::RELAY, routes!(directory::list, directory::register_by_operator))
+        .at(Route::RELAY, routes!(directory::one, directory::unregister))
+        .at(Route::RELAY, routes!(send::send))
+        .at(stream::REPLIES, routes!(stream::reply))
+        .at(Route::RELAY, routes!(inbox::open))
+        .at(Route::RELAY, routes!(inbox::history))
+}
+
+/// A success in the relay's common format.
+pub(super) fn success<T: Serialize>(app: &App, status: StatusCode, data: T) -> Response {
+    success_page(app, status, data, None)
+}
+
+/// The same for a page of a list.
+pub(super) fn success_page<T: Serialize>(
+    app: &App,
+    status: StatusCode,
+    data: T,
+    next: Option<String>,
+) -> Response {
+    let metadata = Metadata { timestamp: rfc3339(app.now()), next };
+    (status, Json(Success { success: true, data, metadata })).into_response()
+}
 
 /// An agent as paths name it: its address, its name, or its id.
 #[derive(Debug, Clone)]

@@ -5,15 +5,11 @@
 
 use super::body;
 use super::pages::{page, style};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::{SESSION_COOKIE, is_same_site, key_hash, session_cookie};
-use crate::config::{Config, Signup};
+use crate::credentials::Context;
+use crate::credentials::{SESSION_COOKIE, session_cookie};
 use crate::error::ApiError;
-use crate::frame::{Client, ForPeople};
-use crate::mail::{self, Letter};
-use crate::mail_limits::Asker;
-use crate::sources::Sources;
+use crate::middleware::{Client, ForPeople};
+use crate::route::{Credentials, Route, Routes};
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -21,6 +17,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use chorus_app::Sources;
+use chorus_app::audit::RequestContext;
+use chorus_app::caller::key_hash;
+use chorus_app::mail::{self, Letter};
+use chorus_app::mail_limits::Asker;
+use chorus_app::{App, AppState};
+use chorus_app::{Config, Signup};
+use chorus_mcp::guard::Page;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 use chorus_protocol::relay::Code;
@@ -48,11 +52,15 @@ pub(crate) const MAX_FORM: usize = 16 * 1024;
 /// The longest invitation that is looked at.
 pub(crate) const MAX_INVITATION: usize = 100;
 
-pub(crate) fn routes() -> Router<AppState> {
-    Router::new()
+pub(crate) fn routes() -> Routes {
+    let signin = Router::new()
         .route("/signin", get(form).post(send_form))
-        .route("/signin/{token}", get(link).post(enter))
-        .route("/signout", post(leave))
+        .route("/signin/{token}", get(link).post(enter));
+    Routes::default()
+        .group(Route { credentials: Credentials::Ignored, ..Route::API }, signin)
+        .group(Route::API, Router::new().route("/signout", post(leave)))
+        .under("/signin", Route::API)
+        .under("/signout", Route::API)
 }
 
 #[derive(Template)]
@@ -246,12 +254,12 @@ async fn link(State(app): State<AppState>, Path(token): Path<String>) -> Result<
 /// The button of a link: it is used up, and a session begins.
 async fn enter(
     State(app): State<AppState>,
-    context: RequestContext,
+    Context(context): Context,
     Path(token): Path<String>,
-    headers: HeaderMap,
+    Extension(page): Extension<Page>,
 ) -> Result<Response, ApiError> {
     // Or another site could sign somebody in as somebody else.
-    if !is_same_site(&app, &headers) {
+    if page != Page::Ours {
         return Err(ApiError::new(Code::Forbidden, "open the link, and use the button on its page"));
     }
     let (secret, now) = (app.sources.secret(SecretKind::Session), app.now());
@@ -291,7 +299,7 @@ fn cookie(app: &App, secret: &str, seconds: i64) -> Result<HeaderValue, ApiError
 /// The button for signing out.
 async fn leave(
     State(app): State<AppState>,
-    context: RequestContext,
+    Context(context): Context,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let cookie = end_session(&app, &context, &headers).await?;

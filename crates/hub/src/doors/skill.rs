@@ -4,15 +4,17 @@
 //! The texts are templates with this hub's own addresses in them. What they say of paths, codes and retries is
 //! compared with the router and the protocol by the tests below, and so are the two languages.
 
-use crate::app::AppState;
-use crate::config::Config;
 use crate::doors::answers::TooFast;
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
+use chorus_app::AppState;
+use chorus_app::Config;
 use std::cmp::Reverse;
+use utoipa_axum::routes;
 
 #[derive(Template)]
 #[template(path = "skill.en.md")]
@@ -96,6 +98,10 @@ fn range(text: &str) -> (&str, u16) {
     (tag.trim(), (quality * 1000.0).round() as u16)
 }
 
+pub(crate) fn routes() -> Routes {
+    Routes::default().at(Route::PUBLIC, routes!(skill)).at(Route::PUBLIC, routes!(llms))
+}
+
 /// How an agent joins this hub
 ///
 /// Markdown for the agent itself: how to register, receive, send and try again, how webhooks are signed, how to write
@@ -138,7 +144,7 @@ pub(crate) async fn llms(State(app): State<AppState>) -> Result<Response, ApiErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secrets::MasterKey;
+    use chorus_app::secrets::MasterKey;
     use chorus_protocol::relay::Code;
     use std::collections::BTreeSet;
     use uuid::Uuid;

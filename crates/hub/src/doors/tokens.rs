@@ -3,10 +3,9 @@
 use super::api::accounts::{MAX_LABEL, issue_token, keep_token};
 use super::pages::{page, style};
 use super::{body, signin};
-use crate::app::AppState;
-use crate::audit::RequestContext;
-use crate::caller::Caller;
+use crate::credentials::{By, Context};
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use askama::Template;
 use axum::Router;
 use axum::body::Body;
@@ -14,13 +13,16 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
+use chorus_app::AppState;
 use chorus_store::Tx;
 use chorus_store::audit::{Action, Subject};
 use serde_json::json;
 use std::sync::Arc;
 
-pub(crate) fn routes() -> Router<AppState> {
-    Router::new().route("/tokens", post(make))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .group(Route::API, Router::new().route("/tokens", post(make)))
+        .under("/tokens", Route::API)
 }
 
 #[derive(Template)]
@@ -36,8 +38,8 @@ struct Made {
 /// The form of the first page: a token with this label. The frame has seen that it came from one of our pages.
 async fn make(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {

@@ -3,21 +3,22 @@
 use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use super::conversation::{fields, line};
 use super::{Items, read, value, write};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::Caller;
-use crate::config::Signup;
+use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::PageQuery;
 use crate::doors::signin::{self, DAY_MS, MAX_INVITATION, credential};
 use crate::error::ApiError;
-use crate::frame::Client;
-use crate::mail::check_address;
+use crate::middleware::Client;
+use crate::route::{Credentials, Route, Routes};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use chorus_app::Signup;
+use chorus_app::caller::Caller;
+use chorus_app::mail::check_address;
+use chorus_app::{App, AppState};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
@@ -29,7 +30,6 @@ use chorus_store::audit::{Action, Subject};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The longest label of a token, in characters.
@@ -40,14 +40,14 @@ const MOST: i64 = 100;
 const DAYS: i64 = 7;
 const MOST_DAYS: i64 = 90;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(sign_in))
-        .routes(routes!(sign_out))
-        .routes(routes!(list_tokens, make_token))
-        .routes(routes!(revoke_token))
-        .routes(routes!(make_account))
-        .routes(routes!(invite))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route { credentials: Credentials::Ignored, ..Route::API }, routes!(sign_in))
+        .at(Route::API, routes!(sign_out))
+        .at(Route::API, routes!(list_tokens, make_token))
+        .at(Route::API, routes!(revoke_token))
+        .at(Route::API, routes!(make_account))
+        .at(Route::API, routes!(invite))
 }
 
 /// An address, if it is there.
@@ -123,7 +123,7 @@ pub(crate) struct Accepted {
               Forbidden, TooFast, Overloaded))]
 pub(crate) async fn sign_out(
     State(app): State<AppState>,
-    context: RequestContext,
+    Context(context): Context,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let cookie = signin::end_session(&app, &context, &headers).await?;
@@ -140,8 +140,8 @@ pub(crate) async fn sign_out(
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn make_token(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -226,7 +226,7 @@ pub(crate) struct NewToken {
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn list_tokens(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let account = caller.person()?.id;
@@ -273,8 +273,8 @@ impl From<Credential> for TokenView {
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn revoke_token(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let account = caller.person()?.id;
@@ -302,8 +302,8 @@ pub(crate) async fn revoke_token(
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn make_account(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -382,8 +382,8 @@ pub(crate) struct NewAccount {
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn invite(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {

@@ -7,22 +7,23 @@ use super::answers::{
 };
 use super::recovery::host;
 use super::{Items, Written};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::{Caller, disabled, key_hash};
-use crate::delivery::challenge;
+use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery, card_fits};
 use crate::error::ApiError;
-use crate::frame::Client;
-use crate::registrations;
-use crate::usage::room;
+use crate::middleware::Client;
+use crate::route::{Route, Routes};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::{Extension, Json};
+use chorus_app::caller::{Caller, disabled, key_hash};
+use chorus_app::delivery::challenge;
+use chorus_app::registrations;
+use chorus_app::usage::room;
+use chorus_app::{App, AppState};
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
@@ -38,7 +39,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use url::Url;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The longest description, in characters.
@@ -46,12 +46,12 @@ const MAX_DESCRIPTION: usize = 1000;
 /// The longest text that is looked for, in characters.
 const MAX_SEARCH: usize = 100;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(create, list))
-        .routes(routes!(claim))
-        .routes(routes!(one))
-        .merge(connection::routes())
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(create, list))
+        .at(Route::API, routes!(claim))
+        .at(Route::API, routes!(one))
+        .and(connection::routes())
 }
 
 /// An agent.
@@ -304,8 +304,8 @@ fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, ApiError> {
 pub(crate) async fn create(
     State(app): State<AppState>,
     Extension(client): Extension<Client>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -333,7 +333,7 @@ pub(crate) async fn create(
     let (hub, runtime, who) = (Arc::clone(&app), Handle::current(), caller.clone());
     let make = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
         // In here, because what is only asked again is no new agent.
-        registrations::count(&hub, client)?;
+        registrations::count(&hub, client.source())?;
         if directory::by_name(tx, &new.record.name)?.is_some() {
             return Err(ApiError::new(Code::Conflict, "an agent of this name is registered here already"));
         }
@@ -370,7 +370,7 @@ pub(crate) async fn create(
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<AgentView>>, ApiError> {
     known(&caller)?;
@@ -422,7 +422,7 @@ fn read_search(caller: &Caller, uri: &Uri) -> Result<Search, ApiError> {
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn one(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     known(&caller)?;
@@ -454,8 +454,8 @@ pub(crate) struct ClaimBody {
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn claim(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -474,7 +474,7 @@ pub(crate) async fn claim(
         tx.lock(agent.id.0)?;
         let agent = directory::by_id(tx, agent.id)?.ok_or_else(|| super::not_found("agent"))?;
         if agent.disabled_at.is_some() {
-            return Err(disabled("agent"));
+            return Err(disabled("agent").into());
         }
         if agent.owner.is_some() {
             return Err(ApiError::new(Code::Conflict, "this agent belongs to an account already"));
@@ -484,7 +484,7 @@ pub(crate) async fn claim(
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
         context.record(tx, &hub, &who, Action::AgentClaimed, subject, detail)?;
         let (again, id) = (Arc::clone(&hub), agent.id);
-        tx.after_commit(Box::new(move || crate::usage::forget(&again, id, owner)));
+        tx.after_commit(Box::new(move || chorus_app::usage::forget(&again, id, owner)));
         let agent = Agent { owner: Some(owner), ..agent };
         Ok((StatusCode::OK, super::value(&view(&hub, &who, &agent))?))
     };

@@ -3,16 +3,17 @@
 use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
 use super::conversation::{MemberRequest, conversation_id, fields, line, mask, query};
 use super::{Items, Written, not_found, read, value};
-use crate::app::{App, AppState};
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::{ApiError, OwnFailure};
-use crate::usage::{event_bytes, room};
-use crate::views::PrincipalView;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use chorus_app::usage::{event_bytes, room};
+use chorus_app::views::PrincipalView;
+use chorus_app::{App, AppState};
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::json;
 use chorus_protocol::relay::Code;
@@ -24,7 +25,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// What the largest body has besides the largest document, twice, because much of that may have to be escaped; and the largest
@@ -36,8 +36,8 @@ const MAX_TITLE: usize = 200;
 const MAX_SLUG: usize = 64;
 const MAX_TYPE: usize = 100;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(one, update))
+pub(super) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(list, create)).at(Route::API, routes!(one, update))
 }
 
 /// A document to be made.
@@ -225,7 +225,7 @@ fn written(status: StatusCode, artifact: Artifact, masked: &[&'static str]) -> R
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<Items<ArtifactView>>, ApiError> {
@@ -282,7 +282,7 @@ async fn create(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn one(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path((id, slug)): Path<(String, String)>,
     uri: Uri,
 ) -> Result<Json<ArtifactView>, ApiError> {

@@ -6,15 +6,17 @@ use super::answers::{
 use super::consent::{AccountRef, Found, Whom};
 use super::conversation::{MAX_BODY, MemberRequest, fields};
 use super::{Items, read, value};
-use crate::app::AppState;
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
-use crate::mail::MAX_ADDRESS;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use chorus_app::AppState;
+use chorus_app::caller::Caller;
+use chorus_app::mail::MAX_ADDRESS;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{BlockId, Principal, TraceId};
 use chorus_protocol::relay::Code;
@@ -24,14 +26,13 @@ use chorus_store::blocks::{self, Block, Blocked};
 use chorus_store::{StoreError, Tx};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The most that one agent or account keeps out.
 const MOST: i64 = 1000;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, block)).routes(routes!(unblock))
+pub(crate) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(list, block)).at(Route::API, routes!(unblock))
 }
 
 /// Somebody who is kept out.
@@ -145,7 +146,7 @@ fn block_id(name: &str, text: &str) -> Result<BlockId, ApiError> {
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<BlockView>>, ApiError> {
     let (who, PageQuery { after, limit }) = (caller.principal()?, PageQuery::parse(&uri)?);
@@ -164,7 +165,7 @@ async fn list(
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn unblock(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let (who, id) = (caller.principal()?, block_id("id", &id)?);

@@ -8,17 +8,18 @@ use super::conversation::{
     MAX_BODY, MemberRequest, Name, conversation_id, fields, handle, line, mask, not_of_two, only, text, word,
 };
 use super::{Items, Written, artifacts, events, members, read, search, stream, value};
-use crate::app::{App, AppState};
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
-use crate::mail::MAX_ADDRESS;
-use crate::usage::{event_bytes, room};
-use crate::views::{ConversationView, MemberView};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use chorus_app::mail::MAX_ADDRESS;
+use chorus_app::usage::{event_bytes, room};
+use chorus_app::views::{ConversationView, MemberView};
+use chorus_app::{App, AppState};
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::audit::{Action, Actor, Subject};
@@ -30,7 +31,6 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The longest name and the longest context of a channel, in characters.
@@ -39,16 +39,16 @@ const MAX_CONTEXT: usize = 4000;
 /// Who may change a channel.
 const OWNERS: &str = "the owner of the channel changes and archives it";
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
-        .routes(routes!(one, change, archive))
-        .routes(routes!(dm))
-        .merge(members::routes())
-        .merge(events::routes())
-        .merge(stream::routes())
-        .merge(artifacts::routes())
-        .merge(search::routes())
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(list, create))
+        .at(Route::API, routes!(one, change, archive))
+        .at(Route::API, routes!(dm))
+        .and(members::routes())
+        .and(events::routes())
+        .and(stream::routes())
+        .and(artifacts::routes())
+        .and(search::routes())
 }
 
 /// A channel to be made.
@@ -189,7 +189,7 @@ async fn create(State(app): State<AppState>, request: Request) -> Result<Respons
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<ConversationView>>, ApiError> {
     let (who, query) = (caller.principal()?, PageQuery::parse(&uri)?);
@@ -209,7 +209,7 @@ async fn list(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn one(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<Json<DetailView>, ApiError> {
     let (who, id) = (caller.principal()?, conversation_id(&id)?);

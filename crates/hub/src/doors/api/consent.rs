@@ -6,15 +6,15 @@
 
 use super::Written;
 use super::conversation::only;
-use crate::app::{App, AppState};
-use crate::caller::Caller;
-use crate::config::Signup;
 use crate::doors::relay::AgentRef;
 use crate::error::ApiError;
-use crate::mail::{self, Letter, check_address};
-use crate::mail_limits::Asker;
-use crate::usage::{event_bytes, room};
 use axum::http::StatusCode;
+use chorus_app::Signup;
+use chorus_app::caller::Caller;
+use chorus_app::mail::{self, Letter, check_address};
+use chorus_app::mail_limits::Asker;
+use chorus_app::usage::{event_bytes, room};
+use chorus_app::{App, AppState};
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, InvitationId, Principal};
 use chorus_protocol::mentions::MAX_HANDLE;
 use chorus_protocol::relay::Code;

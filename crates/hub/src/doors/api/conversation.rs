@@ -1,15 +1,15 @@
 //! What the doors of conversations have in common: requests, what may stand in their bodies, and pages.
 
 use super::Written;
-use crate::app::App;
-use crate::audit::RequestContext;
-use crate::caller::Caller;
 use crate::doors::body;
 use crate::error::ApiError;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use bytes::Bytes;
+use chorus_app::App;
+use chorus_app::audit::RequestContext;
+use chorus_app::caller::Caller;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
@@ -55,7 +55,8 @@ impl AnyRequest {
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| ApiError::internal("a request without a caller"))?;
         may(&caller)?;
-        let context = RequestContext::of(&parts.extensions)?;
+        let context = parts.extensions.get::<RequestContext>().cloned();
+        let context = context.ok_or_else(|| ApiError::internal("a request without a context"))?;
         let bytes = body::read(app, &parts.headers, body, limit).await?;
         let what = format!("{} {}", parts.method, parts.uri.path());
         Ok(Self { caller, what, headers: parts.headers, bytes, context })
@@ -100,7 +101,7 @@ pub(super) struct MemberRequest {
 impl MemberRequest {
     /// Reads a request whose body may have so many bytes.
     pub(super) async fn read(app: &App, request: Request, limit: usize) -> Result<Self, ApiError> {
-        let may = |caller: &Caller| caller.principal().map(drop);
+        let may = |caller: &Caller| Ok(caller.principal().map(drop)?);
         let request = AnyRequest::read(app, request, limit, may).await?;
         let who = request.caller.principal()?;
         Ok(Self { request, who })

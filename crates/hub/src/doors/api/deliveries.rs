@@ -7,17 +7,18 @@ use super::agents::may_manage;
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::Caller;
+use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
+use chorus_app::caller::Caller;
+use chorus_app::{App, AppState};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::relay::{Code, Delivery, MAX_BODY};
@@ -28,7 +29,6 @@ use chorus_store::{Tx, directory};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The most deliveries one call replays.
@@ -36,12 +36,12 @@ const MAX_REPLAYED: i64 = 1000;
 /// How many of them in one transaction.
 const REPLAYED_TOGETHER: usize = 100;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(replay_all))
-        .routes(routes!(replay))
-        .merge(ladder::routes())
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(list))
+        .at(Route::API, routes!(replay_all))
+        .at(Route::API, routes!(replay))
+        .and(ladder::routes())
 }
 
 /// A delivery.
@@ -203,7 +203,7 @@ fn parse_cursor(text: &str) -> Result<Cursor, Faults> {
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<DeliveryView>>, ApiError> {
     let (page, asked) = (PageQuery::parse(&uri)?, Asked::of_query(&app, &uri, &[])?);
@@ -236,8 +236,8 @@ pub(crate) struct ReplayView {
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 pub(crate) async fn replay(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<ReplayView>), ApiError> {
     if !caller.is_known() {
@@ -289,8 +289,8 @@ pub(crate) struct ReplayedView {
               Invalid, Unknown, Forbidden, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn replay_all(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     uri: Uri,
     headers: HeaderMap,
     body: Body,

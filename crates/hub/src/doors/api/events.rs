@@ -3,23 +3,23 @@
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
 use super::{Items, read};
-use crate::app::AppState;
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::relay::{PageQuery, parse_place};
 use crate::error::ApiError;
-use crate::views::{self, EventView};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
+use chorus_app::AppState;
+use chorus_app::views::{self, EventView};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::EventId;
 use chorus_store::channel;
 use chorus_store::log::{self, At, Filter};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(events))
+pub(super) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(events))
 }
 
 /// Which page is asked for.
@@ -75,7 +75,7 @@ fn page_of(uri: &Uri) -> Result<(At, Filter, i64), ApiError> {
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn events(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<Items<EventView>>, ApiError> {

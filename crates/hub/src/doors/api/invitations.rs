@@ -5,14 +5,16 @@ use super::blocks::keep_out;
 use super::consent::{self, agent_handle, person_handle};
 use super::conversation::act_in;
 use super::{Items, not_found, read};
-use crate::app::{App, AppState};
-use crate::caller::{Caller, Person};
+use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
-use crate::views::{ConversationView, PrincipalView};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
+use chorus_app::caller::Person;
+use chorus_app::views::{ConversationView, PrincipalView};
+use chorus_app::{App, AppState};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{BlockId, ConversationId, EventId, InvitationId, Principal, TraceId};
 use chorus_protocol::relay::Code;
@@ -25,15 +27,14 @@ use chorus_store::{StoreError, Tx, accounts, directory};
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(accept))
-        .routes(routes!(decline))
-        .routes(routes!(block))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(list))
+        .at(Route::API, routes!(accept))
+        .at(Route::API, routes!(decline))
+        .at(Route::API, routes!(block))
 }
 
 /// An invitation.
@@ -121,7 +122,7 @@ fn view(
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<InvitationView>>, ApiError> {
     let (person, PageQuery { after, limit }) = (caller.person()?.clone(), PageQuery::parse(&uri)?);
@@ -165,7 +166,7 @@ fn find(tx: &mut dyn Tx, person: &Person, id: &str, now: i64) -> Result<Invitati
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 async fn accept(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<Json<ConversationView>, ApiError> {
     let person = caller.person()?.clone();
@@ -239,7 +240,7 @@ fn join(
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn decline(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let (person, now) = (caller.person()?.clone(), app.now());
@@ -260,7 +261,7 @@ async fn decline(
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 async fn block(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let (person, now, hub) = (caller.person()?.clone(), app.now(), Arc::clone(&app));

@@ -2,22 +2,23 @@
 
 use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
 use super::read;
-use crate::app::{App, AppState};
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::error::ApiError;
-use crate::quotas::OFF;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::State;
+use chorus_app::caller::Caller;
+use chorus_app::quotas::OFF;
+use chorus_app::{App, AppState};
 use chorus_protocol::ids::Principal;
 use chorus_store::{StoreError, Tx, usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(me))
+pub(crate) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(me))
 }
 
 /// The caller.
@@ -54,7 +55,7 @@ struct QuotaView {
 /// And how much you use of what you may have.
 #[utoipa::path(get, path = "/api/v1/me", tag = "people", security(("key" = [])),
     responses((status = 200, description = "The caller", body = Me), Unknown, Forbidden, TooFast, Overloaded))]
-async fn me(State(app): State<AppState>, caller: Caller) -> Result<Json<Me>, ApiError> {
+async fn me(State(app): State<AppState>, By(caller): By) -> Result<Json<Me>, ApiError> {
     let (kind, who) = (caller.kind(), caller.principal().ok());
     let mut me = match caller {
         Caller::Account(person) => Me {

@@ -9,17 +9,19 @@ use super::conversation::{
     not_of_two, only, roles,
 };
 use super::{Items, Written, not_found, read, value};
-use crate::app::{App, AppState};
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
-use crate::mail_limits::Asker;
-use crate::views::MemberView;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use chorus_app::caller::Caller;
+use chorus_app::mail_limits::Asker;
+use chorus_app::views::MemberView;
+use chorus_app::{App, AppState};
 use chorus_protocol::ids::Principal;
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer};
@@ -30,11 +32,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(remove))
+pub(super) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(list, add)).at(Route::API, routes!(remove))
 }
 
 /// Somebody to be added: an agent or a person, not both.
@@ -195,7 +196,7 @@ async fn add(
 ) -> Result<Response, ApiError> {
     let may = |caller: &Caller| match caller {
         Caller::Operator => Ok(()),
-        caller => caller.principal().map(drop),
+        caller => Ok(caller.principal().map(drop)?),
     };
     let asked = AnyRequest::read(&app, request, MAX_BODY, may).await?;
     let by = match asked.caller() {
@@ -234,7 +235,7 @@ async fn add(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<Items<MemberView>>, ApiError> {

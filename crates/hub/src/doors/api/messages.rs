@@ -9,16 +9,17 @@ use super::conversation::{
 };
 use super::stream::frame;
 use super::{Written, value};
-use crate::app::{App, AppState};
-use crate::attention::{self, Attention, WOKEN};
 use crate::error::ApiError;
-use crate::frame::may_say;
-use crate::usage::event_bytes;
-use crate::views::EventView;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use chorus_app::attention::{self, Attention, WOKEN};
+use chorus_app::charge::may_say;
+use chorus_app::usage::event_bytes;
+use chorus_app::views::EventView;
+use chorus_app::{App, AppState};
 use chorus_protocol::channel::MAX_CONTENT;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::EventId;
@@ -31,7 +32,6 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The shortest and the longest time to answer, in milliseconds.
@@ -59,8 +59,11 @@ const PRIORITIES: [&str; 4] = ["low", "normal", "high", "urgent"];
 const SIGNALS: [&str; 9] =
     ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear"];
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(post)).routes(routes!(edit, delete)).routes(routes!(react))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(post))
+        .at(Route::API, routes!(edit, delete))
+        .at(Route::API, routes!(react))
 }
 
 /// Something to be said.

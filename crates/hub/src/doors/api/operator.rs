@@ -4,15 +4,17 @@ use super::agents::{AgentView, view};
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::recovery::{EndedSessions, end_all, wants_tokens};
 use super::{Items, not_found, read};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::Caller;
+use crate::credentials::{By, Context};
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
+use chorus_app::audit::RequestContext;
+use chorus_app::caller::Caller;
+use chorus_app::{App, AppState};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId};
 use chorus_protocol::relay::Code;
@@ -23,20 +25,19 @@ use chorus_store::{Tx, directory};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The longest id or address that is asked for, in bytes.
 const MAX_ID: usize = 254;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(disable_account))
-        .routes(routes!(enable_account))
-        .routes(routes!(end_sessions))
-        .routes(routes!(disable_agent))
-        .routes(routes!(enable_agent))
-        .routes(routes!(audit_log))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(disable_account))
+        .at(Route::API, routes!(enable_account))
+        .at(Route::API, routes!(end_sessions))
+        .at(Route::API, routes!(disable_agent))
+        .at(Route::API, routes!(enable_agent))
+        .at(Route::API, routes!(audit_log))
 }
 
 /// An account as the operator sees it.
@@ -88,8 +89,8 @@ fn account(tx: &mut dyn Tx, text: &str) -> Result<Account, ApiError> {
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn disable_account(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
     change_account(&app, caller, context, id, Action::AccountDisabled, accounts::disable).await
@@ -104,8 +105,8 @@ pub(crate) async fn disable_account(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn enable_account(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
     change_account(&app, caller, context, id, Action::AccountEnabled, accounts::enable).await
@@ -143,8 +144,8 @@ async fn change_account(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn end_sessions(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<EndedSessions>, ApiError> {
@@ -171,8 +172,8 @@ pub(crate) async fn end_sessions(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn disable_agent(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     change_agent(&app, caller, context, &id, Action::AgentDisabled).await
@@ -187,8 +188,8 @@ pub(crate) async fn disable_agent(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn enable_agent(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     change_agent(&app, caller, context, &id, Action::AgentEnabled).await
@@ -283,7 +284,7 @@ impl From<Recorded> for AuditView {
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn audit_log(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<AuditView>>, ApiError> {
     caller.operator()?;

@@ -1,21 +1,21 @@
 //! The hub as its operator sees it: how it is set, how busy it is, and what is dangerous about it.
 
 use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
-use crate::app::AppState;
-use crate::caller::Caller;
-use crate::config::Signup;
-use crate::dangers::{Danger, dangers};
+use crate::credentials::By;
 use crate::error::ApiError;
-use crate::quotas::{OFF, Quotas};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::State;
+use chorus_app::AppState;
+use chorus_app::Signup;
+use chorus_app::dangers::{Danger, dangers};
+use chorus_app::quotas::{OFF, Quotas};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(overview))
+pub(crate) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(overview))
 }
 
 /// The hub as its operator sees it.
@@ -44,7 +44,7 @@ struct Overview {
 /// How it is set, how busy it is, and what is dangerous in its present settings, the worst first.
 #[utoipa::path(get, path = "/api/v1/operator/overview", tag = "operator", security(("key" = [])),
     responses((status = 200, description = "The hub", body = Overview), Unknown, Forbidden, TooFast, Overloaded))]
-async fn overview(State(app): State<AppState>, caller: Caller) -> Result<Json<Overview>, ApiError> {
+async fn overview(State(app): State<AppState>, By(caller): By) -> Result<Json<Overview>, ApiError> {
     caller.operator()?;
     let quotas = Quotas::TABLE.iter().zip(app.config.quotas.values());
     Ok(Json(Overview {
@@ -61,6 +61,6 @@ async fn overview(State(app): State<AppState>, caller: Caller) -> Result<Json<Ov
         quotas: quotas
             .map(|(quota, limit)| (quota.variable, Some(limit).filter(|limit| *limit != OFF)))
             .collect(),
-        warnings: dangers(&app.config, !app.names.addresses),
+        warnings: dangers(&app.config, app.on_loopback),
     }))
 }

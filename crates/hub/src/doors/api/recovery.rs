@@ -8,22 +8,23 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use super::{Written, not_found, value, write};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::{Caller, Shown, key_hash};
+use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
-use crate::mail::{self, Letter};
-use crate::mail_limits::{Asker, Notice};
-use crate::{usage, webhooks};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
+use chorus_app::caller::{Caller, Shown, key_hash};
+use chorus_app::mail::{self, Letter};
+use chorus_app::mail_limits::{Asker, Notice};
+use chorus_app::{App, AppState};
+use chorus_app::{usage, webhooks};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::AccountId;
@@ -37,17 +38,16 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use url::Url;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// How long after a mail that a key was replaced there is no other about the same agent.
 const QUIET_MS: i64 = 60 * 60 * 1000;
 
-pub(crate) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(reset_key))
-        .routes(routes!(rotate_webhook_secret))
-        .routes(routes!(end_own_sessions))
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(reset_key))
+        .at(Route::API, routes!(rotate_webhook_secret))
+        .at(Route::API, routes!(end_own_sessions))
 }
 
 /// What else is taken from whoever had the key.
@@ -127,8 +127,8 @@ pub(crate) struct NewKeyView {
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn reset_key(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -195,8 +195,8 @@ pub(crate) struct WebhookSecretView {
               Invalid, Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 pub(crate) async fn rotate_webhook_secret(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -262,12 +262,13 @@ pub(super) fn end_all(
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn end_own_sessions(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     request: Request,
 ) -> Result<Json<EndedSessions>, ApiError> {
     let account = caller.person()?.id;
-    let (own, tokens) = (Shown::by(&app, &request)?.map(|shown| shown.hash), wants_tokens(request.uri())?);
+    let (own, tokens) =
+        (request.extensions().get::<Shown>().map(|shown| shown.hash), wants_tokens(request.uri())?);
     let hub = Arc::clone(&app);
     let end = move |tx: &mut dyn Tx| {
         let ended = end_all(tx, account, own.as_ref(), tokens)?;

@@ -3,13 +3,14 @@
 use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use super::conversation::query;
 use super::{Items, read};
-use crate::app::AppState;
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::error::ApiError;
-use crate::views::{self, EventView};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
+use chorus_app::AppState;
+use chorus_app::views::{self, EventView};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::conversations::{self, Conversation};
@@ -18,7 +19,6 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The longest question, in characters.
@@ -27,8 +27,8 @@ const MAX_QUESTION: usize = 200;
 const LIMIT: i64 = 20;
 const MAX_LIMIT: i64 = 50;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(find))
+pub(super) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(find))
 }
 
 /// A message that was found.
@@ -92,7 +92,7 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn find(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Json<Items<FoundView>>, ApiError> {
     let (who, asked) = (caller.principal()?, question(&uri)?);

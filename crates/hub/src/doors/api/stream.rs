@@ -10,17 +10,19 @@
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
 use super::read;
-use crate::app::AppState;
-use crate::caller::{Caller, Shown};
+use crate::credentials::By;
 use crate::doors::answers::ServerSentEvent;
 use crate::doors::relay::parse_place;
 use crate::error::ApiError;
-use crate::views::{self, EventView};
+use crate::route::{Route, Routes};
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use chorus_app::AppState;
+use chorus_app::caller::Shown;
+use chorus_app::views::{self, EventView};
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_protocol::sse;
@@ -33,7 +35,6 @@ use std::convert::Infallible;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// What one turn of a reader takes from the store.
@@ -42,8 +43,8 @@ const READ_BYTES: usize = 256 * 1024;
 /// What one turn of a reader takes from the frames.
 const FRAME_BYTES: usize = 64 * 1024;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(open)).routes(routes!(typing))
+pub(super) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(open)).at(Route::API, routes!(typing))
 }
 
 /// An event of the log as an event of a stream.
@@ -76,13 +77,14 @@ fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn open(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (who, id) = (caller.principal()?, conversation_id(&id)?);
     let place = place(request.headers(), request.uri())?;
-    let shown = Shown::by(&app, &request)?.ok_or_else(|| ApiError::internal("a caller who shows nothing"))?;
+    let shown = request.extensions().get::<Shown>().copied();
+    let shown = shown.ok_or_else(|| ApiError::internal("a caller who shows nothing"))?;
     let reader = Reader::open(app, id, who, shown, place).await?;
     let body = if request.method() == Method::HEAD {
         Body::empty()
@@ -265,7 +267,7 @@ impl Reader {
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn typing(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let (who, id) = (caller.principal()?, conversation_id(&id)?);

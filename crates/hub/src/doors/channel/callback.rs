@@ -4,10 +4,6 @@
 //! change of what the agent is reached by. A body is all or nothing: one transaction for all its events.
 
 use super::bodies::CallbackBody;
-use crate::app::{App, AppState};
-use crate::attention;
-use crate::caller::{Caller, disabled};
-use crate::delivery::push::LEASE_MARGIN_MS;
 use crate::doors::api::answers::{
     Conflict, Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow,
 };
@@ -15,16 +11,20 @@ use crate::doors::api::{self, Written};
 use crate::doors::body;
 use crate::doors::relay::send;
 use crate::error::{ApiError, OwnFailure};
-use crate::frame::may_say;
-use crate::secrets::CallbackToken;
-use crate::usage::event_bytes;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use chorus_app::attention;
+use chorus_app::caller::{Caller, disabled};
+use chorus_app::charge::may_say;
+use chorus_app::delivery::push::LEASE_MARGIN_MS;
+use chorus_app::secrets::CallbackToken;
+use chorus_app::usage::event_bytes;
+use chorus_app::{App, AppState};
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY, NDJSON, read_events};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::redact;
 use chorus_protocol::relay::{CHORUS_VERSION, Code};
@@ -112,6 +112,12 @@ pub(crate) async fn callback(
     api::write(&app, &Caller::Nobody, &headers, &scope, &body, move |tx| turn.record(tx)).await
 }
 
+/// The agent that may answer at this address, if it is one that we signed.
+pub(super) fn agent_of(app: &App, request: &Request) -> Option<AgentId> {
+    let token = request.uri().path().rsplit('/').next()?;
+    Some(app.config.master_key.read_callback_token(token)?.delivery.agent)
+}
+
 fn unknown() -> ApiError {
     ApiError::new(
         Code::NotFound,
@@ -153,7 +159,7 @@ impl Turn {
             ));
         }
         if agent.disabled_at.is_some() {
-            return Err(disabled("agent"));
+            return Err(disabled("agent").into());
         }
         let (events, mut masked) = match &*sent.kind {
             "envelope" => (self.answer_envelope(tx, &agent, &sent)?, vec![]),

@@ -4,18 +4,20 @@
 //! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
 
 use super::bodies::ForeignPost;
-use crate::app::{App, AppState};
-use crate::caller::{disabled, key_hash};
 use crate::doors::api::answers::{Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
-use crate::frame::{Client, guess, pay, payer};
-use crate::sealing;
-use crate::usage::event_bytes;
+use crate::middleware::Client;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
+use chorus_app::Error;
+use chorus_app::caller::{disabled, key_hash};
+use chorus_app::charge::{charge, count_bad_secret, purpose_key};
+use chorus_app::sealing;
+use chorus_app::usage::event_bytes;
+use chorus_app::{App, AppState};
 use chorus_protocol::channel::{MAX_BODY, Post};
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Code;
@@ -62,11 +64,11 @@ pub(crate) async fn receive(
     let found = app.store.read::<_, StoreError, _>(known).await?;
     drop(turn);
     let Some(agent) = found else {
-        return guess(&app, client).and(Err(unknown()));
+        return Err(count_bad_secret(&app, client.source()).err().unwrap_or_else(unknown).into());
     };
-    pay(&app, payer("connection string", agent.id))?;
+    charge(&app, purpose_key("connection string", agent.id))?;
     if agent.disabled_at.is_some() {
-        return Err(disabled("agent"));
+        return Err(disabled("agent").into());
     }
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
     let post = Post::read(&body)?;
@@ -110,7 +112,7 @@ pub(crate) async fn receive(
         hub.push_after(tx);
         Ok(())
     };
-    app.store.write::<_, ApiError, _>(store).await?;
+    app.store.write::<_, Error, _>(store).await?;
     Ok(Json(Received { ok: true }))
 }
 
@@ -132,6 +134,6 @@ async fn check_addresses(app: &App, post: &Post) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn unknown() -> ApiError {
-    ApiError::new(Code::NotFound, "this connection string is not valid (any more); ask the agent's owner")
+fn unknown() -> Error {
+    Error::new(Code::NotFound, "this connection string is not valid (any more); ask the agent's owner")
 }

@@ -2,23 +2,26 @@
 
 use super::bodies::{AgentAddress, OperatorRegisterBody, RegisterBody};
 use super::{AgentRef, PageQuery, card_fits, filter};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::{Caller, bearer, disabled, is_operator, key_hash};
-use crate::config::Signup;
-use crate::delivery::challenge;
+use super::{success, success_page};
+use crate::credentials::bearer;
+use crate::credentials::{By, Context};
 use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
 use crate::doors::api::recovery;
 use crate::doors::body;
 use crate::error::ApiError;
-use crate::frame::Client;
-use crate::registrations;
-use crate::webhooks;
+use crate::middleware::Client;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use chorus_app::Signup;
+use chorus_app::audit::RequestContext;
+use chorus_app::caller::{Caller, disabled, is_operator, key_hash};
+use chorus_app::delivery::challenge;
+use chorus_app::registrations;
+use chorus_app::webhooks;
+use chorus_app::{App, AppState};
 use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
@@ -69,7 +72,7 @@ fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
 pub(crate) async fn register(
     State(app): State<AppState>,
     Extension(client): Extension<Client>,
-    context: RequestContext,
+    Context(context): Context,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -115,7 +118,7 @@ async fn count_new(
         Ok(Some(holder.is_some_and(|holder| holder.id == agent.id)))
     };
     match app.store.read::<_, StoreError, _>(find).await? {
-        None => registrations::count(app, client),
+        None => registrations::count(app, client.source()).map_err(Into::into),
         Some(true) => Ok(()),
         Some(false) => Err(refusal(RegisterError::Taken)),
     }
@@ -173,8 +176,8 @@ impl Admission {
     ))]
 pub(crate) async fn register_by_operator(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -278,7 +281,7 @@ async fn save(
         endpoint_proven,
         registration: registration(app, registered.agent, true),
     };
-    Ok(app.success(status, data))
+    Ok(success(&app, status, data))
 }
 
 fn refusal(error: RegisterError) -> ApiError {
@@ -287,7 +290,7 @@ fn refusal(error: RegisterError) -> ApiError {
             Code::AgentIdTaken,
             "this agent_id belongs to somebody else; if it is yours, send its key as Authorization: Bearer",
         ),
-        RegisterError::Disabled => disabled("agent"),
+        RegisterError::Disabled => disabled("agent").into(),
         RegisterError::Store(error) => error.into(),
     }
 }
@@ -310,7 +313,7 @@ fn refusal(error: RegisterError) -> ApiError {
               TooFast, Overloaded))]
 pub(crate) async fn list(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let (query, search) = (PageQuery::parse(&uri)?, filter::parse(&uri)?);
@@ -324,7 +327,7 @@ pub(crate) async fn list(
     if page::cut(&mut page, max_bytes) {
         next = names.into_iter().nth(page.len() - 1);
     }
-    Ok(app.success_page(StatusCode::OK, page, next))
+    Ok(success_page(&app, StatusCode::OK, page, next))
 }
 
 /// Find one agent by its address, its name or its id
@@ -338,14 +341,14 @@ pub(crate) async fn list(
               TooFast, Overloaded))]
 pub(crate) async fn one(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let agent = AgentRef::parse(&app, &id)?;
     let found = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| agent.find(tx)).await?;
     let found = found
         .ok_or_else(|| ApiError::new(Code::AgentNotFound, "no agent of this address is registered here"))?;
-    Ok(app.success(StatusCode::OK, registration(&app, found, caller.is_known())))
+    Ok(success(&app, StatusCode::OK, registration(&app, found, caller.is_known())))
 }
 
 /// Unregister an agent
@@ -360,8 +363,8 @@ pub(crate) async fn one(
               TooFast, Overloaded))]
 pub(crate) async fn unregister(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     if !caller.is_known() {
@@ -390,7 +393,7 @@ pub(crate) async fn unregister(
     };
     let deleted = app.store.write(delete).await?;
     let agent_id = deleted.as_ref().map_or(id, |agent| app.address(&agent.name));
-    Ok(app.success(StatusCode::OK, Unregistered { agent_id, removed: deleted.is_some() }))
+    Ok(success(&app, StatusCode::OK, Unregistered { agent_id, removed: deleted.is_some() }))
 }
 
 /// The answer to unregistering.

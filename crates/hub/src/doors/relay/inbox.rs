@@ -3,20 +3,24 @@
 //! A reader is a cursor. It takes what follows from the frames that were just encoded, and from the store when they
 //! are not there; it holds no queue, so a slow client costs nothing but its own delay.
 
+use super::success;
 use super::{PageQuery, parse_place};
-use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity, bearer, disabled, is_key_of, key_hash};
-use crate::delivery::bridge::{self, Content};
-use crate::delivery::live::{End, Inbox};
-use crate::delivery::reconcile;
+use crate::credentials::By;
+use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
 use crate::error::ApiError;
-use crate::sealing;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use chorus_app::Error;
+use chorus_app::caller::{Identity, disabled, is_key_of, key_hash};
+use chorus_app::delivery::bridge::{self, Content};
+use chorus_app::delivery::live::{End, Inbox};
+use chorus_app::delivery::reconcile;
+use chorus_app::sealing;
+use chorus_app::{App, AppState};
 use chorus_protocol::page;
 use chorus_protocol::relay::{Connected, Delivery, Failure, Gap, InboxMessage, Page, StoredMessage, Success};
 use chorus_protocol::sse;
@@ -52,7 +56,7 @@ const FRAME_BYTES: usize = 64 * 1024;
               TooFast, Overloaded))]
 pub(crate) async fn open(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -129,7 +133,7 @@ impl Reader {
             }
             opened
                 .filter(|_| holder.is_some())
-                .ok_or_else(|| ApiError::unauthorized("this key is not valid (any more)"))
+                .ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))
         };
         let opened = self.app.store.write(open).await?;
         self.inbox.set_stored();
@@ -291,7 +295,7 @@ fn raw(body: String) -> Result<Box<RawValue>, StoreError> {
               TooFast, Overloaded))]
 pub(crate) async fn history(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let identity = caller.agent()?;
@@ -334,5 +338,5 @@ pub(crate) async fn history(
     if page::cut(&mut messages, max_bytes) {
         next = messages.last().map(|last: &StoredMessage| last.id.clone());
     }
-    Ok(app.success(StatusCode::OK, Page { messages, next }))
+    Ok(success(&app, StatusCode::OK, Page { messages, next }))
 }

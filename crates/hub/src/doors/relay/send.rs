@@ -2,26 +2,30 @@
 
 use super::bodies::SendBody;
 use super::stream::{self, Source};
-use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity, bearer, key_hash};
-use crate::delivery::bridge;
-use crate::delivery::challenge;
-use crate::delivery::limits::{Cause, Limited};
-use crate::delivery::outbound::{PostError, Signed, To};
-use crate::delivery::push::LEASE_MARGIN_MS;
+use super::success;
+use crate::credentials::By;
+use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
-use crate::frame::Client;
-use crate::to_the_end::ToTheEnd;
-use crate::usage::event_bytes;
-use crate::webhooks;
+use crate::middleware::Client;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use chorus_app::caller::{Caller, Identity, key_hash};
+use chorus_app::delivery::bridge;
+use chorus_app::delivery::challenge;
+use chorus_app::delivery::limits::{Cause, Limited};
+use chorus_app::delivery::outbound::{PostError, Signed, To};
+use chorus_app::delivery::push::LEASE_MARGIN_MS;
+use chorus_app::delivery::replies::MAX_STREAM;
+use chorus_app::finish_detached::ToTheEnd;
+use chorus_app::usage::event_bytes;
+use chorus_app::webhooks;
+use chorus_app::{App, AppState};
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_protocol::relay::{
     Code, Delivery, Failure, InboxMessage, MAX_BODY, Metadata, Outcome, Send, Success,
@@ -65,7 +69,7 @@ const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
     ))]
 pub(crate) async fn send(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
@@ -83,7 +87,7 @@ pub(crate) async fn send(
     let receiver = request.receiver.local_name(&app.config.host_name).ok_or_else(not_found)?.to_owned();
 
     let now = app.now();
-    let longest = if request.stream { stream::MAX_STREAM } else { app.config.webhook_timeout };
+    let longest = if request.stream { MAX_STREAM } else { app.config.webhook_timeout };
     let lease = Lease { owner: app.config.node, until: now + longest.as_millis() as i64 + LEASE_MARGIN_MS };
     let trace = TraceId(app.sources.uuid_v7());
     let keys = key.map(|key| {
@@ -335,7 +339,7 @@ fn refusal(error: SendError) -> ApiError {
 fn answer(app: &App, outcome: Outcome) -> Response {
     app.metrics.delivery(outcome.delivery.as_str());
     let status = StatusCode::from_u16(relay::status(&outcome)).unwrap_or(StatusCode::OK);
-    app.success(status, outcome)
+    success(&app, status, outcome)
 }
 
 /// The first answer to a request that came again.

@@ -5,18 +5,20 @@
 //! a public address. Either way the last event decides the outcome, the outcome is recorded before that event goes
 //! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
 
-use crate::app::{App, AppState};
-use crate::caller::is_key_of;
-use crate::delivery::limits::Slot;
-use crate::delivery::outbound::{PostError, Signed, To};
-use crate::delivery::replies::Line;
+use super::success;
 use crate::doors::answers::{Overloaded, TooFast};
 use crate::error::ApiError;
+use crate::route::{Credentials, Grant, Route};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use chorus_app::caller::is_key_of;
+use chorus_app::delivery::limits::Slot;
+use chorus_app::delivery::outbound::{PostError, Signed, To};
+use chorus_app::delivery::replies::{Last, Line, MAX_STREAM};
+use chorus_app::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::json;
 use chorus_protocol::relay::{Code, Delivery, Failure, Outcome, Success};
@@ -34,8 +36,19 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// The longest a stream may last; its lease is as long.
-pub(crate) const MAX_STREAM: Duration = Duration::from_mins(30);
+/// Where a receiver answers with a stream: at an address that we signed.
+pub(super) const REPLIES: Route = Route {
+    credentials: Credentials::Ignored,
+    grant: Some(Grant { purpose: "answers", read: agent_of }),
+    keeps_time: true,
+    ..Route::RELAY
+};
+
+fn agent_of(app: &App, request: &Request) -> Option<AgentId> {
+    let token = request.uri().path().rsplit('/').next()?;
+    Some(app.config.master_key.read_reply_token(token)?.0)
+}
+
 /// The most a receiver may say in one stream.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The longest line of a reply.
@@ -44,20 +57,6 @@ const MAX_LINE: usize = 256 * 1024;
 const MAX_KEPT: usize = 64 * 1024;
 /// Frames between the receiver's output and the sender's connection.
 const AHEAD: usize = 4;
-
-/// What a receiver says, each with its data as it goes to the sender.
-#[derive(Debug)]
-pub(crate) enum Said {
-    Chunk(String),
-    Last(Last),
-}
-
-/// A receiver's last word, which decides the outcome.
-#[derive(Debug)]
-pub(crate) enum Last {
-    Done(String),
-    Error(String),
-}
 
 /// Why a stream ended without a last word of the receiver.
 struct Broken {
@@ -247,8 +246,8 @@ async fn from_reply(
             )
         };
         match line.map_err(|_| late())? {
-            Some(Line::Said(Said::Chunk(data))) => relay_chunk(frames, &data).await?,
-            Some(Line::Said(Said::Last(last))) => return Ok(last),
+            Some(Line::Chunk(data)) => relay_chunk(frames, &data).await?,
+            Some(Line::Last(last)) => return Ok(last),
             Some(Line::Malformed(why)) => return Err(Broken::new(Code::AgentUnreachable, why)),
             None => {
                 return Err(Broken::new(
@@ -309,10 +308,10 @@ pub(crate) async fn reply(
                 return Err(error);
             }
         };
-        let last = matches!(said, Said::Last(_));
-        listener.send(Line::Said(said)).await.map_err(|_| gone())?;
+        let last = matches!(said, Line::Last(_));
+        listener.send(said).await.map_err(|_| gone())?;
         if last {
-            return Ok(app.success(StatusCode::OK, Replied { status: "ok" }));
+            return Ok(success(&app, StatusCode::OK, Replied { status: "ok" }));
         }
     }
 }
@@ -334,7 +333,7 @@ struct Lines {
 }
 
 impl Lines {
-    async fn next(&mut self) -> Result<Option<Said>, ApiError> {
+    async fn next(&mut self) -> Result<Option<Line>, ApiError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line = self.buffer.split_to(end + 1);
@@ -363,7 +362,7 @@ impl Lines {
     }
 
     /// One line; an empty one says nothing.
-    fn line(&mut self, line: &[u8]) -> Result<Option<Said>, ApiError> {
+    fn line(&mut self, line: &[u8]) -> Result<Option<Line>, ApiError> {
         self.number += 1;
         let line = line.trim_ascii();
         if line.is_empty() {
@@ -375,11 +374,11 @@ impl Lines {
             value[name].as_str().map(str::to_owned).ok_or_else(|| fault(format!("{name}: must be a string")))
         };
         Ok(Some(match value["type"].as_str() {
-            Some("chunk") => Said::Chunk(json!({"text": text("text")?}).to_string()),
-            Some("done") => Said::Last(Last::Done(json!({"result": value["result"]}).to_string())),
+            Some("chunk") => Line::Chunk(json!({"text": text("text")?}).to_string()),
+            Some("done") => Line::Last(Last::Done(json!({"result": value["result"]}).to_string())),
             Some("error") => {
                 let data = json!({"code": text("code")?, "message": text("message")?});
-                Said::Last(Last::Error(data.to_string()))
+                Line::Last(Last::Error(data.to_string()))
             }
             _ => return Err(fault("type: must be chunk, done or error".into())),
         }))

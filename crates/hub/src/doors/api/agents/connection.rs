@@ -4,9 +4,7 @@
 //! that the hub issues, so that other services can. The first is kept sealed, the second as a hash.
 
 use super::{AgentView, check_url, inlet, known, managed, seal, url_of, view};
-use crate::app::AppState;
-use crate::audit::RequestContext;
-use crate::caller::{Caller, key_hash};
+use crate::credentials::{By, Context};
 use crate::doors::api::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
@@ -16,12 +14,15 @@ use crate::doors::body;
 use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::{AgentAddress, EndpointUrl};
 use crate::error::ApiError;
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
+use chorus_app::AppState;
+use chorus_app::caller::{Caller, key_hash};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::relay::MAX_BODY;
@@ -31,11 +32,13 @@ use chorus_store::{Tx, push};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(connect, disconnect)).routes(routes!(mend)).routes(routes!(rotate))
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(connect, disconnect))
+        .at(Route::API, routes!(mend))
+        .at(Route::API, routes!(rotate))
 }
 
 /// Where an agent is reached by the Channel Protocol.
@@ -57,8 +60,8 @@ pub(crate) struct ConnectionBody {
               Invalid, Unknown, Forbidden, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn connect(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -92,8 +95,8 @@ pub(crate) async fn connect(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn disconnect(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     known(&caller)?;
@@ -118,7 +121,7 @@ pub(crate) async fn disconnect(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn mend(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     known(&caller)?;
@@ -166,8 +169,8 @@ pub(crate) struct InletView {
               Invalid, Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 pub(crate) async fn rotate(
     State(app): State<AppState>,
-    caller: Caller,
-    context: RequestContext,
+    By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,

@@ -2,15 +2,16 @@
 //!
 //! A rung is shown only when it was reached, and with its time only where that was noted.
 
-use crate::app::AppState;
-use crate::attention::{Attention, WOKEN};
-use crate::caller::Caller;
+use crate::credentials::By;
 use crate::doors::api::answers::{Forbidden, Missing, Overloaded, TooFast, Unknown};
 use crate::doors::api::{not_found, read};
 use crate::error::ApiError;
-use crate::views::{self, EventView};
+use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
+use chorus_app::AppState;
+use chorus_app::attention::{Attention, WOKEN};
+use chorus_app::views::{self, EventView};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::time::rfc3339;
@@ -19,15 +20,14 @@ use chorus_store::members::Stay;
 use chorus_store::push::{self, Record};
 use chorus_store::{Tx, channel, conversations, log, members};
 use serde::Serialize;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The most deliveries and tries that are shown of one event.
 const MAX_DELIVERIES: i64 = 200;
 const MAX_ATTEMPTS: i64 = 500;
 
-pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(event))
+pub(super) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(event))
 }
 
 /// An event and what became of it.
@@ -139,7 +139,7 @@ fn rungs(record: &Record) -> Vec<StepView> {
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn event(
     State(app): State<AppState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
 ) -> Result<Json<LadderView>, ApiError> {
     let who = caller.principal()?;

@@ -1,0 +1,148 @@
+//! What every act shares.
+
+use crate::caller::Callers;
+use crate::config::Config;
+use crate::delivery::challenge::Challenges;
+use crate::delivery::live::Live;
+use crate::delivery::outbound::Outbound;
+use crate::delivery::replies::Replies;
+use crate::health::Health;
+use crate::look_ups::LookUps;
+use crate::mail::Mailer;
+use crate::mail_limits::MailLimits;
+use crate::metrics::Metrics;
+use crate::rate::{Limiter, Source};
+use crate::registrations::Registrations;
+use crate::searches::Searches;
+use crate::sources::Sources;
+use crate::usage::Usage;
+use chorus_protocol::channel::MAX_MESSAGES;
+use chorus_protocol::ids::{AgentId, ConversationId, Principal};
+use chorus_store::directory::KeyHash;
+use chorus_store::{Store, Tx, revocation};
+use std::sync::Arc;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The hub, as everybody holds it.
+pub type AppState = Arc<App>;
+
+/// The hub, as acts see it.
+pub struct App {
+    pub config: Config,
+    pub sources: Sources,
+    /// Whether it listens for this machine only.
+    pub on_loopback: bool,
+    pub store: Store,
+    /// Shared with the store, which wakes it.
+    pub live: Arc<Live>,
+    pub replies: Arc<Replies>,
+    pub callers: Arc<Callers>,
+    pub outbound: Outbound,
+    pub challenges: Challenges,
+    pub mailer: Mailer,
+    /// Tells the pusher that something may be due.
+    pub due: Arc<Notify>,
+    pub keyed_rate: Option<Limiter<KeyHash>>,
+    pub anonymous_rate: Option<Limiter<Source>>,
+    /// What each agent says in each conversation.
+    pub say_rate: Option<Limiter<(AgentId, ConversationId)>>,
+    /// Who has how much stored.
+    pub usage: Arc<Usage>,
+    /// Of secrets that turned out to be nobody's.
+    pub bad_secret_rate: Option<Limiter<Source>>,
+    /// None for no limits.
+    pub registrations: Option<Registrations>,
+    /// Of secrets that are not known yet.
+    pub look_ups: LookUps,
+    pub searches: Arc<Searches>,
+    pub metrics: Metrics,
+    pub health: Health,
+    /// Work that must end even if whoever asked for it has gone.
+    pub tasks: TaskTracker,
+    /// Cancelled when the hub stops; streams end on it.
+    pub stopping: CancellationToken,
+}
+
+impl App {
+    pub fn new(
+        store: Store,
+        config: Config,
+        sources: Sources,
+        stopping: CancellationToken,
+        on_loopback: bool,
+    ) -> Result<Self, reqwest::Error> {
+        let (live, callers, replies) =
+            (Arc::new(Live::default()), Arc::new(Callers::default()), Arc::new(Replies::default()));
+        store.on_commit(Box::new({
+            let (live, callers, replies) = (Arc::clone(&live), Arc::clone(&callers), Arc::clone(&replies));
+            move |stream, head| {
+                // A look at one byte, for all other streams.
+                if let Some(who) = revocation::whose(stream) {
+                    // Before those who are woken look again.
+                    callers.forget(who);
+                    replies.end(AgentId(who));
+                    live.doubt(AgentId(who));
+                }
+                live.wake(stream, head);
+            }
+        }));
+        Ok(Self {
+            outbound: Outbound::new(&config)?,
+            challenges: Challenges::default(),
+            keyed_rate: config.rate_limit.map(Limiter::per_minute),
+            anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
+            bad_secret_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            usage: Arc::new(Usage::new(&config.quotas)),
+            look_ups: LookUps::default(),
+            searches: Arc::default(),
+            metrics: Metrics::new(),
+            health: Health::new(sources.elapsed()),
+            mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),
+            registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
+            replies,
+            due: Arc::default(),
+            callers,
+            tasks: TaskTracker::new(),
+            config,
+            sources,
+            store,
+            live,
+            on_loopback,
+            stopping,
+        })
+    }
+
+    /// Moves whenever something that lets `who` in may have been taken back, from now on. What still holds is looked up.
+    pub fn revocations(&self, who: impl Into<Principal>) -> watch::Receiver<i64> {
+        self.live.follow(revocation::stream(who)).0
+    }
+
+    /// If this transaction is committed, the pusher looks at once for what it made due.
+    pub fn push_after(&self, tx: &mut dyn Tx) {
+        let due = Arc::clone(&self.due);
+        tx.after_commit(Box::new(move || due.notify_one()));
+    }
+
+    pub fn now(&self) -> i64 {
+        self.sources.now()
+    }
+
+    /// How much time has passed, whatever is done to the clock.
+    pub fn elapsed(&self) -> i64 {
+        self.sources.elapsed()
+    }
+
+    /// The address of an agent of this hub.
+    pub fn address(&self, name: &str) -> String {
+        format!("{name}@{}", self.config.host_name)
+    }
+
+    /// Where an agent may answer message `seq` of its inbox with a stream.
+    pub fn reply_stream(&self, agent: AgentId, seq: i64) -> String {
+        let token = self.config.master_key.reply_token(agent, seq);
+        format!("{}/agent/replies/{token}", self.config.public_url)
+    }
+}

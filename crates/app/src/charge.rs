@@ -1,0 +1,44 @@
+//! What a call costs, and for whom it counts. Whoever shows a valid secret is charged by it, everybody else by its address.
+
+use crate::app::App;
+use crate::caller::key_hash;
+use crate::error::Error;
+use crate::rate::Source;
+use chorus_protocol::ids::{AgentId, ConversationId, Principal};
+use chorus_protocol::relay::Code;
+use chorus_store::directory::KeyHash;
+
+/// For whom a call counts that shows a secret which an agent was given for this purpose.
+pub fn purpose_key(purpose: &str, agent: AgentId) -> KeyHash {
+    key_hash(&format!("{purpose} of {agent}"))
+}
+
+/// Counts a call for whoever's secret it showed.
+pub fn charge(app: &App, key: KeyHash) -> Result<(), Error> {
+    app.keyed_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(key, app.elapsed())))
+}
+
+/// Counts a call for the address it comes from.
+pub fn charge_source(app: &App, source: Source) -> Result<(), Error> {
+    app.anonymous_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(source, app.elapsed())))
+}
+
+/// Counts a secret that was wrong. Past the limit that is all its owner is told.
+pub fn count_bad_secret(app: &App, source: Source) -> Result<(), Error> {
+    app.bad_secret_rate.as_ref().map_or(Ok(()), |limiter| limited(app, limiter.take(source, app.elapsed())))
+}
+
+/// Whether somebody may say so many things in a conversation now. People say what they like; what agents say wakes other
+/// agents, and is limited for each conversation. Ask for members only: what others name may not even be there.
+pub fn may_say(app: &App, who: Principal, conversation: ConversationId, messages: u32) -> Result<(), Error> {
+    let Some((limiter, agent)) = app.say_rate.as_ref().zip(who.agent()) else { return Ok(()) };
+    limited(app, limiter.take_several((agent, conversation), messages, app.elapsed()))
+}
+
+fn limited(app: &App, taken: Result<(), i64>) -> Result<(), Error> {
+    taken.map_err(|wait_ms| {
+        app.metrics.rate_limited.inc();
+        Error::new(Code::RateLimited, "too many requests; wait as long as Retry-After says")
+            .retry_after_ms(wait_ms)
+    })
+}

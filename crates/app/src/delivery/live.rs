@@ -1,0 +1,269 @@
+//! The open inboxes of this node, one connection per agent, and the conversations that are followed here by any number: a
+//! cursor each, no queues.
+//!
+//! A commit raises an inbox's head and wakes its reader; the reader fetches what lies between its cursor and the
+//! head, from [`Frames`] or from the store. A new connection takes over from the old one, which learns why it ends.
+
+use super::frames::Frames;
+use bytes::Bytes;
+use chorus_protocol::ids::AgentId;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::{Notify, broadcast, watch};
+use uuid::Uuid;
+
+/// So many conversations that nobody follows any more may be remembered.
+const MAX_UNUSED: usize = 1000;
+/// So many passing signs wait for a slow reader; more are lost to it.
+const MAX_SIGNS: usize = 16;
+
+/// Why an inbox ends although its connection is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Another connection opened this inbox.
+    TakenOver,
+    /// The agent's key was replaced, or the agent unregistered.
+    Revoked,
+}
+
+/// One open inbox.
+pub struct Inbox {
+    pub agent: AgentId,
+    pub session: Uuid,
+    /// The newest entry, as far as this node knows.
+    head: AtomicI64,
+    /// Everything up to here was given to the connection.
+    handed: AtomicI64,
+    /// How much of `handed` the store knows; raised by whoever wrote it there.
+    recorded: AtomicI64,
+    /// Whether the store knows of this connection.
+    stored: AtomicBool,
+    /// Whether the key it was opened with must be looked up again.
+    doubted: AtomicBool,
+    end: OnceLock<End>,
+    changed: Notify,
+}
+
+impl Inbox {
+    fn new(agent: AgentId, session: Uuid) -> Self {
+        Self {
+            agent,
+            session,
+            head: AtomicI64::new(0),
+            handed: AtomicI64::new(0),
+            recorded: AtomicI64::new(0),
+            stored: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
+            end: OnceLock::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    pub fn head(&self) -> i64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    pub fn raise(&self, head: i64) {
+        if self.head.fetch_max(head, Ordering::AcqRel) < head {
+            self.changed.notify_one();
+        }
+    }
+
+    pub fn handed(&self) -> i64 {
+        self.handed.load(Ordering::Acquire)
+    }
+
+    pub fn hand(&self, seq: i64) {
+        self.handed.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    /// The watermark, if the store does not know it yet.
+    pub fn unrecorded(&self) -> Option<i64> {
+        let handed = self.handed();
+        (handed > self.recorded.load(Ordering::Acquire)).then_some(handed)
+    }
+
+    pub fn record(&self, seq: i64) {
+        self.recorded.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Acquire)
+    }
+
+    pub fn set_stored(&self) {
+        self.stored.store(true, Ordering::Release);
+    }
+
+    fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Whether the key must be looked up again before anything more is handed out; said once.
+    pub fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire) && self.doubted.swap(false, Ordering::AcqRel)
+    }
+
+    pub fn ended(&self) -> Option<End> {
+        self.end.get().copied()
+    }
+
+    pub fn finish(&self, end: End) {
+        // The first reason stands.
+        if self.end.set(end).is_ok() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns when the head may have moved or the inbox ended; a change in between is not lost.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+/// A conversation that is followed here.
+struct Followed {
+    head: watch::Sender<i64>,
+    /// What is kept nowhere: that somebody is typing. On this node only.
+    signs: broadcast::Sender<Bytes>,
+}
+
+impl Followed {
+    fn new() -> Self {
+        Self { head: watch::channel(0).0, signs: broadcast::channel(MAX_SIGNS).0 }
+    }
+
+    fn is_over(&self) -> bool {
+        self.head.is_closed()
+    }
+}
+
+/// All open inboxes of this node, and all conversations somebody follows here.
+#[derive(Default)]
+pub struct Live {
+    inboxes: Mutex<HashMap<AgentId, Arc<Inbox>>>,
+    followed: Mutex<HashMap<Uuid, Followed>>,
+    pub frames: Frames,
+}
+
+impl Live {
+    /// Makes a new inbox the agent's one connection; the former one ends, and is returned for what it was handed.
+    pub fn open(&self, agent: AgentId, session: Uuid) -> (Arc<Inbox>, Option<Arc<Inbox>>) {
+        let inbox = Arc::new(Inbox::new(agent, session));
+        let former = self.inboxes().insert(agent, Arc::clone(&inbox));
+        if let Some(former) = &former {
+            former.finish(End::TakenOver);
+        }
+        (inbox, former)
+    }
+
+    /// Forgets an inbox, unless another has taken over.
+    pub fn close(&self, inbox: &Inbox) {
+        let mut inboxes = self.inboxes();
+        if inboxes.get(&inbox.agent).is_some_and(|current| current.session == inbox.session) {
+            inboxes.remove(&inbox.agent);
+        }
+    }
+
+    /// An agent's key may have been replaced: its inbox is read on only if not.
+    pub fn doubt(&self, agent: AgentId) {
+        if let Some(inbox) = self.inboxes().get(&agent) {
+            inbox.doubt();
+        }
+    }
+
+    pub fn is_open(&self, agent: AgentId) -> bool {
+        self.inboxes().contains_key(&agent)
+    }
+
+    /// A stream moved: if it is an inbox that is open here, its reader has something to do.
+    pub fn wake(&self, stream: Uuid, head: i64) {
+        if let Some(inbox) = self.inboxes().get(&AgentId(stream)) {
+            inbox.raise(head);
+        }
+        let mut followed = self.followed();
+        if let Some(conversation) = followed.get(&stream) {
+            if conversation.is_over() {
+                followed.remove(&stream);
+            } else {
+                conversation.head.send_if_modified(|known| {
+                    let moved = *known < head;
+                    *known = (*known).max(head);
+                    moved
+                });
+            }
+        }
+    }
+
+    /// The head of a conversation, from now on, 0 until it moves; and its passing signs.
+    pub fn follow(&self, stream: Uuid) -> (watch::Receiver<i64>, broadcast::Receiver<Bytes>) {
+        let mut followed = self.followed();
+        if followed.len() > MAX_UNUSED {
+            followed.retain(|_, conversation| !conversation.is_over());
+        }
+        let conversation = followed.entry(stream).or_insert_with(Followed::new);
+        (conversation.head.subscribe(), conversation.signs.subscribe())
+    }
+
+    /// Shows a passing sign to whoever follows a conversation here.
+    pub fn show(&self, stream: Uuid, sign: Bytes) {
+        if let Some(conversation) = self.followed().get(&stream) {
+            // Nobody may be left to see it.
+            drop(conversation.signs.send(sign));
+        }
+    }
+
+    pub fn is_followed(&self, stream: Uuid) -> bool {
+        self.followed().get(&stream).is_some_and(|conversation| !conversation.is_over())
+    }
+
+    /// The conversations that somebody follows here.
+    pub fn all_followed(&self) -> Vec<Uuid> {
+        let open = |(stream, conversation): (&Uuid, &Followed)| (!conversation.is_over()).then_some(*stream);
+        self.followed().iter().filter_map(open).collect()
+    }
+
+    fn followed(&self) -> MutexGuard<'_, HashMap<Uuid, Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn all(&self) -> Vec<Arc<Inbox>> {
+        self.inboxes().values().map(Arc::clone).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.inboxes().len()
+    }
+
+    fn inboxes(&self) -> MutexGuard<'_, HashMap<AgentId, Arc<Inbox>>> {
+        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn takeover_and_wake() {
+        let (live, agent) = (Live::default(), AgentId(Uuid::from_u128(1)));
+        let (first, none) = live.open(agent, Uuid::from_u128(10));
+        assert!(none.is_none());
+        first.hand(7);
+        let (second, former) = live.open(agent, Uuid::from_u128(11));
+        assert_eq!(former.unwrap().handed(), 7);
+        assert_eq!(first.ended(), Some(End::TakenOver));
+
+        live.close(&first);
+        assert!(live.is_open(agent), "the old connection must not close the new one");
+
+        live.wake(agent.0, 3);
+        live.wake(agent.0, 2);
+        second.changed().await;
+        assert_eq!(second.head(), 3);
+        live.close(&second);
+        assert!(!live.is_open(agent));
+    }
+}

@@ -1,0 +1,145 @@
+//! Why an act was not done: one type, whatever door asked for it. How it looks on the wire is the door's business.
+//!
+//! What a caller may read and what the log gets are two fields.
+
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::Code;
+use chorus_store::StoreError;
+use chorus_store::channel::ChannelError;
+use chorus_store::usage::Exceeded;
+use serde_json::Value;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why an act was not done.
+#[derive(Debug, Clone)]
+pub struct Error {
+    pub code: Code,
+    /// For the client: what is wrong and what to do. Never a secret, never a stack.
+    pub message: String,
+    /// For a client that is a program: what exactly.
+    pub details: Option<Value>,
+    /// When the same request may succeed, in milliseconds.
+    pub retry_after_ms: Option<i64>,
+    /// For the log.
+    pub cause: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    pub fn new(code: Code, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string(), details: None, retry_after_ms: None, cause: None }
+    }
+
+    pub fn validation(what: impl fmt::Display) -> Self {
+        Self::new(Code::Validation, what)
+    }
+
+    pub fn unauthorized(what: &str) -> Self {
+        Self::new(Code::Unauthorized, what)
+    }
+
+    pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let mut error = Self::new(Code::Internal, "the hub made a mistake; it is in its log");
+        error.cause = Some(cause.into().into());
+        error
+    }
+
+    pub fn details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub fn retry_after_ms(mut self, ms: i64) -> Self {
+        self.retry_after_ms = Some(ms);
+        self
+    }
+}
+
+impl From<Faults> for Error {
+    fn from(faults: Faults) -> Self {
+        Self::validation(faults)
+    }
+}
+
+impl From<StoreError> for Error {
+    /// Nothing was acknowledged: whatever hindered the store, the client may try again.
+    fn from(error: StoreError) -> Self {
+        if matches!(error, StoreError::Unexpected(_) | StoreError::Panicked) {
+            return Self::internal(error);
+        }
+        let advice = match error {
+            StoreError::TooLong => "ask for less, or try again when the hub is less busy",
+            _ => "nothing of this request was stored for certain, try again",
+        };
+        let mut api = Self::new(Code::Overloaded, format_args!("{error}; {advice}")).retry_after_ms(1000);
+        api.cause = Some(Arc::new(error));
+        api
+    }
+}
+
+impl From<ChannelError> for Error {
+    fn from(error: ChannelError) -> Self {
+        match error {
+            ChannelError::NotFound => {
+                Self::new(Code::NotFound, "there is no such conversation, or you are not a member of it")
+            }
+            ChannelError::NoTarget => {
+                Self::new(Code::NotFound, "there is no such message in this conversation")
+            }
+            ChannelError::Archived => Self::new(
+                Code::Conflict,
+                "this conversation is archived: it can be read, nothing can be said in it",
+            ),
+            ChannelError::Forbidden => Self::new(Code::Forbidden, "you may not do this here"),
+            ChannelError::OwnerStays => Self::new(
+                Code::Conflict,
+                "the owner cannot leave: make another member the `owner` of the channel first, or archive it",
+            ),
+            ChannelError::NoHandle(handle) => {
+                Self::new(Code::NotFound, format_args!("nobody in this conversation is called {handle:?}"))
+            }
+            ChannelError::HandleTaken(handle) => Self::new(
+                Code::Conflict,
+                format_args!(
+                    "somebody else in this conversation is called {handle:?}; give another `handle`"
+                ),
+            ),
+            ChannelError::Already(handle) => {
+                Self::new(Code::Conflict, format_args!("it is a member already, as {handle:?}"))
+            }
+            ChannelError::Stale(version) => Self::new(
+                Code::Conflict,
+                format_args!("the document is at version {version}; read it and change that one"),
+            )
+            .details(serde_json::json!({"version": version})),
+            ChannelError::Blocked => Self::new(Code::Forbidden, "the other does not want to hear from you"),
+            ChannelError::Quota(exceeded) => exceeded.into(),
+            ChannelError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Exceeded> for Error {
+    fn from(exceeded: Exceeded) -> Self {
+        let Exceeded { quota, used, limit } = &exceeded;
+        let details = serde_json::json!({"quota": quota, "used": used, "limit": limit});
+        Self::new(Code::QuotaExceeded, exceeded).details(details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_was_stopped_says_so() {
+        let error = Error::from(StoreError::TooLong);
+        assert_eq!(
+            (error.code, error.code.status(), error.retry_after_ms),
+            (Code::Overloaded, 503, Some(1000))
+        );
+        assert!(error.message.contains("took too long") && error.message.contains("ask for less"));
+        assert!(!error.message.contains("stored"), "it stored nothing: {}", error.message);
+    }
+}

@@ -1,0 +1,46 @@
+//! What can be done on a hub: acts, delivery, who may do what, and how things are shown.
+//!
+//! An act is one thing that can be done, written once, whatever door asks for it: it checks who may, masks credentials,
+//! runs its one transaction and hands on what was committed. It knows the store, the engines and the protocol, and no HTTP
+//! request: doors parse, call an act and render what it returns.
+//!
+//! What always holds: success means committed to disk; text with credentials in it is never appended to a conversation;
+//! a request that comes twice under one key is done once.
+
+#![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
+
+mod app;
+pub mod attention;
+pub mod audit;
+mod budget;
+pub mod caller;
+pub mod charge;
+mod config;
+pub mod dangers;
+pub mod delivery;
+mod error;
+mod fingerprint;
+pub mod finish_detached;
+pub mod health;
+pub mod look_ups;
+pub mod mail;
+pub mod mail_limits;
+pub mod metrics;
+mod proxies;
+pub mod quotas;
+pub mod rate;
+pub mod registrations;
+pub mod sealing;
+pub mod searches;
+pub mod secrets;
+mod sources;
+pub mod usage;
+pub mod views;
+pub mod webhooks;
+
+pub use app::{App, AppState};
+pub use config::{Config, Signup, TimeLimits};
+pub use error::Error;
+pub use fingerprint::{FINGERPRINT, FingerprintError, check_fingerprint, keep_fingerprint};
+pub use proxies::TrustedProxies;
+pub use sources::Sources;

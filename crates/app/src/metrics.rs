@@ -1,0 +1,105 @@
+//! What the hub counts, for Prometheus. One registry per hub, so that several can live in one process.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+type Labels = Vec<(&'static str, String)>;
+
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Labels, Counter>,
+    seconds: Family<Labels, Histogram, fn() -> Histogram>,
+    deliveries: Family<Labels, Counter>,
+    pushes: Family<Labels, Counter>,
+    pub connections: Gauge,
+    pub inboxes: Gauge,
+    pub queued: Gauge,
+    pub rate_limited: Counter,
+    quota_refused: Family<Labels, Counter>,
+    pub stored_bytes: Gauge,
+    pub mails_dropped: Counter,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("chorus"),
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| {
+                Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0])
+            }),
+            deliveries: Family::default(),
+            pushes: Family::default(),
+            connections: Gauge::default(),
+            inboxes: Gauge::default(),
+            queued: Gauge::default(),
+            rate_limited: Counter::default(),
+            quota_refused: Family::default(),
+            stored_bytes: Gauge::default(),
+            mails_dropped: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("requests", "Requests answered", metrics.requests.clone());
+        registry.register_with_unit(
+            "request_duration",
+            "Time from a request's headers to its answer's",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register("deliveries", "Relay sends, by outcome", metrics.deliveries.clone());
+        registry.register(
+            "pushes",
+            "Tries to POST what is pushed until it arrives, by transport and outcome",
+            metrics.pushes.clone(),
+        );
+        registry.register("connections", "Open connections", metrics.connections.clone());
+        registry.register("inboxes_open", "Open inboxes on this node", metrics.inboxes.clone());
+        registry.register("store_queue", "Writes that wait for the store", metrics.queued.clone());
+        registry.register("rate_limited", "Requests refused for their number", metrics.rate_limited.clone());
+        registry.register("quota_refused", "What quotas refused, by quota", metrics.quota_refused.clone());
+        registry.register_with_unit(
+            "stored",
+            "What is stored of what everybody said, wrote and sent, as quotas count it",
+            Unit::Bytes,
+            metrics.stored_bytes.clone(),
+        );
+        registry.register("mails_dropped", "Mails not sent for their number", metrics.mails_dropped.clone());
+        metrics
+    }
+
+    /// `route` is the path's pattern, never the path: paths may hold secrets and are without number.
+    pub fn request(&self, method: &str, route: &str, status: u16, seconds: f64) {
+        // Methods that clients make up are without number too.
+        let method = match method {
+            "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+            _ => "other",
+        };
+        let labels =
+            vec![("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+        self.seconds.get_or_create(&vec![("route", route.to_owned())]).observe(seconds);
+    }
+
+    pub fn delivery(&self, outcome: &'static str) {
+        self.deliveries.get_or_create(&vec![("outcome", outcome.to_owned())]).inc();
+    }
+
+    pub fn push(&self, transport: &'static str, outcome: &'static str) {
+        let labels = vec![("transport", transport.to_owned()), ("outcome", outcome.to_owned())];
+        self.pushes.get_or_create(&labels).inc();
+    }
+
+    pub fn quota_refused(&self, quota: &str) {
+        self.quota_refused.get_or_create(&vec![("quota", quota.to_owned())]).inc();
+    }
+
+    pub fn render(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}

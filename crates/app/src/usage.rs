@@ -1,0 +1,299 @@
+//! Who has how much stored, and whether that may become more.
+//!
+//! What is stored of somebody is counted here, in memory, and written to the database every second: an act costs no
+//! statement for it, but one read when its author is first seen. What is being stored counts from the moment it is checked,
+//! so that many requests at once get no further than one after the other. A node that dies takes with it what it
+//! counted in its last second; nodes learn of each other's figures when they write their own, and after a minute anyway.
+//!
+//! Each event counts what it says and [`ROW_BYTES`], for its author: envelopes, messages, edits, reactions, what is said at a
+//! callback, channels that are made and changed. A version of a document counts until a newer one replaces it for good, an
+//! envelope until retention removes it; what was said in a conversation counts for good, taken back or not, because it is
+//! kept. A post from another service counts for the agent it is for. Leaving, archiving and taking back count nothing, so
+//! that they are never refused.
+
+use crate::app::App;
+use crate::quotas::{OFF, Quotas};
+use chorus_protocol::ids::{AccountId, Principal};
+use chorus_store::channel::ChannelError;
+use chorus_store::usage::{self, Exceeded, ROW_BYTES, Stored};
+use chorus_store::{StoreError, Tx};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most that are remembered without need.
+const MOST_KNOWN: usize = 20_000;
+/// What is stored of somebody is read again after so many turns of [`flush`].
+const LASTS_TURNS: u64 = 60;
+/// How many are written in one transaction: others wait for it.
+const TOGETHER: usize = 200;
+
+/// The bytes that an event counts which says this much.
+pub fn event_bytes(said: usize) -> i64 {
+    i64::try_from(said).unwrap_or(i64::MAX).saturating_add(ROW_BYTES)
+}
+
+/// What is known of one agent or account.
+#[derive(Debug, Default)]
+struct Entry {
+    /// What the database said, if it was asked lately.
+    stored: Option<i64>,
+    /// When it was asked, in turns.
+    learned: u64,
+    /// Of an agent: whose it is.
+    owner: Option<AccountId>,
+    /// Committed and not written yet; what was removed is below zero.
+    pending: i64,
+    /// The same of an account's agents, which write it.
+    passing: i64,
+    /// Checked and not committed yet.
+    held: i64,
+}
+
+impl Entry {
+    fn used(&self) -> i64 {
+        (self.stored.unwrap_or(0) + self.pending + self.passing).max(0).saturating_add(self.held)
+    }
+
+    fn is_idle(&self) -> bool {
+        (self.pending, self.passing, self.held) == (0, 0, 0)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<Principal, Entry>,
+    turn: u64,
+}
+
+impl State {
+    fn learn(&mut self, who: Principal, stored: Stored) {
+        let turn = self.turn;
+        let owner = stored.owner.map(|(owner, _)| owner);
+        let entry = self.known.entry(who).or_default();
+        (entry.stored, entry.learned) = (Some(stored.bytes), turn);
+        let (before, pending) = (std::mem::replace(&mut entry.owner, owner), entry.pending);
+        // It may have got an owner meanwhile, who waits for the same bytes from now on.
+        for (account, sign) in [(before, -1), (owner, 1)] {
+            if let Some(account) = account.filter(|_| before != owner) {
+                self.known.entry(account.into()).or_default().passing += sign * pending;
+            }
+        }
+        if let Some((owner, bytes)) = stored.owner {
+            let entry = self.known.entry(owner.into()).or_default();
+            (entry.stored, entry.learned) = (Some(bytes), turn);
+        }
+    }
+
+    /// Counts something committed, or removed.
+    fn add(&mut self, who: Principal, bytes: i64) {
+        let entry = self.known.entry(who).or_default();
+        entry.pending += bytes;
+        if let Some(owner) = entry.owner {
+            self.known.entry(owner.into()).or_default().passing += bytes;
+        }
+    }
+}
+
+/// See the [module](self).
+pub struct Usage {
+    state: Mutex<State>,
+    agent_bytes: u64,
+    account_bytes: u64,
+}
+
+impl Usage {
+    pub fn new(quotas: &Quotas) -> Self {
+        let (agent_bytes, account_bytes) = (quotas.agent_bytes, quotas.account_bytes);
+        Self { state: Mutex::default(), agent_bytes, account_bytes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn limit(&self, who: Principal) -> (&'static str, u64) {
+        match who {
+            Principal::Agent(_) => ("agent_bytes", self.agent_bytes),
+            Principal::Account(_) => ("account_bytes", self.account_bytes),
+        }
+    }
+
+    /// Asks the database about somebody nobody asked about lately.
+    fn meet(&self, tx: &mut dyn Tx, who: Principal) -> Result<(), StoreError> {
+        if self.state().known.get(&who).is_none_or(|entry| entry.stored.is_none()) {
+            let stored = usage::of(tx, who)?;
+            self.state().learn(who, stored);
+        }
+        Ok(())
+    }
+
+    /// What is stored of somebody, and how much may be.
+    pub fn of(&self, tx: &mut dyn Tx, who: Principal) -> Result<(&'static str, u64, u64), StoreError> {
+        self.meet(tx, who)?;
+        let used = self.state().known.get(&who).map_or(0, Entry::used);
+        let (quota, limit) = self.limit(who);
+        Ok((quota, used.max(0) as u64, limit))
+    }
+
+    /// Holds room for so many bytes of somebody and of its owner, until they are committed or not.
+    fn hold(self: &Arc<Self>, who: Principal, bytes: i64) -> Result<Held, Exceeded> {
+        let mut state = self.state();
+        let owner = state.known.get(&who).and_then(|entry| entry.owner).map(Principal::Account);
+        for who in [Some(who), owner].into_iter().flatten() {
+            let (quota, limit) = self.limit(who);
+            let used = state.known.get(&who).map_or(0, Entry::used).max(0) as u64;
+            if limit != OFF && used.saturating_add(bytes.max(0) as u64) > limit {
+                return Err(Exceeded { quota, used, limit });
+            }
+        }
+        for who in [Some(who), owner].into_iter().flatten() {
+            state.known.entry(who).or_default().held += bytes;
+        }
+        Ok(Held { usage: Arc::clone(self), who, owner, bytes, kept: false })
+    }
+
+    /// Gives bytes back that are removed, if this transaction is committed.
+    pub fn give_back(
+        self: &Arc<Self>,
+        tx: &mut dyn Tx,
+        removed: impl IntoIterator<Item = (Principal, i64)> + Send + 'static,
+    ) {
+        let usage = Arc::clone(self);
+        tx.after_commit(Box::new(move || {
+            let mut state = usage.state();
+            removed.into_iter().for_each(|(who, bytes)| state.add(who, -bytes));
+        }));
+    }
+}
+
+/// Room for what is being stored. Dropped, it is given back: nothing was committed.
+struct Held {
+    usage: Arc<Usage>,
+    who: Principal,
+    owner: Option<Principal>,
+    bytes: i64,
+    kept: bool,
+}
+
+impl Held {
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.usage.state();
+        for who in [Some(self.who), self.owner].into_iter().flatten() {
+            if let Some(entry) = state.known.get_mut(&who) {
+                entry.held -= self.bytes;
+            }
+        }
+        if self.kept {
+            state.add(self.who, self.bytes);
+        }
+    }
+}
+
+impl App {
+    /// Counts so many bytes for somebody, if this transaction is committed, or refuses them.
+    pub fn count_bytes(&self, tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<(), ChannelError> {
+        self.usage.meet(tx, who)?;
+        let held = self.usage.hold(who, bytes)?;
+        tx.after_commit(Box::new(move || held.keep()));
+        Ok(())
+    }
+
+    /// Whether somebody may own one more channel.
+    pub fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ChannelError> {
+        let used = usage::channels(tx, owner)?;
+        Ok(room("channels", used, self.config.quotas.channels)?)
+    }
+}
+
+/// Whether there may be one more of something of which there are so many.
+pub fn room(quota: &'static str, used: i64, limit: u64) -> Result<(), Exceeded> {
+    let used = used.max(0) as u64;
+    if used < limit { Ok(()) } else { Err(Exceeded { quota, used, limit }) }
+}
+
+/// An agent has an owner from now on: what is known of the two is read again.
+pub fn forget(app: &App, who: impl Into<Principal>, owner: AccountId) {
+    let mut state = app.usage.state();
+    for who in [who.into(), owner.into()] {
+        if let Some(entry) = state.known.get_mut(&who) {
+            entry.stored = None;
+        }
+    }
+}
+
+/// A reconciler: writes what was counted since the last time, and forgets who has not been seen for long.
+pub async fn flush(app: &App) -> Result<(), StoreError> {
+    let mut pending: Vec<_> = {
+        let mut state = app.usage.state();
+        state.turn += 1;
+        let (turn, many) = (state.turn, state.known.len() > MOST_KNOWN);
+        state.known.retain(|_, entry| !entry.is_idle() || (!many && turn - entry.learned < LASTS_TURNS));
+        let pending = state.known.iter().filter(|(_, entry)| entry.pending != 0);
+        pending.map(|(who, entry)| (*who, entry.pending)).collect()
+    };
+    // In order, so that two nodes seldom wait for each other.
+    pending.sort_unstable();
+    for together in pending.chunks(TOGETHER) {
+        let rows = together.to_vec();
+        let add = move |tx: &mut dyn Tx| {
+            rows.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect::<Result<Vec<_>, _>>()
+        };
+        let totals = app.store.write::<_, StoreError, _>(add).await?;
+        let mut state = app.usage.state();
+        for ((who, bytes), stored) in together.iter().zip(totals) {
+            state.add(*who, -bytes);
+            state.learn(*who, stored);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::ids::AgentId;
+    use uuid::Uuid;
+
+    fn agent() -> Principal {
+        AgentId(Uuid::from_u128(1)).into()
+    }
+
+    fn usage(agent_bytes: u64, account_bytes: u64) -> Arc<Usage> {
+        Arc::new(Usage::new(&Quotas { agent_bytes, account_bytes, ..Quotas::default() }))
+    }
+
+    #[test]
+    fn what_is_held_counts_until_it_is_given_back_or_kept() {
+        let usage = usage(100, OFF);
+        usage.state().learn(agent(), Stored { bytes: 10, owner: None });
+        let first = usage.hold(agent(), 60).unwrap();
+        let refused = Exceeded { quota: "agent_bytes", used: 70, limit: 100 };
+        assert_eq!(usage.hold(agent(), 31).map(drop), Err(refused));
+        drop(first);
+        usage.hold(agent(), 90).unwrap().keep();
+        assert_eq!(usage.hold(agent(), 1).map(drop).unwrap_err().used, 100);
+        usage.state().add(agent(), -50);
+        usage.hold(agent(), 50).unwrap().keep();
+    }
+
+    #[test]
+    fn what_agents_do_counts_for_their_owner() {
+        let (usage, owner) = (usage(OFF, 100), AccountId(Uuid::from_u128(2)));
+        usage.hold(agent(), 30).unwrap().keep();
+        // It is claimed before that is written.
+        usage.state().learn(agent(), Stored { bytes: 20, owner: Some((owner, 40)) });
+        assert_eq!(usage.state().known[&owner.into()].used(), 70);
+        assert_eq!(usage.hold(agent(), 31).map(drop).unwrap_err().quota, "account_bytes");
+        // And written.
+        usage.state().add(agent(), -30);
+        usage.state().learn(agent(), Stored { bytes: 50, owner: Some((owner, 70)) });
+        assert_eq!(usage.state().known[&owner.into()].used(), 70);
+        assert_eq!(usage.state().known[&agent()].used(), 50);
+    }
+}

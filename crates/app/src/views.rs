@@ -1,0 +1,341 @@
+//! Conversations and their events as the API shows them, the same at every door.
+//!
+//! The log is append-only; a message that was edited or deleted is shown as it stands now, with what was said about it.
+
+use chorus_protocol::ids::{EventId, Principal};
+use chorus_protocol::time::rfc3339;
+use chorus_store::conversations::{Conversation, Event};
+use chorus_store::members::Member;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// A conversation.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct ConversationView {
+    /// Its id.
+    #[schema(example = "ch_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    pub id: String,
+    /// `channel` or `dm`.
+    pub kind: &'static str,
+    /// What people call it.
+    pub name: String,
+    /// What it is for.
+    pub context: Option<String>,
+    /// Who may change it.
+    pub owner: PrincipalView,
+    /// What a member may read: `all`, or what was said since it `joined`.
+    pub history: &'static str,
+    /// When it was made.
+    pub created_at: String,
+    /// Whether nothing can be said in it any more.
+    pub archived: bool,
+}
+
+impl From<&Conversation> for ConversationView {
+    fn from(conversation: &Conversation) -> Self {
+        Self {
+            id: conversation.id.to_string(),
+            kind: conversation.kind.as_str(),
+            name: conversation.name.clone(),
+            context: conversation.context.clone(),
+            owner: conversation.owner.into(),
+            history: conversation.history.as_str(),
+            created_at: rfc3339(conversation.created_at),
+            archived: conversation.archived_at.is_some(),
+        }
+    }
+}
+
+/// Somebody.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct PrincipalView {
+    /// The id of an account or an agent.
+    pub id: String,
+    /// `account` or `agent`.
+    pub kind: &'static str,
+}
+
+impl From<Principal> for PrincipalView {
+    fn from(principal: Principal) -> Self {
+        Self { id: principal.to_string(), kind: principal.kind() }
+    }
+}
+
+/// A member.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct MemberView {
+    /// What it is called here.
+    pub handle: String,
+    /// `account` or `agent`.
+    pub kind: &'static str,
+    /// Its id.
+    pub id: String,
+    /// What it does here.
+    pub roles: Vec<String>,
+    /// Whether it answers for the others.
+    pub lead: bool,
+    /// When it came.
+    pub joined_at: String,
+}
+
+impl From<Member> for MemberView {
+    fn from(member: Member) -> Self {
+        Self {
+            id: member.principal.to_string(),
+            kind: member.principal.kind(),
+            handle: member.handle,
+            roles: member.roles,
+            lead: member.lead,
+            joined_at: rfc3339(member.joined_at),
+        }
+    }
+}
+
+/// Who said something.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct AuthorView {
+    /// The id of an account or an agent.
+    pub id: String,
+    /// `account` or `agent`.
+    pub kind: &'static str,
+    /// What it was called there at last.
+    pub handle: Option<String>,
+}
+
+/// What was thought of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ReactionView {
+    /// `seen`, `agree`, `working`, `queued`, `claimed`, `done`, `declined`, `blocked` or `unclear`.
+    pub signal: String,
+    /// By whom.
+    pub by: Vec<String>,
+}
+
+/// One event of the log.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct EventView {
+    /// Its id.
+    #[schema(example = "evt_0190a3c4d5e67f8090a1b2c3d4e5f607")]
+    pub event_id: String,
+    /// Its place in the conversation, without gaps from 1.
+    pub sequence: i64,
+    /// `message`, `edit`, `delete`, `reaction`, `status`, `tool_call`, `tool_result`, `error`, `lifecycle`, `join`, `leave`,
+    /// `change` or `artifact`.
+    pub kind: String,
+    /// By whom.
+    pub author: AuthorView,
+    /// What a message says now, in markdown; what else was said in words.
+    pub content: Option<String>,
+    /// The message that began the thread it is in.
+    pub thread: Option<String>,
+    /// What a message answers.
+    pub reply_to: Option<String>,
+    /// What an edit, a deletion or a reaction is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// When.
+    pub created_at: String,
+    /// When what it says was last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edited_at: Option<String>,
+    /// Whether it was taken back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
+    /// What was thought of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reactions: Vec<ReactionView>,
+    /// How many messages its thread has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replies: Option<i64>,
+    /// What ties it to everything it causes.
+    pub trace_id: String,
+    /// What else its kind has: `signal`, `status`, `name`, `args`, `intent`…
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    pub more: Map<String, Value>,
+}
+
+/// What every event has, and no kind may have besides.
+const NAMES: [&str; 13] = [
+    "event_id",
+    "sequence",
+    "kind",
+    "author",
+    "thread",
+    "reply_to",
+    "target",
+    "created_at",
+    "edited_at",
+    "deleted",
+    "reactions",
+    "replies",
+    "trace_id",
+];
+
+impl EventView {
+    /// An event as it was said.
+    pub fn new(event: &Event) -> Self {
+        let mut more = match serde_json::from_str(&event.body) {
+            Ok(Value::Object(body)) => body,
+            // Nothing else is ever stored.
+            _ => Map::new(),
+        };
+        more.retain(|name, _| !NAMES.contains(&&**name));
+        let content = match more.remove("content") {
+            Some(Value::String(content)) => Some(content),
+            _ => None,
+        };
+        let target = event.target.map(|id| id.to_string());
+        let (reply_to, target) = if event.kind == "message" { (target, None) } else { (None, target) };
+        Self {
+            event_id: event.id.to_string(),
+            sequence: event.seq,
+            kind: event.kind.clone(),
+            author: AuthorView {
+                id: event.author.to_string(),
+                kind: event.author.kind(),
+                handle: event.handle.clone(),
+            },
+            content,
+            thread: event.thread.map(|id| id.to_string()),
+            reply_to,
+            target,
+            created_at: rfc3339(event.created_at),
+            edited_at: None,
+            deleted: false,
+            reactions: vec![],
+            replies: None,
+            trace_id: event.trace.to_string(),
+            more,
+        }
+    }
+}
+
+/// Events as they stand now: with what later events changed of them, and how many replies their threads have.
+pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -> Vec<EventView> {
+    let mut views: Vec<_> = events.iter().map(EventView::new).collect();
+    let places: HashMap<_, _> = events.iter().enumerate().map(|(place, event)| (event.id, place)).collect();
+    let mut reactions: HashMap<(usize, String), Vec<String>> = HashMap::new();
+    for change in changes {
+        let Some(&place) = change.target.as_ref().and_then(|target| places.get(target)) else { continue };
+        let mut new = EventView::new(change);
+        match &*change.kind {
+            "edit" if !views[place].deleted => {
+                views[place].content = new.content;
+                views[place].edited_at = Some(new.created_at);
+            }
+            "delete" => {
+                views[place].content = None;
+                views[place].deleted = true;
+                views[place].more = Map::new();
+            }
+            "reaction" => {
+                let Some(Value::String(signal)) = new.more.remove("signal") else { continue };
+                let by = change.handle.clone().unwrap_or_else(|| change.author.to_string());
+                let all = reactions.entry((place, signal)).or_default();
+                all.retain(|other| *other != by);
+                if new.more.get("removed") != Some(&json!(true)) {
+                    all.push(by);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut reactions: Vec<_> = reactions.into_iter().filter(|(_, by)| !by.is_empty()).collect();
+    reactions.sort();
+    for ((place, signal), by) in reactions {
+        views[place].reactions.push(ReactionView { signal, by });
+    }
+    for (thread, count) in replies {
+        if let Some(&place) = places.get(thread) {
+            views[place].replies = Some(*count);
+        }
+    }
+    // An edit says something as long as its message says it: until the next edit, or until the message is taken back.
+    let over = |edit: &Event, change: &Event| {
+        let newer = change.kind == "edit" && change.seq > edit.seq;
+        change.target == edit.target && (newer || change.kind == "delete")
+    };
+    for (view, event) in views.iter_mut().zip(events).filter(|(_, event)| event.kind == "edit") {
+        if changes.iter().any(|change| over(event, change)) {
+            view.content = None;
+        }
+    }
+    views
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::ids::{AgentId, ConversationId, TraceId};
+    use uuid::Uuid;
+
+    fn event(n: u128, kind: &str, target: Option<u128>, body: &Value) -> Event {
+        Event {
+            id: EventId(Uuid::from_u128(n)),
+            conversation: ConversationId(Uuid::nil()),
+            seq: n as i64,
+            kind: kind.into(),
+            author: AgentId(Uuid::from_u128(n % 2)).into(),
+            handle: Some(format!("h{}", n % 2)),
+            trace: TraceId(Uuid::nil()),
+            created_at: 0,
+            thread: None,
+            target: target.map(|n| EventId(Uuid::from_u128(n))),
+            body: body.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_message_is_shown_as_it_stands() {
+        let said = [event(1, "message", None, &json!({"content": "one", "intent": "chat"}))];
+        let seen = |changes: &[Event]| events(&said, changes, &[]).remove(0);
+        assert_eq!(seen(&[]).content.as_deref(), Some("one"));
+        let edit = event(2, "edit", Some(1), &json!({"content": "two"}));
+        assert_eq!(seen(std::slice::from_ref(&edit)).content.as_deref(), Some("two"));
+        let delete = event(3, "delete", Some(1), &json!({}));
+        let gone = seen(&[edit, delete]);
+        assert!(gone.deleted && gone.content.is_none() && gone.more.is_empty());
+    }
+
+    #[test]
+    fn an_edit_says_no_more_than_its_message() {
+        let edit = |n, text| event(n, "edit", Some(1), &json!({"content": text}));
+        let log = [edit(2, "two"), edit(3, "three")];
+        let seen = |changes: &[Event]| -> Vec<_> {
+            events(&log, changes, &[]).into_iter().map(|view| view.content).collect()
+        };
+        assert_eq!(seen(&log[1..]), [None, Some("three".into())]);
+        assert_eq!(seen(&[log[1].clone(), event(4, "delete", Some(1), &json!({}))]), [None, None]);
+        assert_eq!(seen(&[event(9, "edit", Some(1), &json!({}))]), [None, None]);
+    }
+
+    #[test]
+    fn a_body_adds_no_second_member_of_a_name() {
+        let odd = event(1, "status", None, &json!({"kind": "x", "author": "y", "status": "thinking"}));
+        let view = serde_json::to_string(&EventView::new(&odd)).unwrap();
+        assert_eq!(view.matches("\"kind\":").count(), 2, "its own and its author's: {view}");
+        assert!(view.contains("thinking"));
+    }
+
+    #[test]
+    fn reactions_are_gathered_and_taken_back() {
+        let said = [event(1, "message", None, &json!({"content": "one"}))];
+        let react = |n, signal, removed| {
+            event(n, "reaction", Some(1), &json!({"signal": signal, "removed": removed}))
+        };
+        let all = [
+            react(2, "seen", false),
+            react(3, "seen", false),
+            react(4, "seen", false),
+            react(5, "done", false),
+        ];
+        let view = events(&said, &all, &[]).remove(0);
+        let seen = ReactionView { signal: "seen".into(), by: vec!["h1".into(), "h0".into()] };
+        let done = ReactionView { signal: "done".into(), by: vec!["h1".into()] };
+        assert_eq!(view.reactions, [done, seen]);
+        let view = events(&said, &[react(2, "seen", false), react(4, "seen", true)], &[]).remove(0);
+        assert_eq!(view.reactions, []);
+    }
+}

@@ -1,0 +1,82 @@
+//! What a request shows of its caller: a bearer key, or a browser's cookie. What it means is looked up by `chorus_app`.
+
+use crate::error::ApiError;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use chorus_app::audit::RequestContext;
+use chorus_app::caller::{Caller, Shown};
+use chorus_mcp::guard::Page;
+use chorus_protocol::relay::Code;
+
+/// The name of the cookie of a browser that is signed in.
+pub(crate) const SESSION_COOKIE: &str = "chorus_session";
+
+/// Who calls, as the middleware found out before any door was reached.
+pub(crate) struct By(pub(crate) Caller);
+
+impl<S: Sync> FromRequestParts<S> for By {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        found(parts, "a caller").map(Self)
+    }
+}
+
+/// Which request this is, and from where.
+pub(crate) struct Context(pub(crate) RequestContext);
+
+impl<S: Sync> FromRequestParts<S> for Context {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        found(parts, "a context").map(Self)
+    }
+}
+
+/// What the middleware put into a request.
+fn found<T: Clone + Send + Sync + 'static>(parts: &Parts, what: &str) -> Result<T, ApiError> {
+    let found = parts.extensions.get().cloned();
+    found.ok_or_else(|| ApiError::internal(format!("a request without {what}")))
+}
+
+/// The bearer key of a request, if there is one.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    const FORM: &str = "the Authorization header must be: Bearer KEY";
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let value = value.to_str().map_err(|_| ApiError::unauthorized(FORM))?;
+    let (scheme, key) = value.split_once(' ').unwrap_or((value, ""));
+    let key = key.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") || key.is_empty() {
+        return Err(ApiError::unauthorized(FORM));
+    }
+    Ok(Some(key))
+}
+
+/// What a request shows, if anything. A key goes before a cookie: who sends one means it. A cookie that a browser sends on its
+/// own is good for requests from our own pages only; who says nothing of where it comes from is refused.
+pub(crate) fn shown(headers: &HeaderMap, method: &Method, page: Page) -> Result<Option<Shown>, ApiError> {
+    if let Some(key) = bearer(headers)? {
+        return Ok(Some(Shown::key(key)));
+    }
+    let Some(session) = session_cookie(headers) else { return Ok(None) };
+    if !method.is_safe() && page != Page::Ours {
+        return Err(ApiError::new(
+            Code::Forbidden,
+            "a browser's session is good for requests from this hub's own pages only",
+        ));
+    }
+    Ok(Some(Shown::session(session)))
+}
+
+/// The secret of a browser's session.
+pub(crate) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|cookie| cookie.trim().split_once('='))
+        .find(|(name, _)| *name == SESSION_COOKIE)
+        .map(|(_, secret)| secret)
+}

@@ -1,0 +1,299 @@
+//! Bodies from one definition: what the OpenAPI document says of a type is what is checked before it is read.
+//!
+//! [`read`] holds a value against the schema that `utoipa` derives for a type, notes every fault at once, and only then lets
+//! `serde` read it. It knows the part of JSON Schema that our types use; what it does not know does not hold anybody up.
+//! `null` counts as absent, as most JSON writers mean it, and `1.0` is an integer. A schema's `title` completes the
+//! sentence "must be …" where a pattern alone would say little.
+
+use crate::faults::{Faults, kind};
+use crate::json;
+use regex_lite::Regex;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use utoipa::ToSchema;
+
+/// Reads a value of this type, or says everything that is wrong with it.
+pub fn read<T: ToSchema + DeserializeOwned + 'static>(mut value: Value) -> Result<T, Faults> {
+    let mut faults = Faults::new();
+    Checked::of::<T>().root.check(&mut value, "", &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    // What the schema lets through is what the type takes; if they ever differ, this says where.
+    serde_json::from_value(value).map_err(|error| Faults::one("body", error))
+}
+
+/// A schema, ready to be held against values.
+struct Checked {
+    root: Schema,
+}
+
+/// Each type's is made once.
+static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Checked>>>> = LazyLock::new(Mutex::default);
+
+impl Checked {
+    fn of<T: ToSchema + 'static>() -> Arc<Self> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = known.entry(TypeId::of::<T>()).or_insert_with(|| {
+            let mut named = vec![];
+            T::schemas(&mut named);
+            let named = named.into_iter().map(|(name, schema)| (name, serde_json::json!(schema))).collect();
+            Arc::new(Self { root: Schema::new(&serde_json::json!(T::schema()), &named, 0) })
+        });
+        Arc::clone(checked)
+    }
+}
+
+/// No type of ours refers to others deeper than this; one that refers to itself is not looked into further.
+const MAX_REFERENCES: usize = 8;
+
+#[derive(Debug, Default)]
+struct Schema {
+    /// What completes "must be …".
+    title: Option<String>,
+    types: Vec<String>,
+    words: Vec<Value>,
+    length: (Option<u64>, Option<u64>),
+    range: (Option<i64>, Option<i64>),
+    count: (Option<u64>, Option<u64>),
+    pattern: Option<Regex>,
+    items: Option<Box<Schema>>,
+    properties: Vec<(String, bool, Schema)>,
+}
+
+impl Schema {
+    fn new(schema: &Value, named: &HashMap<String, Value>, depth: usize) -> Self {
+        if depth > MAX_REFERENCES {
+            return Self::default();
+        }
+        if let Some(reference) = schema["$ref"].as_str() {
+            let name = reference.rsplit('/').next().unwrap_or_default();
+            return named.get(name).map_or_else(Self::default, |schema| Self::new(schema, named, depth + 1));
+        }
+        // An optional reference is one of nothing and the reference.
+        if let Some(one) =
+            schema["oneOf"].as_array().and_then(|any| any.iter().find(|one| one["type"] != "null"))
+        {
+            return Self::new(one, named, depth);
+        }
+        let (int, size) = (|name: &str| json::whole(&schema[name]), |name: &str| schema[name].as_u64());
+        let types = match &schema["type"] {
+            Value::Array(types) => {
+                types.iter().filter_map(Value::as_str).filter(|name| *name != "null").collect()
+            }
+            Value::String(name) => vec![&**name],
+            _ => vec![],
+        };
+        let required =
+            |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        Self {
+            title: schema["title"].as_str().map(str::to_owned),
+            types: types.into_iter().map(str::to_owned).collect(),
+            words: schema["enum"].as_array().cloned().unwrap_or_default(),
+            length: (size("minLength"), size("maxLength")),
+            range: (int("minimum"), int("maximum")),
+            count: (size("minItems"), size("maxItems")),
+            pattern: schema["pattern"].as_str().and_then(|pattern| Regex::new(pattern).ok()),
+            items: schema.get("items").map(|items| Box::new(Self::new(items, named, depth))),
+            properties: properties
+                .map(|(name, schema)| (name.clone(), required(name), Self::new(schema, named, depth)))
+                .collect(),
+        }
+    }
+
+    /// Notes what is wrong with a value, and brings it into the form that `serde` reads.
+    fn check(&self, value: &mut Value, path: &str, faults: &mut Faults) {
+        let wrong = |faults: &mut Faults, what: &str| {
+            faults.add(if path.is_empty() { "body" } else { path }, what);
+        };
+        if let Some(expected) = self.expected(value) {
+            return wrong(faults, &format!("must be {expected}, not {}", kind(value)));
+        }
+        match value {
+            Value::String(text) => self.check_text(text, &wrong, faults),
+            Value::Number(_) if self.is("integer") => match json::whole(value) {
+                Some(whole) if within(whole, self.range) => *value = whole.into(),
+                _ => wrong(faults, &format!("must be an integer{}", span(self.range))),
+            },
+            Value::Array(items) => {
+                if !within(items.len() as u64, self.count) {
+                    let count = items.len();
+                    return wrong(faults, &format!("must have{} items, not {count}", span(self.count)));
+                }
+                for (index, item) in items.iter_mut().enumerate() {
+                    if let Some(schema) = &self.items {
+                        schema.check(item, &format!("{path}[{index}]"), faults);
+                    }
+                }
+            }
+            Value::Object(members) => self.check_members(members, path, faults),
+            _ => {}
+        }
+    }
+
+    /// What it must be, if it is something else.
+    fn expected(&self, value: &Value) -> Option<&str> {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) if self.is("integer") => "integer",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let first = self.types.first().filter(|_| !self.is(found))?;
+        Some(match &**first {
+            "string" => "a string",
+            "integer" => "an integer",
+            "number" => "a number",
+            "boolean" => "true or false",
+            "array" => "an array",
+            _ => "an object",
+        })
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.types.iter().any(|one| one == name)
+    }
+
+    fn check_text(&self, text: &str, wrong: &dyn Fn(&mut Faults, &str), faults: &mut Faults) {
+        if !self.words.is_empty() {
+            if !self.words.iter().any(|word| word == text) {
+                let words: Vec<_> = self.words.iter().filter_map(Value::as_str).collect();
+                wrong(faults, &format!("must be one of {}", words.join(", ")));
+            }
+            return;
+        }
+        let length = text.chars().count() as u64;
+        if !within(length, self.length) && self.title.is_none() {
+            wrong(faults, &format!("must be{} characters, not {length}", span(self.length)));
+        } else if !within(length, self.length)
+            || self.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(text))
+        {
+            let form =
+                self.title.clone().or_else(|| self.pattern.as_ref().map(|it| format!("of the form {it}")));
+            wrong(faults, &format!("must be {}", form.unwrap_or_default()));
+        }
+    }
+
+    fn check_members(&self, members: &mut Map<String, Value>, path: &str, faults: &mut Faults) {
+        for (name, required, schema) in &self.properties {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            match members.get_mut(name) {
+                None | Some(Value::Null) => {
+                    members.remove(name);
+                    if *required {
+                        faults.add(&path, "is required");
+                    }
+                }
+                Some(value) => schema.check(value, &path, faults),
+            }
+        }
+    }
+}
+
+fn within<N: PartialOrd>(value: N, (least, most): (Option<N>, Option<N>)) -> bool {
+    least.is_none_or(|least| value >= least) && most.is_none_or(|most| value <= most)
+}
+
+/// ` 1 to 5`, ` at least 1`, ` at most 5`, or nothing.
+fn span<N: std::fmt::Display>((least, most): (Option<N>, Option<N>)) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) => format!(" {least} to {most}"),
+        (Some(least), None) => format!(" at least {least}"),
+        (None, Some(most)) => format!(" at most {most}"),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+
+    /// One of these.
+    #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum Word {
+        First,
+        SecondOne,
+    }
+
+    /// A name.
+    #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+    #[schema(title = "1 to 4 small letters", pattern = "^[a-z]{1,4}$")]
+    struct Name(String);
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+    struct Inner {
+        #[schema(minimum = 1, maximum = 9)]
+        number: i64,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+    struct Body {
+        #[schema(min_length = 1, max_length = 5)]
+        text: String,
+        #[schema(pattern = "^x+$")]
+        form: Option<String>,
+        word: Option<Word>,
+        name: Option<Name>,
+        #[schema(max_items = 2)]
+        names: Option<Vec<Name>>,
+        #[serde(default)]
+        flag: bool,
+        inner: Option<Inner>,
+    }
+
+    fn wrong(value: Value) -> String {
+        read::<Body>(value).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_fits_is_read() {
+        let body = read::<Body>(json!({
+            "text": "héllo", "form": "xx", "word": "second_one", "name": "abc", "names": ["a", "b"], "flag": true,
+            "inner": {"number": 3.0}, "other": 1
+        }))
+        .unwrap();
+        assert_eq!((body.text.as_str(), body.flag), ("héllo", true));
+        assert_eq!((body.word, body.inner), (Some(Word::SecondOne), Some(Inner { number: 3 })));
+        let body = read::<Body>(json!({"text": "a", "form": null, "flag": null, "inner": null})).unwrap();
+        assert_eq!((body.form, body.flag, body.inner), (None, false, None));
+    }
+
+    #[test]
+    fn every_fault_is_told_at_once() {
+        assert_eq!(wrong(json!([])), "body: must be an object, not an array");
+        assert_eq!(wrong(json!({})), "text: is required");
+        let faults = wrong(json!({
+            "text": "longer than five", "form": "y", "word": "third", "name": "A", "names": ["a", 1, "C"], "flag": "yes",
+            "inner": {"number": 10}
+        }));
+        for fault in [
+            "text: must be 1 to 5 characters, not 16",
+            "form: must be of the form ^x+$",
+            "word: must be one of first, second_one",
+            "name: must be 1 to 4 small letters",
+            "names: must have at most 2 items, not 3",
+            "flag: must be true or false, not a string",
+            "inner.number: must be an integer 1 to 9",
+        ] {
+            assert!(faults.contains(fault), "{fault}: {faults}");
+        }
+        assert_eq!(
+            wrong(json!({"text": 1, "names": ["a", 1]})),
+            "names[1]: must be a string, not a number; text: must be a string, not a number"
+        );
+        assert_eq!(
+            wrong(json!({"text": null, "inner": {"number": 1.5}})),
+            "inner.number: must be an integer 1 to 9; text: is required"
+        );
+    }
+}
