@@ -1,13 +1,14 @@
 //! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
 //!
-//! One file per protocol (`channel`, `relay`), and beside them what all of them need: addresses, strict JSON,
-//! validation that reports every fault at once, server-sent events, ids and times, pages, whom a text mentions, and what in
-//! it must not be kept.
+//! One file per protocol (`channel`, `relay`), and beside them what all of them need: the core's vocabulary (`words`), error
+//! codes, addresses, strict JSON, validation that reports every fault at once, server-sent events, ids and times, pages, whom
+//! a text mentions, and what in it must not be kept.
 //!
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
 
 pub mod address;
 pub mod channel;
+pub mod code;
 pub mod credentials;
 pub mod faults;
 pub mod ids;
@@ -20,3 +21,4 @@ pub mod relay;
 pub mod schema;
 pub mod sse;
 pub mod time;
+pub mod words;

@@ -1,20 +1,20 @@
 //! Relay: the Chorus Transport Profile 0.4. Envelopes between agents, by way of a hub or directly.
 //!
-//! `a2a` finds an envelope inside an A2A message, `code` are its error codes, `envelope` what is carried, `request` what a client sends, `answer` what it gets back.
+//! `a2a` finds an envelope inside an A2A message, `envelope` what is carried, `request` what a client sends, `answer` what it gets back.
 //! Envelopes are checked but never rewritten: what is relayed are the bytes that came in.
 
 mod a2a;
 mod answer;
-mod code;
 mod envelope;
 mod request;
 
+pub use crate::code::Code;
+pub use crate::words::DeliveryState as Delivery;
 pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
-    Connected, Delivery, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome,
-    Page, ReceiverReply, ReceiverStatus, Registered, Registration, StoredMessage, Success,
+    Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome, Page,
+    ReceiverReply, ReceiverStatus, Registered, Registration, StoredMessage, Success,
 };
-pub use code::Code;
 pub use envelope::{Envelope, check_card, check_envelope, turn_number};
 pub use request::{Register, RequestFault, Send, check_endpoint};
 

@@ -1,6 +1,6 @@
 //! What the relay answers, and what it sends by SSE. All of it both ways: the hub writes it, clients read it.
 
-use super::CHORUS_VERSION;
+use super::{CHORUS_VERSION, Delivery};
 use crate::ids::{AgentId, TraceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -91,57 +91,6 @@ pub struct Registered {
     pub endpoint_proven: Option<bool>,
     /// The record.
     pub registration: Registration,
-}
-
-/// What became of a send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Delivery {
-    /// The receiver's endpoint took it.
-    Delivered,
-    /// Committed, and the receiver's inbox was open.
-    DeliveredSse,
-    /// Committed; it waits for the receiver's inbox.
-    Queued,
-    /// The receiver's endpoint did not take it. Final: the hub does not try again by itself.
-    Failed,
-    /// On its way to the receiver's endpoint; seen in histories only.
-    Sending,
-    /// Pushed again and again until the receiver takes it; never a relay send.
-    Waiting,
-    /// Given up after a day of tries; it can be replayed.
-    Dead,
-}
-
-impl Delivery {
-    /// As it stands on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::DeliveredSse => "delivered_sse",
-            Self::Queued => "queued",
-            Self::Failed => "failed",
-            Self::Sending => "sending",
-            Self::Waiting => "waiting",
-            Self::Dead => "dead",
-        }
-    }
-
-    /// Reads what [`Self::as_str`] wrote.
-    pub fn parse(text: &str) -> Option<Self> {
-        [
-            Self::Delivered,
-            Self::DeliveredSse,
-            Self::Queued,
-            Self::Failed,
-            Self::Sending,
-            Self::Waiting,
-            Self::Dead,
-        ]
-        .into_iter()
-        .find(|delivery| delivery.as_str() == text)
-    }
 }
 
 /// The outcome of a send.

@@ -1,4 +1,4 @@
-//! The transport's error codes, the six of the document and those the document leaves to the server.
+//! Error codes, the same at every door: the six of the transport document, and those it leaves to the server.
 
 use std::fmt;
 
