@@ -3,20 +3,22 @@
 //! The one seam through which every message passes. Today's rule is plain: an agent is woken when it is named, and by
 //! everything in a conversation of two; nobody wakes himself, and people are never pushed to.
 
+use chorus_protocol::words::{Directedness, Mode, Policy};
 use chorus_store::channel::{Scene, Woken};
 
 /// What is expected of an agent that a message is delivered to.
 pub struct Attention {
     /// To whom the message is directed.
-    pub directedness: &'static str,
+    pub directedness: Directedness,
     /// What the agent is to do about it.
-    pub policy: &'static str,
+    pub policy: Policy,
     /// When it enters the agent's work.
-    pub mode: &'static str,
+    pub mode: Mode,
 }
 
 /// Whoever is woken is meant, by today's rule.
-pub const WOKEN: Attention = Attention { directedness: "to_me", policy: "must_respond", mode: "immediate" };
+pub const WOKEN: Attention =
+    Attention { directedness: Directedness::ToMe, policy: Policy::MustRespond, mode: Mode::Immediate };
 
 /// Decides who is woken.
 pub fn decide_recipients(scene: &Scene<'_>) -> Vec<Woken> {

@@ -39,6 +39,11 @@ impl Error {
         Self::new(Code::Unauthorized, what)
     }
 
+    /// Nothing is there, as far as this caller may know.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format_args!("there is no such {what}, or you may not see it"))
+    }
+
     pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let mut error = Self::new(Code::Internal, "the hub made a mistake; it is in its log");
         error.cause = Some(cause.into().into());

@@ -2,7 +2,10 @@
 //!
 //! The log is append-only; a message that was edited or deleted is shown as it stands now, with what was said about it.
 
+use crate::error::Error;
+use bytes::Bytes;
 use chorus_protocol::ids::{EventId, Principal};
+use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
@@ -210,6 +213,12 @@ impl EventView {
             more,
         }
     }
+}
+
+/// An event of the log as an event of a stream.
+pub fn event_frame(view: &EventView) -> Result<Bytes, Error> {
+    let data = serde_json::to_string(view).map_err(Error::internal)?;
+    Ok(sse::encode(&view.kind, Some(view.sequence), &data).into())
 }
 
 /// Events as they stand now: with what later events changed of them, and how many replies their threads have.

@@ -1,44 +1,13 @@
 //! What a request shows of its caller: a bearer key, or a browser's cookie. What it means is looked up by `chorus_app`.
 
 use crate::error::ApiError;
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use chorus_app::audit::RequestContext;
-use chorus_app::caller::{Caller, Shown};
+use chorus_app::caller::Shown;
 use chorus_mcp::guard::Page;
 use chorus_protocol::relay::Code;
 
 /// The name of the cookie of a browser that is signed in.
 pub(crate) const SESSION_COOKIE: &str = "chorus_session";
-
-/// Who calls, as the middleware found out before any door was reached.
-pub(crate) struct By(pub(crate) Caller);
-
-impl<S: Sync> FromRequestParts<S> for By {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        found(parts, "a caller").map(Self)
-    }
-}
-
-/// Which request this is, and from where.
-pub(crate) struct Context(pub(crate) RequestContext);
-
-impl<S: Sync> FromRequestParts<S> for Context {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        found(parts, "a context").map(Self)
-    }
-}
-
-/// What the middleware put into a request.
-fn found<T: Clone + Send + Sync + 'static>(parts: &Parts, what: &str) -> Result<T, ApiError> {
-    let found = parts.extensions.get().cloned();
-    found.ok_or_else(|| ApiError::internal(format!("a request without {what}")))
-}
 
 /// The bearer key of a request, if there is one.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {

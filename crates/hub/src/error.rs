@@ -49,10 +49,6 @@ impl ApiError {
         Self(Error::internal(cause))
     }
 
-    pub(crate) fn details(self, details: Value) -> Self {
-        Self(self.0.details(details))
-    }
-
     pub(crate) fn retry_after_ms(self, ms: i64) -> Self {
         Self(self.0.retry_after_ms(ms))
     }

@@ -10,6 +10,7 @@ mod credentials;
 mod descriptors;
 mod doors;
 mod error;
+mod extract;
 mod middleware;
 mod origin;
 mod route;

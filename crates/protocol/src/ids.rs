@@ -9,7 +9,7 @@ use std::fmt;
 use uuid::Uuid;
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal, $print:ident) => {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $print:ident, $what:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub Uuid);
@@ -55,40 +55,60 @@ macro_rules! id {
                 Self::parse(&text).ok_or_else(|| serde::de::Error::custom(concat!("not a ", stringify!($name))))
             }
         }
+
+        impl utoipa::ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let (title, digits) = match stringify!($print) {
+                    "simple" => (concat!($what, ": ", $prefix, " and 32 hex digits"), "[0-9a-f]{32}"),
+                    _ => ($what, "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+                };
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::Type::String)
+                    .title(Some(title))
+                    .pattern(Some(format!(concat!("^", $prefix, "{}$"), digits)))
+                    .into()
+            }
+        }
     };
 }
 
 id!(
     /// One agent, for ever: its address may be taken by another after it was deleted, its id never.
-    AgentId, "", hyphenated
+    AgentId, "", hyphenated, "the id of an agent"
 );
 id!(
     /// One event in a conversation.
-    EventId, "evt_", simple
+    EventId, "evt_", simple, "the id of a message"
 );
 id!(
     /// One conversation: a channel, or what two say to each other.
-    ConversationId, "ch_", simple
+    ConversationId, "ch_", simple, "the id of a conversation"
 );
 id!(
     /// One person's account.
-    AccountId, "acc_", simple
+    AccountId, "acc_", simple, "the id of an account"
 );
 id!(
     /// Something that proves who somebody is: a token, a session, an invitation. Its id is no secret.
-    CredentialId, "crd_", simple
+    CredentialId, "crd_", simple, "the id of a credential"
 );
 id!(
     /// One act in the audit log.
-    AuditId, "aud_", simple
+    AuditId, "aud_", simple, "the id of an act"
 );
 id!(
     /// One invitation into a conversation.
-    InvitationId, "inv_", simple
+    InvitationId, "inv_", simple, "the id of an invitation"
 );
 id!(
     /// One block: somebody that somebody keeps out.
-    BlockId, "blk_", simple
+    BlockId, "blk_", simple, "the id of a block"
 );
 /// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
 /// has the id. (Ids of agents have none; where they are looked up, they come before names.)
@@ -99,7 +119,7 @@ pub fn is_id(text: &str) -> bool {
 
 id!(
     /// What ties everything together that one act caused.
-    TraceId, "", simple
+    TraceId, "", simple, "a trace id"
 );
 
 impl ConversationId {

@@ -7,6 +7,7 @@
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
 
 pub mod address;
+pub mod api;
 pub mod channel;
 pub mod code;
 pub mod credentials;
@@ -17,7 +18,6 @@ pub mod mentions;
 pub mod page;
 pub mod redact;
 pub mod relay;
-#[cfg(feature = "openapi")]
 pub mod schema;
 pub mod sse;
 pub mod time;

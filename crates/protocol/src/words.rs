@@ -9,7 +9,7 @@ macro_rules! words {
     ($($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident = $text:literal,)+ })+) => {
         $(
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-            #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+            #[derive(utoipa::ToSchema)]
             $(#[$attribute])*
             pub enum $name { $($(#[$doc])* #[serde(rename = $text)] $word,)+ }
 
@@ -96,7 +96,7 @@ words! {
     }
 
     /// What became of a send.
-    #[cfg_attr(feature = "openapi", schema(as = Delivery))]
+    #[schema(as = Delivery)]
     pub enum DeliveryState {
         /// The receiver's endpoint took it.
         Delivered = "delivered",

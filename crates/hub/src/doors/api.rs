@@ -29,7 +29,7 @@ use bytes::Bytes;
 use chorus_app::App;
 use chorus_app::caller::Caller;
 use chorus_app::secrets::MasterKey;
-use chorus_protocol::page;
+pub(crate) use chorus_protocol::api::Items;
 use chorus_protocol::relay::Code;
 use chorus_store::Tx;
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -55,36 +55,30 @@ pub(crate) fn routes() -> Routes {
 /// How long an `Idempotency-Key` is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// A page of a list.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct Items<T> {
-    /// In order.
-    pub(crate) items: Vec<T>,
-    /// The `after` of the next page; `null` on the last.
-    pub(crate) next: Option<String>,
+/// Of one more than `limit` things that were asked for, those that fit, and where the next page begins.
+pub(crate) fn page<T: Serialize>(
+    app: &App,
+    mut items: Vec<T>,
+    limit: i64,
+    cursor: impl Fn(&T) -> String,
+) -> Items<T> {
+    let more = items.len() as i64 > limit;
+    items.truncate(limit.max(0) as usize);
+    let next = items.last().filter(|_| more).map(&cursor);
+    fitting(app, items, next, cursor)
 }
 
-impl<T: Serialize> Items<T> {
-    /// Of one more than `limit` things that were asked for, those that fit, and where the next page begins.
-    pub(crate) fn of(app: &App, mut items: Vec<T>, limit: i64, cursor: impl Fn(&T) -> String) -> Self {
-        let more = items.len() as i64 > limit;
-        items.truncate(limit.max(0) as usize);
-        let next = items.last().filter(|_| more).map(&cursor);
-        Self::fitting(app, items, next, cursor)
+/// A page that was read already, as far as it fits.
+pub(crate) fn fitting<T: Serialize>(
+    app: &App,
+    mut items: Vec<T>,
+    mut next: Option<String>,
+    cursor: impl Fn(&T) -> String,
+) -> Items<T> {
+    if chorus_protocol::page::cut(&mut items, app.config.quotas.page_bytes) {
+        next = items.last().map(cursor);
     }
-
-    /// A page that was read already, as far as it fits.
-    pub(crate) fn fitting(
-        app: &App,
-        mut items: Vec<T>,
-        mut next: Option<String>,
-        cursor: impl Fn(&T) -> String,
-    ) -> Self {
-        if page::cut(&mut items, app.config.quotas.page_bytes) {
-            next = items.last().map(cursor);
-        }
-        Self { items, next }
-    }
+    Items { items, next }
 }
 
 /// What a write answers.

@@ -1,9 +1,9 @@
 //! The hub's own small doors: health, metrics, the discovery document.
 
-use crate::credentials::By;
 use crate::doors::answers::{Overloaded, TooFast};
 use crate::doors::relay::success;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};

@@ -6,7 +6,7 @@
 
 mod operations;
 
-use super::{api, body};
+use super::body;
 use crate::credentials::bearer;
 use crate::error::ApiError;
 use crate::middleware::ForPeople;
@@ -23,8 +23,12 @@ use chorus_app::secrets::McpToken;
 use chorus_app::usage::event_bytes;
 use chorus_app::views;
 use chorus_app::{App, AppState};
+use chorus_app::{Error, conversation};
 use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
+use chorus_protocol::api::documents::{NewDocument, Slug};
+use chorus_protocol::api::messages::NewReaction;
 use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::schema;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
@@ -147,8 +151,8 @@ struct Tools {
 }
 
 /// An error for a model: it reads sentences.
-fn sentence<T>(read: Result<T, ApiError>) -> Result<T, String> {
-    read.map_err(|error| error.0.message)
+fn sentence<T>(read: Result<T, Error>) -> Result<T, String> {
+    read.map_err(|error| error.message)
 }
 
 impl Hub for Tools {
@@ -184,24 +188,28 @@ impl Hub for Tools {
     }
 
     fn message(&self, body: &Value) -> Result<(Post, Vec<&'static str>), String> {
-        sentence(api::messages::read_post(body))
+        let new = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
+        let (post, masked) = sentence(conversation::prepare(&new))?;
+        Ok((post, masked.kinds().to_vec()))
     }
 
     fn reaction(&self, body: &Value) -> Result<(&'static str, String, Vec<&'static str>), String> {
-        sentence(api::messages::read_reaction(body))
+        let new: NewReaction = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
+        let masked = sentence(conversation::masked(&new))?;
+        Ok((new.signal.as_str(), masked.to_json(), masked.kinds().to_vec()))
     }
 
     fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String> {
-        if body.get("base_version").is_none() {
-            return sentence(api::artifacts::read_new(body));
-        }
-        let slug = body["slug"].as_str().unwrap_or_default().to_owned();
-        sentence(api::artifacts::read_change(body, slug))
+        let new: NewDocument = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
+        let base = body.get("base_version").and_then(Value::as_i64).unwrap_or(0);
+        let NewDocument { slug: Slug(slug), title, content, content_type } = new;
+        let (new, masked) = sentence(conversation::version(slug, title, content, content_type, base))?;
+        Ok((new, masked.kinds().to_vec()))
     }
 
     fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError> {
-        let handed = api::messages::hand_on(&self.app, tx, act, new, posted);
-        handed.map_err(|error| StoreError::Unexpected(error.0.message.into()))
+        let published = conversation::publish(&self.app, tx, act, new, posted);
+        published.map_err(|error| StoreError::Unexpected(error.message.into()))
     }
 
     fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ChannelError> {
@@ -209,7 +217,7 @@ impl Hub for Tools {
     }
 
     fn put_document(&self, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
-        api::artifacts::put(&self.app, tx, act, new)
+        conversation::put(&self.app, tx, act, new)
     }
 
     fn events(&self, events: &[Event], standing: &Standing) -> Vec<Value> {

@@ -5,9 +5,9 @@
 
 use super::body;
 use super::pages::{page, style};
-use crate::credentials::Context;
 use crate::credentials::{SESSION_COOKIE, session_cookie};
 use crate::error::ApiError;
+use crate::extract::Context;
 use crate::middleware::{Client, ForPeople};
 use crate::route::{Credentials, Route, Routes};
 use askama::Template;

@@ -3,8 +3,8 @@
 use super::api::accounts::{MAX_LABEL, issue_token, keep_token};
 use super::pages::{page, style};
 use super::{body, signin};
-use crate::credentials::{By, Context};
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::route::{Route, Routes};
 use askama::Template;
 use axum::Router;

@@ -18,8 +18,7 @@ pub const MAX_MESSAGES: usize = 30;
 pub const KINDS: [&str; 6] = ["message", "tool_call", "tool_result", "status", "error", "lifecycle"];
 
 /// One thing an agent shows of itself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CallbackEvent {
     /// It says something in the channel.
@@ -32,7 +31,7 @@ pub enum CallbackEvent {
         /// Which.
         name: String,
         /// With what.
-        #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+        #[schema(value_type = Object)]
         args: Map<String, Value>,
         /// What the result will name.
         id: String,
@@ -65,8 +64,7 @@ pub enum CallbackEvent {
 }
 
 /// Whether an agent is at work on a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifecycle {
     /// It is.

@@ -12,8 +12,8 @@ use std::fmt;
 use url::Url;
 
 /// One message and everything an agent needs to take part.
-#[derive(Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ChannelPost))]
+#[derive(Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[schema(as = ChannelPost)]
 pub struct Post {
     /// Where it was said.
     pub channel: Channel,
@@ -23,13 +23,13 @@ pub struct Post {
     pub callback: String,
     /// Tools the agent can use: none, one (on the wire an object) or several (an array).
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_several")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<McpServer>))]
+    #[schema(value_type = Option<McpServer>)]
     pub mcp: Vec<McpServer>,
 }
 
 /// Where a message was said.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ChannelOfPost))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
+#[schema(as = ChannelOfPost)]
 pub struct Channel {
     /// The same for all messages of this channel.
     pub id: String,
@@ -45,8 +45,8 @@ pub struct Channel {
 }
 
 /// What was said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = MessageOfPost))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = MessageOfPost)]
 pub struct Message {
     /// Its id, unique in its channel.
     pub id: String,
@@ -57,8 +57,7 @@ pub struct Message {
 }
 
 /// An MCP server, to be passed to an MCP client as it is.
-#[derive(Clone, PartialEq, Default, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, PartialEq, Default, Serialize, utoipa::ToSchema)]
 pub struct McpServer {
     /// Which of several it is.
     #[serde(skip_serializing_if = "Option::is_none")]

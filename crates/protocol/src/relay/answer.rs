@@ -7,8 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The common format of a success.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Success<T> {
     /// Always `true`.
     pub success: bool,
@@ -19,8 +18,7 @@ pub struct Success<T> {
 }
 
 /// The common format of a failure.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Failure {
     /// Always `false`.
     pub success: bool,
@@ -31,8 +29,7 @@ pub struct Failure {
 }
 
 /// A stable code and a sentence for a person.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ErrorBody {
     /// One of the transport's codes, such as `ERR_VALIDATION`.
     pub code: String,
@@ -41,8 +38,7 @@ pub struct ErrorBody {
 }
 
 /// Beside every answer.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Metadata {
     /// RFC 3339, UTC, milliseconds.
     pub timestamp: String,
@@ -52,11 +48,10 @@ pub struct Metadata {
 }
 
 /// One agent in the directory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Registration {
     /// The agent's own id, which outlives its address.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = "uuid"))]
+    #[schema(value_type = String, format = "uuid")]
     pub id: AgentId,
     /// Its address, `name@host`.
     pub agent_id: String,
@@ -75,8 +70,7 @@ pub struct Registration {
 }
 
 /// The answer to a registration. It holds secrets, so it has no `Debug`.
-#[derive(Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Registered {
     /// The address, as the hub spells it.
     pub agent_id: String,
@@ -94,8 +88,7 @@ pub struct Registered {
 }
 
 /// The outcome of a send.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Outcome {
     /// What became of it.
     pub delivery: Delivery,
@@ -109,7 +102,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// What ties this message to everything it causes. A hub that goes by the document alone sends none.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[schema(value_type = Option<String>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<TraceId>,
 }
@@ -124,11 +117,10 @@ pub struct Connected {
 }
 
 /// SSE event `message`: an envelope and where it came from.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InboxMessage {
     /// What ties this message to everything it causes.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[schema(value_type = String)]
     pub trace_id: TraceId,
     /// Who sent it, as the hub knows it.
     pub sender_id: String,
@@ -140,7 +132,7 @@ pub struct InboxMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_stream: Option<String>,
     /// The envelope as it was received.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    #[schema(value_type = Object)]
     pub envelope: Box<RawValue>,
 }
 
@@ -150,13 +142,12 @@ fn message() -> String {
 }
 
 /// One message of `GET /agent/messages`.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StoredMessage {
     /// Its place in the inbox; the same as the SSE `id`, and a valid `after`.
     pub id: String,
     /// What ties this message to everything it causes.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[schema(value_type = String)]
     pub trace_id: TraceId,
     /// Which SSE event it is: `message` (an envelope), `chat` (said in a channel), `channel` (another service's message).
     #[serde(default = "message")]
@@ -167,11 +158,11 @@ pub struct StoredMessage {
     /// Whom it is for.
     pub receiver_id: String,
     /// The envelope as it was received, if it is one.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope: Option<Box<RawValue>>,
     /// The data of the SSE event, if it is no envelope.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
     /// What became of it.
@@ -181,8 +172,7 @@ pub struct StoredMessage {
 }
 
 /// The data of `GET /agent/messages`.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Page {
     /// In inbox order.
     pub messages: Vec<StoredMessage>,
@@ -223,8 +213,7 @@ pub enum ReceiverStatus {
 }
 
 /// `GET /.well-known/chorus.json`, the one answer outside the common format.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Discovery {
     /// Version of the envelopes it takes.
     pub chorus_version: String,
@@ -235,8 +224,7 @@ pub struct Discovery {
 }
 
 /// Paths of the operations. The first four are the document's, the others ours.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Endpoints {
     /// Register by an operator.
     pub register: String,

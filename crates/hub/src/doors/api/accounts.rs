@@ -3,11 +3,11 @@
 use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use super::conversation::{fields, line};
 use super::{Items, read, value, write};
-use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::PageQuery;
 use crate::doors::signin::{self, DAY_MS, MAX_INVITATION, credential};
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::middleware::Client;
 use crate::route::{Credentials, Route, Routes};
 use axum::Extension;
@@ -235,7 +235,7 @@ pub(crate) async fn list_tokens(
     let find =
         move |tx: &mut dyn Tx| Ok(accounts::list(tx, account, CredentialKind::Token, after, limit + 1)?);
     let tokens = read(&app, find).await?.into_iter().map(TokenView::from).collect();
-    Ok(axum::Json(Items::of(&app, tokens, limit, |token: &TokenView| token.id.clone())).into_response())
+    Ok(axum::Json(super::page(&app, tokens, limit, |token: &TokenView| token.id.clone())).into_response())
 }
 
 fn credential_id(name: &str, text: &str) -> Result<CredentialId, ApiError> {

@@ -7,11 +7,11 @@ use super::answers::{
 };
 use super::recovery::host;
 use super::{Items, Written};
-use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::bodies::{AgentAddress, AgentCard, EndpointUrl};
 use crate::doors::relay::{AgentRef, PageQuery, card_fits};
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::middleware::Client;
 use crate::route::{Route, Routes};
 use axum::body::Body;
@@ -381,7 +381,7 @@ pub(crate) async fn list(
     let find = move |tx: &mut dyn Tx| Ok(directory::search(tx, &search, now, &after, limit, max_bytes)?);
     let found = super::read(&app, find).await?;
     let items = found.agents.iter().map(|agent| view(&app, &caller, agent)).collect();
-    Ok(Json(Items::fitting(&app, items, found.next, |last: &AgentView| last.name.clone())))
+    Ok(Json(super::fitting(&app, items, found.next, |last: &AgentView| last.name.clone())))
 }
 
 fn read_search(caller: &Caller, uri: &Uri) -> Result<Search, ApiError> {

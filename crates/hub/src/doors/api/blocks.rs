@@ -6,9 +6,9 @@ use super::answers::{
 use super::consent::{AccountRef, Found, Whom};
 use super::conversation::{MAX_BODY, MemberRequest, fields};
 use super::{Items, read, value};
-use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -153,7 +153,7 @@ async fn list(
     let after = after.map(|after| block_id("after", &after)).transpose()?;
     let found = read(&app, move |tx| Ok(blocks::page(tx, who, after, limit + 1)?)).await?;
     let found = found.into_iter().map(BlockView::from).collect();
-    Ok(Json(Items::of(&app, found, limit, |last: &BlockView| last.id.clone())))
+    Ok(Json(super::page(&app, found, limit, |last: &BlockView| last.id.clone())))
 }
 
 /// Let somebody in again

@@ -8,9 +8,9 @@ use super::conversation::{
     MAX_BODY, MemberRequest, Name, conversation_id, fields, handle, line, mask, not_of_two, only, text, word,
 };
 use super::{Items, Written, artifacts, events, members, read, search, stream, value};
-use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -199,7 +199,7 @@ async fn list(
     let (after, limit) = (after.transpose()?, query.limit);
     let mine = read(&app, move |tx| Ok(conversations::of_member(tx, who, after, limit + 1)?)).await?;
     let mine = mine.iter().map(ConversationView::from).collect();
-    Ok(Json(Items::of(&app, mine, limit, |last: &ConversationView| last.id.clone())))
+    Ok(Json(super::page(&app, mine, limit, |last: &ConversationView| last.id.clone())))
 }
 
 /// Look at a conversation

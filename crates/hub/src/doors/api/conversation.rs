@@ -195,16 +195,6 @@ pub(super) fn line(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Optio
     Some(line)
 }
 
-/// The id of a message, if it is there.
-pub(super) fn message_id(fields: &mut Fields<'_, '_>, name: &str) -> Option<EventId> {
-    let text = fields.optional_text(name)?;
-    let id = EventId::parse(text);
-    if id.is_none() {
-        fields.fault(name, "must be the id of a message: evt_ and 32 hex digits");
-    }
-    id
-}
-
 /// One of these words, if it is there.
 pub(super) fn word(fields: &mut Fields<'_, '_>, name: &str, words: &[&'static str]) -> Option<&'static str> {
     let text = fields.optional_text(name)?;

@@ -7,11 +7,11 @@ use super::agents::may_manage;
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
-use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::body::Body;
@@ -215,7 +215,7 @@ pub(crate) async fn list(
     };
     let found = super::read(&app, find).await?;
     let items = found.iter().map(|record| view(&app, record)).collect();
-    Ok(Json(Items::of(&app, items, limit, |last: &DeliveryView| last.cursor.clone())))
+    Ok(Json(super::page(&app, items, limit, |last: &DeliveryView| last.cursor.clone())))
 }
 
 /// A delivery that is tried anew.

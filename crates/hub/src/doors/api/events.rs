@@ -3,9 +3,9 @@
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
 use super::{Items, read};
-use crate::credentials::By;
 use crate::doors::relay::{PageQuery, parse_place};
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -95,11 +95,11 @@ async fn events(
     let items = views::events(&page.events, &page.standing.changes, &page.standing.replies);
     let cursor = |last: &EventView| last.sequence.to_string();
     Ok(Json(match at {
-        At::After(_) => Items::fitting(&app, items, next, cursor),
+        At::After(_) => super::fitting(&app, items, next, cursor),
         // What does not fit is what is farthest from where it is read from.
         At::Before(_) => {
             let items = items.into_iter().rev().collect();
-            let Items { mut items, next } = Items::fitting(&app, items, next, cursor);
+            let Items { mut items, next } = super::fitting(&app, items, next, cursor);
             items.reverse();
             Items { items, next }
         }

@@ -5,9 +5,9 @@ use super::blocks::keep_out;
 use super::consent::{self, agent_handle, person_handle};
 use super::conversation::act_in;
 use super::{Items, not_found, read};
-use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -142,7 +142,7 @@ async fn list(
         Ok((shown, next))
     });
     let (shown, next) = page.await?;
-    Ok(Json(Items::fitting(&app, shown, next, |last: &InvitationView| last.id.clone())))
+    Ok(Json(super::fitting(&app, shown, next, |last: &InvitationView| last.id.clone())))
 }
 
 fn invitee(person: &Person) -> invitations::Person<'_> {

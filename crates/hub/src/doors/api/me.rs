@@ -2,8 +2,8 @@
 
 use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
 use super::read;
-use crate::credentials::By;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::State;

@@ -9,10 +9,10 @@ use super::conversation::{
     not_of_two, only, roles,
 };
 use super::{Items, Written, not_found, read, value};
-use crate::credentials::By;
 use crate::doors::relay::PageQuery;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -246,7 +246,7 @@ async fn list(
         Ok(members::page(tx, id, &after, limit + 1)?)
     });
     let found = found.await?.into_iter().map(MemberView::from).collect();
-    Ok(Json(Items::of(&app, found, limit, |last: &MemberView| last.handle.clone())))
+    Ok(Json(super::page(&app, found, limit, |last: &MemberView| last.handle.clone())))
 }
 
 /// Remove a member

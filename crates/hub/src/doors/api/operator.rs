@@ -4,10 +4,10 @@ use super::agents::{AgentView, view};
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::recovery::{EndedSessions, end_all, wants_tokens};
 use super::{Items, not_found, read};
-use crate::credentials::{By, Context};
 use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -306,7 +306,7 @@ pub(crate) async fn audit_log(
     };
     let found = read(&app, list).await?;
     let found = found.into_iter().map(AuditView::from).collect();
-    Ok(Json(Items::of(&app, found, limit, |last: &AuditView| last.id.clone())))
+    Ok(Json(super::page(&app, found, limit, |last: &AuditView| last.id.clone())))
 }
 
 /// The id that a filter means: as it stands, whether or not there is anybody behind it any more, or of whoever has this name or

@@ -1,8 +1,8 @@
 //! The hub as its operator sees it: how it is set, how busy it is, and what is dangerous about it.
 
 use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
-use crate::credentials::By;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::State;

@@ -8,11 +8,11 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use super::{Written, not_found, value, write};
-use crate::credentials::{By, Context};
 use crate::doors::body;
 use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::body::Body;

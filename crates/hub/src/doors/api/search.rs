@@ -3,8 +3,8 @@
 use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use super::conversation::query;
 use super::{Items, read};
-use crate::credentials::By;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::State;
@@ -105,7 +105,7 @@ async fn find(
         Ok(found?)
     };
     let Items { items, next } = read(&app, work).await?;
-    Ok(Json(Items::fitting(&app, items, next, |last| last.event.event_id.clone())))
+    Ok(Json(super::fitting(&app, items, next, |last| last.event.event_id.clone())))
 }
 
 /// A page of messages as they stand; a shorter one where they are large.

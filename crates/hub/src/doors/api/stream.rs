@@ -10,10 +10,10 @@
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
 use super::read;
-use crate::credentials::By;
 use crate::doors::answers::ServerSentEvent;
 use crate::doors::relay::parse_place;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::body::Body;
 use axum::extract::{Path, Request, State};

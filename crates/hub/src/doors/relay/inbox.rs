@@ -5,10 +5,10 @@
 
 use super::success;
 use super::{PageQuery, parse_place};
-use crate::credentials::By;
 use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
 use crate::error::ApiError;
+use crate::extract::By;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};

@@ -3,11 +3,11 @@
 use super::bodies::SendBody;
 use super::stream::{self, Source};
 use super::success;
-use crate::credentials::By;
 use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::middleware::Client;
 use axum::Extension;
 use axum::body::Body;

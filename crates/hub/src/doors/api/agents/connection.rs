@@ -4,7 +4,6 @@
 //! that the hub issues, so that other services can. The first is kept sealed, the second as a hash.
 
 use super::{AgentView, check_url, inlet, known, managed, seal, url_of, view};
-use crate::credentials::{By, Context};
 use crate::doors::api::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
@@ -14,6 +13,7 @@ use crate::doors::body;
 use crate::doors::relay::AgentRef;
 use crate::doors::relay::bodies::{AgentAddress, EndpointUrl};
 use crate::error::ApiError;
+use crate::extract::{By, Context};
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::body::Body;

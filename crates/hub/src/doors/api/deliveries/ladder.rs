@@ -2,10 +2,10 @@
 //!
 //! A rung is shown only when it was reached, and with its time only where that was noted.
 
-use crate::credentials::By;
 use crate::doors::api::answers::{Forbidden, Missing, Overloaded, TooFast, Unknown};
 use crate::doors::api::{not_found, read};
 use crate::error::ApiError;
+use crate::extract::By;
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -176,9 +176,9 @@ fn ladder(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, ApiError> {
     });
     let Attention { directedness, policy, mode } = WOKEN;
     Ok(LadderDelivery {
-        directedness,
-        policy,
-        mode,
+        directedness: directedness.as_str(),
+        policy: policy.as_str(),
+        mode: mode.as_str(),
         id: record.id.to_string(),
         recipient: Recipient {
             id: record.id.agent.to_string(),

@@ -1,0 +1,46 @@
+//! Changing what a message says, and taking it back.
+
+use super::{act, is_member, kinds, masked, only};
+use crate::app::AppState;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::usage::event_bytes;
+use chorus_protocol::api::messages::{Edit, Noted};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_store::Tx;
+use chorus_store::channel;
+use std::sync::Arc;
+
+/// Changes what a message says; its author may. Whom it mentions now is not woken.
+pub async fn edit(
+    app: &AppState,
+    who: Principal,
+    (conversation, target): (ConversationId, EventId),
+    new: Edit,
+    once: Once,
+) -> Result<Done<Noted>, Error> {
+    let (masked, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
+    let body = masked.to_json();
+    let work = move |tx: &mut dyn Tx| {
+        let sequence = channel::edit(tx, &act, target, &body, masked.text("content"))
+            .map_err(only("the author of a message, and nobody else, changes it"))?;
+        hub.count_bytes(tx, who, event_bytes(body.len()))?;
+        Ok(Noted { event_id: act.event, sequence, masked: kinds(&masked) })
+    };
+    app.once(once, is_member(who, conversation), work).await
+}
+
+/// Takes a message back; its author may, and the owner of the channel.
+pub async fn delete(
+    app: &AppState,
+    who: Principal,
+    (conversation, target): (ConversationId, EventId),
+    once: Once,
+) -> Result<Done<()>, Error> {
+    let act = act(app, who, conversation);
+    let work = move |tx: &mut dyn Tx| {
+        let deleted = channel::delete(tx, &act, target).map(drop);
+        deleted.map_err(only("the author of a message and the owner of the channel take it back"))
+    };
+    app.once(once, is_member(who, conversation), work).await
+}

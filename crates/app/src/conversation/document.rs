@@ -1,0 +1,121 @@
+//! Documents: making one, and making a new version of it.
+
+use super::{act, is_member, kinds, masked};
+use crate::app::{App, AppState};
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::usage::{event_bytes, room};
+use chorus_protocol::api::documents::{Document, DocumentChange, MediaType, NewDocument, Slug, Title};
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::redact::Masked;
+use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
+use chorus_store::artifacts::{self, Artifact};
+use chorus_store::channel::{self, Act, ChannelError, NewArtifact};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Makes a document.
+pub async fn make_document(
+    app: &AppState,
+    who: Principal,
+    conversation: ConversationId,
+    new: NewDocument,
+    once: Once,
+) -> Result<Done<Document>, Error> {
+    let NewDocument { slug: Slug(slug), title, content, content_type } = new;
+    let (new, masked) = version(slug, title, content, content_type, 0)?;
+    let (act, hub) = (act(app, who, conversation), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        let made = put(&hub, tx, &act, &new).map_err(|error| match error {
+            ChannelError::Stale(version) => Error::new(
+                Code::Conflict,
+                "there is a document of this slug already; change that one, or use another slug",
+            )
+            .details(json!({"version": version})),
+            error => error.into(),
+        })?;
+        Ok(Document { masked: kinds(&masked), ..shown(made) })
+    };
+    app.once(once, is_member(who, conversation), work).await
+}
+
+/// Makes a new version of a document. By naming the version that was changed: if there is a newer one, this is refused.
+pub async fn change_document(
+    app: &AppState,
+    who: Principal,
+    (conversation, slug): (ConversationId, String),
+    change: DocumentChange,
+    once: Once,
+) -> Result<Done<Document>, Error> {
+    let DocumentChange { title, content, content_type, base_version } = change;
+    let (new, masked) = version(slug, title, content, content_type, base_version.unwrap_or(0))?;
+    let (act, hub) = (act(app, who, conversation), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        channel::enter(tx, conversation, who)?;
+        let mut new = new.clone();
+        if new.base == 0 {
+            let newest = artifacts::newest(tx, conversation, &new.slug)?;
+            new.base = newest.ok_or_else(no_document)?.version;
+        }
+        let made = put(&hub, tx, &act, &new).map_err(|error| match error {
+            ChannelError::Stale(0) => no_document(),
+            error => error.into(),
+        })?;
+        Ok(Document { masked: kinds(&masked), ..shown(made) })
+    };
+    app.once(once, is_member(who, conversation), work).await
+}
+
+/// A document as everybody sees it, without its content.
+pub fn shown(artifact: Artifact) -> Document {
+    Document {
+        slug: artifact.slug,
+        version: artifact.version,
+        title: artifact.title,
+        content_type: artifact.content_type,
+        content: None,
+        author: artifact.author.into(),
+        created_at: rfc3339(artifact.created_at),
+        masked: vec![],
+    }
+}
+
+/// There is none, as far as its reader may know.
+pub fn no_document() -> Error {
+    Error::not_found("document")
+}
+
+/// A version without credentials, ready to be put.
+pub fn version(
+    slug: String,
+    title: Option<Title>,
+    content: String,
+    content_type: Option<MediaType>,
+    base: i64,
+) -> Result<(NewArtifact, Masked), Error> {
+    let masked = masked(&json!({"title": title, "content": content}))?;
+    let title = title.map(|_| masked.text("title").to_owned());
+    let content_type = content_type.map(|MediaType(kind)| kind);
+    Ok((NewArtifact { slug, title, content_type, content: masked.text("content").to_owned(), base }, masked))
+}
+
+/// Makes a version of a document, as far as quotas allow; of its versions only the newest are kept.
+pub fn put(app: &App, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
+    let quotas = &app.config.quotas;
+    let artifact = channel::put_artifact(tx, act, new)?;
+    let bytes = artifact.content.len();
+    if bytes as u64 > quotas.document_bytes {
+        room("document_bytes", bytes as i64, quotas.document_bytes)?;
+    }
+    if artifact.version == 1 {
+        // This one is there already, and may be the last.
+        room("documents", artifacts::count(tx, act.conversation)? - 1, quotas.documents)?;
+    }
+    app.count_bytes(tx, act.author, event_bytes(bytes) + event_bytes(0))?;
+    let keep = i64::try_from(quotas.document_versions).unwrap_or(i64::MAX);
+    let removed = artifacts::trim(tx, act.conversation, &artifact.slug, keep)?;
+    app.usage.give_back(tx, removed);
+    Ok(artifact)
+}

@@ -1,0 +1,179 @@
+//! What handlers take of a request: who calls, what was sent, and under which key it may come again.
+//!
+//! Who may call is in a handler's signature: [`Member`], [`Person`], [`Agent`] or [`Operator`] stand before the body, so that
+//! nothing is read of others.
+
+use crate::doors::body;
+use crate::error::ApiError;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use chorus_app::audit::RequestContext;
+use chorus_app::caller::{self, Caller, Identity};
+use chorus_app::once::{Done, Once};
+use chorus_app::{App, AppState};
+use chorus_protocol::ids::Principal;
+use chorus_protocol::{json, schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use utoipa::openapi::{RefOr, Response as Described};
+use utoipa::{IntoParams, IntoResponses, ToSchema};
+
+/// Who calls, as the middleware found out before any door was reached.
+pub(crate) struct By(pub(crate) Caller);
+
+/// Whoever can be a member of conversations.
+pub(crate) struct Member(pub(crate) Principal);
+
+/// A person.
+pub(crate) struct Person(pub(crate) caller::Person);
+
+/// An agent.
+pub(crate) struct Agent(pub(crate) Identity);
+
+/// The operator.
+pub(crate) struct Operator;
+
+/// Which request this is, and from where.
+pub(crate) struct Context(pub(crate) RequestContext);
+
+/// What the middleware put into a request.
+fn found<T: Clone + Send + Sync + 'static>(parts: &Parts, what: &str) -> Result<T, ApiError> {
+    let found = parts.extensions.get().cloned();
+    found.ok_or_else(|| ApiError::internal(format!("a request without {what}")))
+}
+
+fn caller_of(parts: &Parts) -> Result<Caller, ApiError> {
+    found(parts, "a caller")
+}
+
+macro_rules! from_parts {
+    ($($name:ty: |$parts:ident| $read:expr;)+) => {$(
+        impl<S: Sync> FromRequestParts<S> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts($parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+                $read
+            }
+        }
+    )+};
+}
+
+from_parts! {
+    By: |parts| caller_of(parts).map(Self);
+    Member: |parts| Ok(Self(caller_of(parts)?.principal()?));
+    Person: |parts| Ok(Self(caller_of(parts)?.person()?.clone()));
+    Agent: |parts| Ok(Self(caller_of(parts)?.agent()?.clone()));
+    Operator: |parts| Ok(caller_of(parts)?.operator().map(|()| Self)?);
+    Context: |parts| found(parts, "a context").map(Self);
+}
+
+/// What was sent, checked, and the key under which it may come again.
+pub(crate) struct Sent<T> {
+    pub(crate) body: T,
+    pub(crate) once: Once,
+}
+
+/// A request to do something that has no body, or one that says nothing.
+pub(crate) struct Bare(pub(crate) Once);
+
+/// The largest body of a request, in bytes, unless its route says otherwise.
+pub(crate) const MAX_BODY: usize = 256 * 1024;
+
+/// How large the body of a request may be, where a route says so: put into the request by a layer of the route.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) fn(&App) -> usize);
+
+async fn read(app: &App, request: Request) -> Result<(bytes::Bytes, Once), ApiError> {
+    let (parts, body) = request.into_parts();
+    let limit = parts.extensions.get::<BodyLimit>().map_or(MAX_BODY, |BodyLimit(limit)| limit(app));
+    let bytes = body::read(app, &parts.headers, body, limit).await?;
+    let caller = caller_of(&parts)?;
+    let by = caller.id().map_or_else(|| caller.kind().to_owned(), |id| id.to_string());
+    let what = format!("{} {}", parts.method, parts.uri.path());
+    let key = body::idempotency_key(&parts.headers)?;
+    let once = Once::new(app, "api", &by, &what, key, &bytes);
+    Ok((bytes, once))
+}
+
+impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Sent<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let (bytes, once) = read(app, request).await?;
+        let body = schema::read(json::parse(&bytes).map_err(ApiError::validation)?)?;
+        Ok(Self { body, once })
+    }
+}
+
+impl FromRequest<AppState> for Bare {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        Ok(Self(read(app, request).await?.1))
+    }
+}
+
+/// What a query says, checked.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Sync, T: IntoParams + DeserializeOwned + 'static> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Self(schema::read_query(pairs)?))
+    }
+}
+
+/// The answer to an act with this status; one that was done before says so.
+pub(crate) fn done<T: Serialize>(status: StatusCode, done: Done<T>) -> Response {
+    let mut response = match status {
+        StatusCode::NO_CONTENT => status.into_response(),
+        status => (status, axum::Json(done.result)).into_response(),
+    };
+    if done.again {
+        response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// The header of a request that may come again.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes a header for the OpenAPI document")]
+pub(crate) struct Idempotent {
+    /// The same for every retry of the same request
+    #[param(
+        rename = "Idempotency-Key",
+        nullable = false,
+        max_length = 255,
+        pattern = r"^[!-~]([\t -~]*[!-~])?$"
+    )]
+    key: Option<String>,
+}
+
+/// What every request to read something may be refused with.
+pub(crate) struct Reading;
+
+/// What every request to do something may be refused with.
+pub(crate) struct Doing;
+
+macro_rules! refusals {
+    ($($name:ident: $($answer:ident),+;)+) => {$(
+        impl IntoResponses for $name {
+            fn responses() -> BTreeMap<String, RefOr<Described>> {
+                let mut all = BTreeMap::new();
+                $(all.extend(crate::doors::api::answers::$answer::responses());)+
+                all
+            }
+        }
+    )+};
+}
+
+refusals! {
+    Reading: Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded;
+    Doing: Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded;
+}

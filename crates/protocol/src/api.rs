@@ -1,0 +1,57 @@
+//! What `/api/v1` takes and gives: one struct for each body, read by both ends, checked and described from one definition.
+
+pub mod documents;
+pub mod messages;
+
+use crate::ids::Principal;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// What a member is called, or what it does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(
+    title = "1 to 64 letters, digits, '.', '_' and '-'",
+    pattern = "^[A-Za-z0-9._-]{1,64}$",
+    example = "bob"
+)]
+pub struct Name(pub String);
+
+/// Somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PrincipalView)]
+pub struct Author {
+    /// The id of an account or an agent.
+    pub id: String,
+    /// `account` or `agent`.
+    pub kind: String,
+}
+
+impl From<Principal> for Author {
+    fn from(principal: Principal) -> Self {
+        Self { id: principal.to_string(), kind: principal.kind().to_owned() }
+    }
+}
+
+/// Which page of a list is asked for.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+pub struct Page {
+    /// `next` of the page before
+    pub after: Option<String>,
+    /// 50 unless said
+    #[serde(default = "usual_limit")]
+    #[param(required = false, minimum = 1, maximum = 200)]
+    pub limit: i64,
+}
+
+fn usual_limit() -> i64 {
+    50
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Items<T> {
+    /// In order.
+    pub items: Vec<T>,
+    /// The `after` of the next page; `null` on the last.
+    pub next: Option<String>,
+}

@@ -1,0 +1,121 @@
+//! Messages, their edits, and reactions to them.
+
+use super::Name;
+use crate::ids::EventId;
+use crate::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Something to be said.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = MessageBody)]
+pub struct NewMessage {
+    /// Markdown; `@handle` mentions a member. Credentials in it are masked.
+    #[schema(min_length = 1, max_length = 100_000, example = "@bob can you look at this?")]
+    pub content: String,
+    /// A message of the thread it belongs to, or one to begin a thread with.
+    pub thread: Option<EventId>,
+    /// The message it answers.
+    pub reply_to: Option<EventId>,
+    /// Handles of members it is for, besides those it mentions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 50)]
+    pub to: Vec<Name>,
+    /// What it is meant as.
+    pub intent: Option<Intent>,
+    /// How much it matters.
+    pub priority: Option<Priority>,
+    /// How long an answer may take, in milliseconds.
+    #[schema(minimum = 1_000, maximum = 86_400_000)]
+    pub deadline_ms: Option<i64>,
+}
+
+/// What was said, and whom it reaches.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = PostedView)]
+pub struct Said {
+    /// Its id.
+    pub event_id: EventId,
+    /// Its place in the conversation.
+    pub sequence: i64,
+    /// The message that began the thread it is in.
+    pub thread: Option<EventId>,
+    /// Whom it reaches.
+    pub attention: Reached,
+    /// The kinds of credentials that were masked in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
+}
+
+/// Whom a message reaches, by handle.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = AttentionView)]
+pub struct Reached {
+    /// Agents it is delivered to.
+    pub woken: Vec<String>,
+    /// Agents that are told there is something.
+    pub knocked: Vec<String>,
+    /// Agents it is kept for until they ask: who is named beyond the 50 that one message wakes.
+    pub stored_for: Vec<String>,
+}
+
+/// Whom a message would reach.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Preview {
+    /// One for each agent that would be woken.
+    pub attention: Vec<Decision>,
+}
+
+/// What is decided for one agent.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = DecisionView)]
+pub struct Decision {
+    /// What it is called there.
+    pub handle: String,
+    /// To whom it is directed.
+    pub directedness: Directedness,
+    /// What is expected of it.
+    pub policy: Policy,
+    /// When it enters the agent's work.
+    pub mode: Mode,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What a message is to say instead.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = EditBody)]
+pub struct Edit {
+    /// Markdown. Credentials in it are masked.
+    #[schema(min_length = 1, max_length = 100_000)]
+    pub content: String,
+}
+
+/// What was added to the log.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = NotedView)]
+pub struct Noted {
+    /// The id of the new event.
+    pub event_id: EventId,
+    /// Its place in the conversation.
+    pub sequence: i64,
+    /// The kinds of credentials that were masked in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
+}
+
+/// What is thought of a message.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReactionBody)]
+pub struct NewReaction {
+    /// What.
+    #[schema(example = "working")]
+    pub signal: Signal,
+    /// When there will be more, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100, example = "in 10 minutes")]
+    pub eta: Option<String>,
+    /// Whether it is not thought any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+}
