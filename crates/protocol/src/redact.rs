@@ -42,8 +42,6 @@ impl Masked {
         let mut kinds = vec![];
         members.remove("masked");
         members.values_mut().for_each(|value| mask(value, &mut kinds));
-        kinds.sort_unstable();
-        kinds.dedup();
         if !kinds.is_empty() {
             members.insert("masked".into(), kinds.clone().into());
         }
@@ -71,7 +69,9 @@ fn mask(value: &mut Value, kinds: &mut Vec<&'static str>) {
         Value::String(text) => {
             if let Some(redacted) = redact(text) {
                 *text = redacted.text;
-                kinds.extend(redacted.masked);
+                let new =
+                    redacted.masked.into_iter().filter(|kind| !kinds.contains(kind)).collect::<Vec<_>>();
+                kinds.extend(new);
             }
         }
         Value::Array(values) => values.iter_mut().for_each(|value| mask(value, kinds)),

@@ -162,7 +162,7 @@ impl Schema {
             Value::Array(items) => {
                 if !within(items.len() as u64, self.count) {
                     let count = items.len();
-                    return wrong(faults, &format!("must have{} items, not {count}", span(self.count)));
+                    return wrong(faults, &format!("must be {}, not of {count}", self.array()));
                 }
                 for (index, item) in items.iter_mut().enumerate() {
                     if let Some(schema) = &self.items {
@@ -192,7 +192,7 @@ impl Schema {
     }
 
     /// What it must be, if it is something else.
-    fn expected(&self, value: &Value) -> Option<&str> {
+    fn expected(&self, value: &Value) -> Option<String> {
         let found = match value {
             Value::Null => "null",
             Value::Bool(_) => "boolean",
@@ -204,13 +204,20 @@ impl Schema {
         };
         let first = self.types.first().filter(|_| !self.is(found))?;
         Some(match &**first {
-            "string" => "a string",
-            "integer" => "an integer",
-            "number" => "a number",
-            "boolean" => "true or false",
-            "array" => "an array",
-            _ => "an object",
+            "string" => "a string".into(),
+            "integer" => "an integer".into(),
+            "number" => "a number".into(),
+            "boolean" => "true or false".into(),
+            "array" => self.array(),
+            _ => "an object".into(),
         })
+    }
+
+    fn array(&self) -> String {
+        match span(self.count) {
+            none if none.is_empty() => "an array".into(),
+            count => format!("an array of{count} items"),
+        }
     }
 
     fn is(&self, name: &str) -> bool {
@@ -376,7 +383,7 @@ mod tests {
             "form: must be of the form ^x+$",
             "word: must be one of first, second_one",
             "name: must be 1 to 4 small letters",
-            "names: must have at most 2 items, not 3",
+            "names: must be an array of at most 2 items, not of 3",
             "flag: must be true or false, not a string",
             "inner.number: must be an integer from 1 to 9",
         ] {

@@ -25,8 +25,9 @@ use chorus_app::views;
 use chorus_app::{App, AppState};
 use chorus_app::{Error, conversation};
 use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
-use chorus_protocol::api::documents::{NewDocument, Slug};
+use chorus_protocol::api::documents::{DocumentChange, NewDocument};
 use chorus_protocol::api::messages::NewReaction;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::schema;
 use chorus_store::accounts::{self, CredentialKind};
@@ -200,9 +201,15 @@ impl Hub for Tools {
     }
 
     fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String> {
-        let new: NewDocument = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
-        let base = body.get("base_version").and_then(Value::as_i64).unwrap_or(0);
-        let NewDocument { slug: Slug(slug), title, content, content_type } = new;
+        let faults = |faults: Faults| faults.to_string();
+        let (slug, title, content, content_type, base) = if body.get("base_version").is_none() {
+            let new: NewDocument = schema::read(body.clone()).map_err(faults)?;
+            (new.slug.0, new.title, new.content, new.content_type, 0)
+        } else {
+            let new: DocumentChange = schema::read(body.clone()).map_err(faults)?;
+            let slug = body["slug"].as_str().unwrap_or_default().to_owned();
+            (slug, new.title, new.content, new.content_type, new.base_version.unwrap_or(0))
+        };
         let (new, masked) = sentence(conversation::version(slug, title, content, content_type, base))?;
         Ok((new, masked.kinds().to_vec()))
     }
