@@ -5,7 +5,7 @@ use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
 use chorus_hub::quotas::OFF;
 use chorus_protocol::relay::Code;
 use chorus_testkit::receiver::FakeAgent;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The size of a document; at the defaults it is 1 MiB, and the quota of an agent 100 times that.
@@ -194,8 +194,30 @@ async fn what_other_services_post_counts_for_the_agent() {
             break;
         }
     }
-    refused(&last.expect("it counts"), "agent_bytes", 20_000);
+    // It is not the poster's fault, nor for ever.
+    let last = last.expect("it counts");
+    assert!(last.own_failure(Code::RateLimited).contains("no room"), "{}", last.text);
+    assert_eq!(last.body["error"]["details"], json!({"quota": "agent_bytes"}));
+    assert_eq!(last.header("retry-after"), "600");
+    let figures = cast.hub.get("/metrics", Some(OPERATOR)).await.text;
+    assert!(figures.contains(r#"chorus_quota_refused_total{quota="agent_bytes"} 1"#), "{figures}");
     assert!(used(&cast.hub, &cast.anna, "account_bytes").await > 10_000, "and for its owner");
+}
+
+/// Another hub does not take a used up quota for a broken connection string: it tries again later.
+#[tokio::test]
+async fn another_hub_waits_for_room() {
+    let theirs = Cast::on(&Setup::new().config(|config| config.quotas.agent_bytes = 300)).await;
+    let made = theirs.agent(&json!({"name": "timber"})).await;
+    let (ours, clock) = Cast::with_clock().await;
+    ours.agent(&json!({"name": "timber", "connection_string": made["connection_string"]})).await;
+    ours.join(&ours.channel, "timber").await;
+    let event = ours.say(&format!("@timber {}", "x".repeat(300))).await;
+    let next = ours.recorded(&clock).await;
+    assert!(next >= clock.now() + 600_000, "{next}");
+    let delivery = ours.delivery(&event).await;
+    assert_eq!(delivery["state"], "waiting", "{delivery}");
+    assert_eq!(ours.get("/api/v1/agents/timber").await.body["broken"], Value::Null);
 }
 
 #[tokio::test]
