@@ -378,3 +378,32 @@ async fn without_limits_there_are_none() {
     }
     eventually(async || mails(folder.path(), "ann@"), |count| *count == 5).await;
 }
+
+/// Somebody's open invitations are for many to make: one inviter, with all of its agents, has ten of them.
+#[tokio::test]
+async fn one_inviter_does_not_fill_anybodys_invitations() {
+    let hub = TestHub::start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let (mallory, stooge) = (hub.account("mallory@example.org").await, hub.register("stooge").await);
+    let claim = hub.post("/api/v1/agents/claim", Some(&mallory), &json!({"api_key": stooge})).await;
+    assert_eq!(claim.status, 200, "{}", claim.text);
+    let invite = async |key: &str| {
+        let channel = hub.channel(key, &json!({"name": "c"})).await;
+        let invited =
+            hub.post(&format!("{channel}/members"), Some(key), &json!({"account": "eve@example.org"})).await;
+        (invited.status, invited.text)
+    };
+    let first = invite(&mallory).await;
+    assert_eq!(first.0, 202, "{}", first.1);
+    for n in 0..24 {
+        let answer = invite(if n % 2 == 0 { &mallory } else { &stooge }).await;
+        assert_eq!(answer, first, "it is not told");
+    }
+    let open = async || {
+        let list = hub.get("/api/v1/me/invitations?limit=100", Some(&eve)).await;
+        list.body["items"].as_array().unwrap().len()
+    };
+    assert_eq!(open().await, 10);
+    assert_eq!(invite(&anna).await, first);
+    assert_eq!(open().await, 11, "others are not kept out");
+}
