@@ -320,22 +320,25 @@ impl TestHub {
         assert_eq!((answer.status, &answer.data()["status"]), (200, &json!("ok")), "{}", answer.text);
     }
 
+    /// Keeps the readers of a store on SQLite busy until the returned values are dropped. Callers are still let in.
+    pub(crate) async fn block_reads(&self) -> Vec<mpsc::Sender<()>> {
+        let mut held = vec![];
+        for _ in 0..SqliteOptions::in_memory().readers {
+            let (work, begun, release) = held_work();
+            let store = self.store().clone();
+            tokio::spawn(async move { store.read(work).await });
+            begun.await.expect("there is room in the queue");
+            held.push(release);
+        }
+        held
+    }
+
     /// Keeps the store's writer busy until the returned value is dropped.
     pub(crate) async fn block_writes(&self) -> mpsc::Sender<()> {
-        let (blocks, blocked) = oneshot::channel();
-        let (release, released) = mpsc::channel();
-        let hold = Mutex::new(Some((blocks, released)));
-        let work = move |_: &mut dyn Tx| {
-            if let Some((blocks, released)) = hold.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                blocks.send(()).ok();
-                // It ends with the sender.
-                released.recv().ok();
-            }
-            Ok::<_, StoreError>(())
-        };
+        let (work, begun, release) = held_work();
         let store = self.store().clone();
         tokio::spawn(async move { store.write(work).await });
-        blocked.await.expect("there is room in the queue");
+        begun.await.expect("there is room in the queue");
         release
     }
 
@@ -349,6 +352,23 @@ impl TestHub {
         }
         release
     }
+}
+
+/// Work for the store, what tells that it has begun, and what ends it when it is dropped.
+fn held_work()
+-> (impl Fn(&mut dyn Tx) -> Result<(), StoreError> + Send + 'static, oneshot::Receiver<()>, mpsc::Sender<()>)
+{
+    let (begin, begun) = oneshot::channel();
+    let (release, released) = mpsc::channel();
+    let hold = Mutex::new(Some((begin, released)));
+    let work = move |_: &mut dyn Tx| {
+        if let Some((begin, released)) = hold.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            begin.send(()).ok();
+            released.recv().ok();
+        }
+        Ok(())
+    };
+    (work, begun, release)
 }
 
 /// What the hub answered.
