@@ -273,10 +273,10 @@ impl TestHub {
     }
 }
 
+type Work = Box<dyn Fn(&mut dyn Tx) -> Result<(), StoreError> + Send>;
+
 /// Work for the store, what tells that it has begun, and what ends it when it is dropped.
-fn held_work()
--> (impl Fn(&mut dyn Tx) -> Result<(), StoreError> + Send + 'static, oneshot::Receiver<()>, mpsc::Sender<()>)
-{
+fn held_work() -> (Work, oneshot::Receiver<()>, mpsc::Sender<()>) {
     let (begin, begun) = oneshot::channel();
     let (release, released) = mpsc::channel();
     let hold = Mutex::new(Some((begin, released)));
@@ -287,7 +287,7 @@ fn held_work()
         }
         Ok(())
     };
-    (work, begun, release)
+    (Box::new(work), begun, release)
 }
 
 /// Every test relies on this when it drops its hub.
