@@ -3,6 +3,7 @@
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, Inbox, OPERATOR, SOON, Setup, TestHub, envelope};
 use chorus_protocol::relay::Code;
+use chorus_store::{StoreError, Tx};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -240,6 +241,21 @@ async fn what_was_taken_back_before_ends_nothing() {
     assert_eq!(stream.event("message").await["content"], "still here");
     assert_eq!(hub.send(&alice, "alice", "bob", "and here").await.outcome(), (200, "delivered_sse"));
     inbox.message().await;
+}
+
+/// A node that sees the session gone before it hears of the key does not say that another connection has the inbox.
+#[tokio::test]
+async fn a_key_that_is_taken_back_is_no_takeover() {
+    let hub = TestHub::postgres();
+    let bob = hub.register("bob").await;
+    let mut inbox = hub.inbox(&bob, None).await;
+    // As another node does it, whose notice has not come yet.
+    let take_back = |tx: &mut dyn Tx| {
+        tx.execute("UPDATE agents SET disabled_at = 1", &[])?;
+        tx.execute("UPDATE inboxes SET session = NULL, node = NULL, open_until = 0", &[]).map(drop)
+    };
+    hub.store().write::<_, StoreError, _>(take_back).await.unwrap();
+    assert_over(&mut inbox, "before the notice").await;
 }
 
 /// On the other node of two.
