@@ -198,9 +198,8 @@ fn finish(app: &App, mut response: Response, format: Format, id: &str, method: &
         if let Some(cause) = error.cause.as_ref().filter(|_| error.code == Code::Internal) {
             tracing::error!(error = &**cause as &dyn std::error::Error, request_id = id, "a request failed");
         }
-        if error.code == Code::QuotaExceeded {
-            let quota = error.details.as_ref().and_then(|details| details["quota"].as_str());
-            app.metrics.quota_refused(quota.unwrap_or_default());
+        if let Some(quota) = error.details.as_ref().and_then(|details| details["quota"].as_str()) {
+            app.metrics.quota_refused(quota);
         }
         response = render(&error, format, response, app.now());
         if method == Method::HEAD {

@@ -19,6 +19,8 @@ pub const MAIL_EVERY_MS: i64 = 24 * 60 * 60 * 1000;
 pub const MOST_OF_INVITER: i64 = 100;
 /// The most that are open for one address, of agents and of people: agents cost nothing and must not keep people out.
 const MOST_OF_INVITEE: i64 = 100;
+/// The most of these that are from one inviter, whose owner and its agents count as one: nobody fills them alone.
+const MOST_OF_BOTH: i64 = 10;
 /// The conversation of an invitation to talk in one of two.
 const PAIR: ConversationId = ConversationId(Uuid::nil());
 
@@ -155,11 +157,19 @@ pub fn insert(
          WHERE invitee IN ($1, $2) AND inviter_kind = $3 AND state = 'open' AND expires_at > $4",
         &[key.as_str().into(), other.as_str().into(), new.inviter.kind().into(), now.into()],
     )?;
+    // An agent's are its owner's.
+    let theirs = count(
+        "SELECT COUNT(*) FROM invitations i
+         WHERE i.invitee IN ($1, $2) AND i.state = 'open' AND i.expires_at > $3
+           AND COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = i.inviter_id), i.inviter_id)
+             = COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = $4), $4)",
+        &[key.as_str().into(), other.as_str().into(), now.into(), (&inviter).into()],
+    )?;
     let mailed = count(
         "SELECT COUNT(*) FROM invitations WHERE invitee = $1 AND mailed_at > $2",
         &[key.as_str().into(), (now - MAIL_EVERY_MS).into()],
     )?;
-    let hidden = hidden || otherwise > 0 || open >= MOST_OF_INVITEE;
+    let hidden = hidden || otherwise > 0 || open >= MOST_OF_INVITEE || theirs >= MOST_OF_BOTH;
     let mail = !hidden && mailed == 0 && matches!(invitee, Invitee::Email(_, None));
     let roles = serde_json::to_string(&new.roles).map_err(StoreError::unexpected)?;
     tx.execute(

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, broadcast, watch};
 use uuid::Uuid;
 
-/// So many conversations that nobody follows any more may be remembered.
-const MAX_UNUSED: usize = 1000;
+/// Conversations that nobody follows any more are not looked for before there are so many in all.
+const FIRST_SWEEP: usize = 1000;
 /// So many passing signs wait for a slow reader; more are lost to it.
 const MAX_SIGNS: usize = 16;
 
@@ -140,11 +140,29 @@ impl Followed {
     }
 }
 
+/// All conversations that are followed here, and some that were.
+#[derive(Default)]
+struct AllFollowed {
+    conversations: HashMap<Uuid, Followed>,
+    /// Those that are over are looked for when there are so many in all.
+    sweep_at: usize,
+}
+
+impl AllFollowed {
+    /// Forgets what is over, once there is twice as much as the last look left: however many there are, each costs a constant.
+    fn sweep(&mut self) {
+        if self.conversations.len() >= self.sweep_at {
+            self.conversations.retain(|_, conversation| !conversation.is_over());
+            self.sweep_at = FIRST_SWEEP.max(2 * self.conversations.len());
+        }
+    }
+}
+
 /// All open inboxes of this node, and all conversations somebody follows here.
 #[derive(Default)]
 pub struct Live {
     inboxes: Mutex<HashMap<AgentId, Arc<Inbox>>>,
-    followed: Mutex<HashMap<Uuid, Followed>>,
+    followed: Mutex<AllFollowed>,
     pub frames: Frames,
 }
 
@@ -183,7 +201,7 @@ impl Live {
         if let Some(inbox) = self.inboxes().get(&AgentId(stream)) {
             inbox.raise(head);
         }
-        let mut followed = self.followed();
+        let followed = &mut self.followed().conversations;
         if let Some(conversation) = followed.get(&stream) {
             if conversation.is_over() {
                 followed.remove(&stream);
@@ -200,32 +218,30 @@ impl Live {
     /// The head of a conversation, from now on, 0 until it moves; and its passing signs.
     pub fn follow(&self, stream: Uuid) -> (watch::Receiver<i64>, broadcast::Receiver<Bytes>) {
         let mut followed = self.followed();
-        if followed.len() > MAX_UNUSED {
-            followed.retain(|_, conversation| !conversation.is_over());
-        }
-        let conversation = followed.entry(stream).or_insert_with(Followed::new);
+        followed.sweep();
+        let conversation = followed.conversations.entry(stream).or_insert_with(Followed::new);
         (conversation.head.subscribe(), conversation.signs.subscribe())
     }
 
     /// Shows a passing sign to whoever follows a conversation here.
     pub fn show(&self, stream: Uuid, sign: Bytes) {
-        if let Some(conversation) = self.followed().get(&stream) {
+        if let Some(conversation) = self.followed().conversations.get(&stream) {
             // Nobody may be left to see it.
             drop(conversation.signs.send(sign));
         }
     }
 
     pub fn is_followed(&self, stream: Uuid) -> bool {
-        self.followed().get(&stream).is_some_and(|conversation| !conversation.is_over())
+        self.followed().conversations.get(&stream).is_some_and(|conversation| !conversation.is_over())
     }
 
     /// The conversations that somebody follows here.
     pub fn all_followed(&self) -> Vec<Uuid> {
         let open = |(stream, conversation): (&Uuid, &Followed)| (!conversation.is_over()).then_some(*stream);
-        self.followed().iter().filter_map(open).collect()
+        self.followed().conversations.iter().filter_map(open).collect()
     }
 
-    fn followed(&self) -> MutexGuard<'_, HashMap<Uuid, Followed>> {
+    fn followed(&self) -> MutexGuard<'_, AllFollowed> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -265,5 +281,28 @@ mod tests {
         assert_eq!(second.head(), 3);
         live.close(&second);
         assert!(!live.is_open(agent));
+    }
+
+    #[test]
+    fn following_many_looks_through_all_of_them_seldom() {
+        let (live, mut streams) = (Live::default(), (0..).map(Uuid::from_u128));
+        let mut sweeps = vec![];
+        let mut follow = |count| -> Vec<_> {
+            let follow = |stream| {
+                let readers = live.follow(stream);
+                let sweep_at = live.followed().sweep_at;
+                if sweeps.last() != Some(&sweep_at) {
+                    sweeps.push(sweep_at);
+                }
+                readers
+            };
+            streams.by_ref().take(count).map(follow).collect()
+        };
+        let all = follow(10_000);
+        drop(all);
+        let more = follow(6_001);
+        assert_eq!(live.all_followed().len(), more.len());
+        assert_eq!(live.followed().conversations.len(), more.len(), "what was over is forgotten");
+        assert_eq!(sweeps, [1000, 2000, 4000, 8000, 16_000, 12_000]);
     }
 }

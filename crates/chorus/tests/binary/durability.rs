@@ -9,12 +9,15 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 const ROUNDS: u64 = 20;
 const SENDERS: usize = 8;
 const RECEIVERS: usize = 4;
+/// Bound of the wait for messages to be acknowledged. Only a hub that hangs reaches it.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One sender's life over all rounds: what it tries to say, and what the hub acknowledged.
 struct Sender {
@@ -35,8 +38,8 @@ struct Receiver {
     got: Vec<(i64, String)>,
 }
 
-/// Sends one message after the other until the hub is gone.
-async fn talk(http: Client, url: String, sender: Arc<Mutex<Sender>>) {
+/// Sends one message after the other until the hub is gone, and counts those that were acknowledged.
+async fn talk(http: Client, url: String, sender: Arc<Mutex<Sender>>, count: watch::Sender<usize>) {
     let mut sender = sender.lock().await;
     loop {
         let n = sender.next;
@@ -49,6 +52,7 @@ async fn talk(http: Client, url: String, sender: Arc<Mutex<Sender>>) {
             Ok(200 | 202) => {
                 sender.acknowledged.push((to, text));
                 sender.next += 1;
+                count.send_modify(|count| *count += 1);
             }
             Ok(409) => {}
             Ok(status) => panic!("{text} was answered with {status}"),
@@ -112,21 +116,22 @@ async fn kill_and_count(database: Option<&str>) {
     }
     let mut acknowledged: HashMap<usize, Vec<String>> = HashMap::new();
     let mut total = 0;
-    // On a busy machine a round may end before anything was sent: then there are more of them.
-    for round in 0..5 * ROUNDS {
-        if round >= ROUNDS && total > 100 {
-            break;
-        }
+    for round in 0..ROUNDS {
         let hub = Hub::start(data.path(), database);
         let mut tasks = JoinSet::new();
         for receiver in &receivers {
             tasks.spawn(listen(http.clone(), hub.url.clone(), Arc::clone(receiver), |_| false));
         }
+        let (count, mut counted) = watch::channel(0);
         for sender in &senders {
-            tasks.spawn(talk(http.clone(), hub.url.clone(), Arc::clone(sender)));
+            tasks.spawn(talk(http.clone(), hub.url.clone(), Arc::clone(sender), count.clone()));
         }
-        let moment = RandomState::new().hash_one(round) % 300;
-        tokio::time::sleep(Duration::from_millis(20 + moment)).await;
+        // Its end comes after so many messages, however long they take here, and in some rounds at any time before or after.
+        let random = RandomState::new().hash_one(round);
+        let enough = if round % 4 == 0 { 0 } else { 10 + random as usize % 40 };
+        let waited = timeout(PATIENCE, counted.wait_for(|count| *count >= enough)).await;
+        waited.expect("the hub acknowledges messages").unwrap();
+        sleep(Duration::from_millis((random >> 32) % 100)).await;
         hub.kill9();
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();

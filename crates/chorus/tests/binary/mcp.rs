@@ -1,7 +1,7 @@
 //! MCP with the program itself: clients that were written from the specification, beside `chorus agent`s, under a hub
 //! that is killed.
 
-use crate::agent::{SOON, Stage, text, until};
+use crate::agent::{HubFixture, SOON, text, until};
 use chorus_testkit::http;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -28,11 +28,11 @@ struct Client {
 }
 
 impl Client {
-    async fn open(stage: &Stage, name: &str) -> Self {
-        let made = stage.api(Method::POST, "/agents", &stage.anna, json!({"name": name})).await;
-        let members = format!("/channels/{}/members", stage.channel);
-        stage.api(Method::POST, &members, &stage.anna, json!({"agent": name})).await;
-        let url = format!("{}/mcp/{}", stage.url, stage.channel);
+    async fn open(fixture: &HubFixture, name: &str) -> Self {
+        let made = fixture.api(Method::POST, "/agents", &fixture.anna, json!({"name": name})).await;
+        let members = format!("/channels/{}/members", fixture.channel);
+        fixture.api(Method::POST, &members, &fixture.anna, json!({"agent": name})).await;
+        let url = format!("{}/mcp/{}", fixture.url, fixture.channel);
         let (key, session) = (text(&made["api_key"]), String::new());
         let mut client = Self { http: http::client(), url, key, name: name.into(), session, broken: 0 };
         let params = json!({"protocolVersion": VERSION, "capabilities": {},
@@ -122,16 +122,16 @@ async fn say(url: String, key: String, to: String, said: Arc<AtomicUsize>) {
 }
 
 /// All events of one kind, in order.
-async fn events(stage: &Stage, kind: &str) -> Vec<Value> {
-    let path = format!("/channels/{}/events?kind={kind}&limit=200", stage.channel);
-    let mut page = stage.api(Method::GET, &path, &stage.anna, Value::Null).await;
+async fn events(fixture: &HubFixture, kind: &str) -> Vec<Value> {
+    let path = format!("/channels/{}/events?kind={kind}&limit=200", fixture.channel);
+    let mut page = fixture.api(Method::GET, &path, &fixture.anna, Value::Null).await;
     page["items"].as_array_mut().unwrap().drain(..).collect()
 }
 
 /// The ids of what anna said, and how often each of the others answered each.
-async fn told(stage: &Stage) -> (Vec<String>, BTreeMap<(String, String), usize>) {
+async fn told(fixture: &HubFixture) -> (Vec<String>, BTreeMap<(String, String), usize>) {
     let (mut asked, mut answers) = (vec![], BTreeMap::new());
-    for event in events(stage, "message").await {
+    for event in events(fixture, "message").await {
         match event["content"].as_str().unwrap().strip_prefix("re ") {
             None => asked.push(text(&event["event_id"])),
             Some(id) => {
@@ -144,27 +144,27 @@ async fn told(stage: &Stage) -> (Vec<String>, BTreeMap<(String, String), usize>)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hub_that_is_killed_under_ten_agents_loses_nothing_and_nothing_is_answered_twice() {
-    let mut stage = Stage::open().await;
+    let mut fixture = HubFixture::open().await;
     let names: Vec<_> = (1..=5).flat_map(|n| [format!("agent{n}"), format!("client{n}")]).collect();
     let mut agents = vec![];
     for name in names.iter().filter(|name| name.starts_with("agent")) {
-        agents.push(stage.script(name, "sleep 0.1; echo re $CHORUS_MESSAGE_ID"));
-        stage.admit(name).await;
+        agents.push(fixture.script(name, "sleep 0.1; echo re $CHORUS_MESSAGE_ID"));
+        fixture.admit(name).await;
     }
     let mut clients = JoinSet::new();
     for name in names.iter().filter(|name| name.starts_with("client")) {
-        let mut client = Client::open(&stage, name).await;
+        let mut client = Client::open(&fixture, name).await;
         let now = client.tool("wait_for_events", json!({"wait_ms": 0})).await["next"].take();
         clients.spawn(client.answer(now));
     }
     let to = format!("@{}", names.join(" @"));
-    let url = format!("{}/api/v1/channels/{}/messages", stage.url, stage.channel);
+    let url = format!("{}/api/v1/channels/{}/messages", fixture.url, fixture.channel);
     let said = Arc::new(AtomicUsize::new(0));
-    let saying = tokio::spawn(say(url, stage.anna.clone(), to, Arc::clone(&said)));
+    let saying = tokio::spawn(say(url, fixture.anna.clone(), to, Arc::clone(&said)));
     for kill in KILLS {
         until("more is said", || said.load(Ordering::Relaxed) >= kill).await;
-        stage.fell();
-        stage.raise();
+        fixture.fell();
+        fixture.start_hub();
     }
     saying.await.unwrap();
     while let Some(client) = clients.join_next().await {
@@ -172,18 +172,18 @@ async fn a_hub_that_is_killed_under_ten_agents_loses_nothing_and_nothing_is_answ
         assert!(broken > 0, "{name} did not notice that the hub was killed");
     }
     let begun = Instant::now();
-    while told(&stage).await.1.len() < names.len() * MESSAGES {
-        assert!(begun.elapsed() < SOON, "{:#?}\n{}", told(&stage).await, stage.read("log"));
+    while told(&fixture).await.1.len() < names.len() * MESSAGES {
+        assert!(begun.elapsed() < SOON, "{:#?}\n{}", told(&fixture).await, fixture.read("log"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for agent in agents {
         agent.end().await;
     }
-    let (asked, answers) = told(&stage).await;
+    let (asked, answers) = told(&fixture).await;
     assert_eq!(asked.len(), MESSAGES, "each was said once");
     let once = names.iter().flat_map(|name| asked.iter().map(|id| ((name.clone(), id.clone()), 1)));
-    assert_eq!(answers, once.collect::<BTreeMap<_, _>>(), "{}", stage.read("log"));
-    let states = events(&stage, "lifecycle").await;
+    assert_eq!(answers, once.collect::<BTreeMap<_, _>>(), "{}", fixture.read("log"));
+    let states = events(&fixture, "lifecycle").await;
     let states = states.iter().map(|event| (text(&event["author"]["handle"]), text(&event["status"])));
     let last: BTreeMap<_, _> = states.collect();
     assert!(last.len() == 5 && last.values().all(|status| status == "idle"), "{last:?}");

@@ -1,6 +1,6 @@
 //! Who did what to whom: each act is in the log, its secrets are not, and nobody fills it.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::recovery::{acts, text};
 use crate::revocation::token;
 use crate::support::{OPERATOR, Setup, TestHub, members};
@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 
 /// Does everything that is written down, once.
 /// Returns all secrets that were shown or told.
-async fn do_everything(cast: &Cast) -> Vec<String> {
-    let hub = &cast.hub;
-    let mut secrets = vec![cast.anna.clone(), OPERATOR.to_owned()];
+async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
+    let hub = &fixture.hub;
+    let mut secrets = vec![fixture.anna.clone(), OPERATOR.to_owned()];
     let mut ask = async |method: &str, path: &str, key: &str, body: Value| {
         let request = hub.ask(method, path, Some(key).filter(|key| !key.is_empty()), &body).await;
         assert!(request.status < 300, "{method} {path}: {}", request.text);
@@ -25,7 +25,7 @@ async fn do_everything(cast: &Cast) -> Vec<String> {
         }
         request.body
     };
-    ask("POST", "/api/v1/agents", &cast.anna, json!({"name": "timber"})).await;
+    ask("POST", "/api/v1/agents", &fixture.anna, json!({"name": "timber"})).await;
     let timber = "/api/v1/agents/timber";
     let bob = ask("POST", "/register", "", json!({"agent_id": "bob"})).await;
     let key = text(&bob["data"]["api_key"]).to_owned();
@@ -38,40 +38,41 @@ async fn do_everything(cast: &Cast) -> Vec<String> {
     .await;
     let key = text(&bob["data"]["api_key"]).to_owned();
     ask("POST", "/agents", OPERATOR, json!({"agent_id": "bob", "endpoint": "https://b.example/"})).await;
-    ask("POST", "/api/v1/agents/claim", &cast.anna, json!({"api_key": key})).await;
-    ask("POST", &format!("{timber}/key/reset"), &cast.anna, json!({})).await;
-    ask("POST", &format!("{timber}/webhook-secret/rotate"), &cast.anna, json!({})).await;
-    ask("POST", &format!("{timber}/connection-string/rotate"), &cast.anna, json!({})).await;
+    ask("POST", "/api/v1/agents/claim", &fixture.anna, json!({"api_key": key})).await;
+    ask("POST", &format!("{timber}/key/reset"), &fixture.anna, json!({})).await;
+    ask("POST", &format!("{timber}/webhook-secret/rotate"), &fixture.anna, json!({})).await;
+    ask("POST", &format!("{timber}/connection-string/rotate"), &fixture.anna, json!({})).await;
     let connection = json!({"connection_string": "https://agent.example/inbox/sk_hush"});
-    ask("PUT", &format!("{timber}/connection"), &cast.anna, connection).await;
-    ask("DELETE", &format!("{timber}/connection"), &cast.anna, json!({})).await;
+    ask("PUT", &format!("{timber}/connection"), &fixture.anna, connection).await;
+    ask("DELETE", &format!("{timber}/connection"), &fixture.anna, json!({})).await;
     for what in ["disable", "enable"] {
         ask("POST", &format!("/api/v1/operator/agents/timber/{what}"), OPERATOR, json!({})).await;
         // Once more is no news.
         ask("POST", &format!("/api/v1/operator/agents/timber/{what}"), OPERATOR, json!({})).await;
         ask("POST", &format!("/api/v1/operator/accounts/anna@example.org/{what}"), OPERATOR, json!({})).await;
     }
-    let made_token = ask("POST", "/api/v1/tokens", &cast.anna, json!({"label": "t"})).await;
-    ask("DELETE", &format!("/api/v1/tokens/{}", text(&made_token["id"])), &cast.anna, json!({})).await;
-    ask("DELETE", "/api/v1/me/sessions", &cast.anna, json!({})).await;
-    ask("POST", "/api/v1/invitations", &cast.anna, json!({})).await;
-    let channel = format!("/api/v1/channels/{}", cast.channel);
+    let made_token = ask("POST", "/api/v1/tokens", &fixture.anna, json!({"label": "t"})).await;
+    ask("DELETE", &format!("/api/v1/tokens/{}", text(&made_token["id"])), &fixture.anna, json!({})).await;
+    ask("DELETE", "/api/v1/me/sessions", &fixture.anna, json!({})).await;
+    ask("POST", "/api/v1/invitations", &fixture.anna, json!({})).await;
+    let channel = format!("/api/v1/channels/{}", fixture.channel);
     for name in ["timber", "bob"] {
-        ask("POST", &format!("{channel}/members"), &cast.anna, json!({"agent": name, "handle": name})).await;
+        ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": name, "handle": name}))
+            .await;
     }
-    ask("DELETE", &format!("{channel}/members/timber"), &cast.anna, json!({})).await;
+    ask("DELETE", &format!("{channel}/members/timber"), &fixture.anna, json!({})).await;
     ask("DELETE", &format!("{channel}/members/bob"), &key, json!({})).await;
-    ask("POST", &format!("{channel}/members"), &cast.anna, json!({"agent": "bob", "handle": "bob"})).await;
+    ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": "bob", "handle": "bob"})).await;
     let hook = FakeAgent::start().await;
     hook.set(Reply::Json(400, json!({})));
-    cast.connected("pine", &hook).await;
-    let refused = cast.say("@pine").await;
-    cast.delivery_is(&refused, "failed").await;
+    fixture.connected("pine", &hook).await;
+    let refused = fixture.say("@pine").await;
+    fixture.delivery_is(&refused, "failed").await;
     let replay = async |key: &str| hub.post("/api/v1/deliveries/replay", Some(key), &json!({})).await;
     assert_eq!(replay(OPERATOR).await.body["replayed"], 1);
-    cast.delivery_is(&refused, "failed").await;
-    assert_eq!(replay(&cast.anna).await.body["replayed"], 1, "not the operator's");
-    ask("PATCH", &channel, &cast.anna, json!({"owner": "bob"})).await;
+    fixture.delivery_is(&refused, "failed").await;
+    assert_eq!(replay(&fixture.anna).await.body["replayed"], 1, "not the operator's");
+    ask("PATCH", &channel, &fixture.anna, json!({"owner": "bob"})).await;
     ask("DELETE", "/agents/bob", OPERATOR, json!({})).await;
     let (old, new) = ([1; 32], [2; 32]);
     // Whatever it is that this hub runs with.
@@ -85,8 +86,8 @@ async fn do_everything(cast: &Cast) -> Vec<String> {
 
 /// Each action is there, and no secret of all that were shown.
 async fn everything_is_written_down(setup: Setup) {
-    let cast = Cast::on(&setup).await;
-    let (hub, secrets) = (&cast.hub, do_everything(&cast).await);
+    let fixture = ChannelFixture::on(&setup).await;
+    let (hub, secrets) = (&fixture.hub, do_everything(&fixture).await);
     let log = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     let all = log.body["items"].as_array().unwrap();
     let found: BTreeSet<_> = all.iter().map(|act| text(&act["action"])).collect();

@@ -1,6 +1,6 @@
 //! The bridges between the relay and the Channel Protocol: each says the same thing in the language of the other.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{HOST, SOON, envelope};
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 /// Every cell of the bridges' table that relay and channel have, over real sockets.
 #[tokio::test]
 async fn bridges_to_an_inbox() {
-    let cast = Cast::start().await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    cast.join(&cast.channel, "timber").await;
-    let alice = cast.hub.register("alice").await;
-    let mut inbox = cast.hub.inbox(made["api_key"].as_str().unwrap(), None).await;
+    let fixture = ChannelFixture::start().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    fixture.join(&fixture.channel, "timber").await;
+    let alice = fixture.hub.register("alice").await;
+    let mut inbox = fixture.hub.inbox(made["api_key"].as_str().unwrap(), None).await;
 
-    assert_eq!(cast.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered_sse"));
+    assert_eq!(fixture.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered_sse"));
     let (_, message) = inbox.message().await;
     assert_eq!(message["envelope"], envelope("alice", "hello"));
 
-    let event = cast.say("@timber hello").await;
+    let event = fixture.say("@timber hello").await;
     let chat = inbox.event("chat").await;
     assert_eq!(
         (&chat["event"]["event_id"], &chat["event"]["content"]),
@@ -26,17 +26,17 @@ async fn bridges_to_an_inbox() {
     );
     assert_eq!(
         (&chat["channel"]["id"], &chat["attention"]["reason"]),
-        (&json!(cast.channel), &json!("direct_mention"))
+        (&json!(fixture.channel), &json!("direct_mention"))
     );
     assert_eq!(
-        cast.call_back(&chat["callback"], &json!({"type": "message", "content": "hi"})).await.status,
+        fixture.call_back(&chat["callback"], &json!({"type": "message", "content": "hi"})).await.status,
         200
     );
-    let delivery = cast.delivery_is(&event, "delivered_sse").await;
+    let delivery = fixture.delivery_is(&event, "delivered_sse").await;
     assert_eq!((&delivery["transport"], &delivery["disposition"]), (&json!("inbox"), &json!("responded")));
 
     let post = foreign("m1");
-    let answer = cast.call_back(&made["connection_string"], &post).await;
+    let answer = fixture.call_back(&made["connection_string"], &post).await;
     assert_eq!((answer.status, &answer.body), (200, &json!({"ok": true})));
     let mut channel = inbox.event("channel").await;
     let trace = channel.as_object_mut().unwrap().remove("trace_id").unwrap();
@@ -45,15 +45,15 @@ async fn bridges_to_an_inbox() {
 
 #[tokio::test]
 async fn bridges_to_a_webhook() {
-    let (cast, hook) = (Cast::start().await, FakeAgent::start().await);
-    let made = cast.agent(&json!({"name": "timber", "endpoint": hook.url()})).await;
-    cast.join(&cast.channel, "timber").await;
-    let alice = cast.hub.register("alice").await;
+    let (fixture, hook) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let made = fixture.agent(&json!({"name": "timber", "endpoint": hook.url()})).await;
+    fixture.join(&fixture.channel, "timber").await;
+    let alice = fixture.hub.register("alice").await;
 
-    assert_eq!(cast.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered"));
-    let event = cast.say("@timber hello").await;
+    assert_eq!(fixture.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered"));
+    let event = fixture.say("@timber hello").await;
     hook.wait_for(2, SOON).await;
-    assert_eq!(cast.call_back(&made["connection_string"], &foreign("m1")).await.status, 200);
+    assert_eq!(fixture.call_back(&made["connection_string"], &foreign("m1")).await.status, 200);
     let requests = hook.wait_for(3, SOON).await;
     assert_eq!(requests[0].body, json!({"envelope": envelope("alice", "hello")}));
     let chat = &requests[1].body;
@@ -62,24 +62,24 @@ async fn bridges_to_a_webhook() {
         (&json!(event), &json!("direct_mention"))
     );
     assert_eq!(
-        cast.call_back(&chat["callback"], &json!({"type": "message", "content": "hi"})).await.status,
+        fixture.call_back(&chat["callback"], &json!({"type": "message", "content": "hi"})).await.status,
         200
     );
-    assert_eq!(cast.log().await.last().unwrap()["content"], "hi");
+    assert_eq!(fixture.log().await.last().unwrap()["content"], "hi");
     assert_eq!(requests[2].body, foreign("m1"), "as it was received, and nothing besides");
 }
 
 #[tokio::test]
 async fn bridges_to_a_connection_string() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let made = cast.connected("timber", &timber).await;
-    let alice = cast.hub.register("alice").await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let made = fixture.connected("timber", &timber).await;
+    let alice = fixture.hub.register("alice").await;
 
-    let sent = cast.hub.send(&alice, "alice", "timber", "hello").await;
+    let sent = fixture.hub.send(&alice, "alice", "timber", "hello").await;
     assert_eq!(sent.outcome(), (200, "delivered"));
-    let event = cast.say("@timber hello").await;
+    let event = fixture.say("@timber hello").await;
     timber.wait_for(2, SOON).await;
-    assert_eq!(cast.call_back(&made["connection_string"], &foreign("m1")).await.status, 200);
+    assert_eq!(fixture.call_back(&made["connection_string"], &foreign("m1")).await.status, 200);
     let requests = timber.wait_for(3, SOON).await;
     let dm = &requests[0].body;
     let address = format!("alice@{HOST}");
@@ -90,8 +90,8 @@ async fn bridges_to_a_connection_string() {
     assert!(requests.iter().all(|request| request.path == "/inbox/sk_secret"));
 
     // The callback's message goes back as an envelope.
-    let mut inbox = cast.hub.inbox(&alice, None).await;
-    let answer = cast.call_back(&dm["callback"], &json!({"type": "message", "content": "hi"})).await;
+    let mut inbox = fixture.hub.inbox(&alice, None).await;
+    let answer = fixture.call_back(&dm["callback"], &json!({"type": "message", "content": "hi"})).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     let (_, message) = inbox.message().await;
     assert_eq!(message["sender_id"], format!("timber@{HOST}"));

@@ -1,6 +1,6 @@
 //! Where endpoints must prove that they want to be called: nothing but a challenge reaches one that has not.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Setup, TestHub, eventually};
 use axum::Router;
 use axum::http::HeaderMap;
@@ -112,19 +112,19 @@ async fn without_the_setting_nobody_is_asked() {
 /// What is pushed waits for the proof, and comes then.
 #[tokio::test]
 async fn what_is_said_waits_for_the_proof() {
-    let (cast, timber) = (Cast::on(&setup()).await, Echo::start(false).await);
-    let made = cast.agent(&json!({"name": "timber", "endpoint": timber.url})).await;
+    let (fixture, timber) = (ChannelFixture::on(&setup()).await, Echo::start(false).await);
+    let made = fixture.agent(&json!({"name": "timber", "endpoint": timber.url})).await;
     assert_eq!(made["endpoint_proven"], false);
-    cast.join(&cast.channel, "timber").await;
-    let event = cast.say("@timber hello").await;
+    fixture.join(&fixture.channel, "timber").await;
+    let event = fixture.say("@timber hello").await;
     eventually(async || timber.got().0, |challenges| *challenges >= 1).await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(timber.got().1, 0, "nothing but challenges before the proof");
     timber.echoes.store(true, Ordering::SeqCst);
     // Somebody writes to it, which has it asked once more.
-    let alice = cast.hub.register("alice").await;
-    let sent = async || cast.hub.send(&alice, "alice", "timber", "hello").await.outcome().1.to_owned();
+    let alice = fixture.hub.register("alice").await;
+    let sent = async || fixture.hub.send(&alice, "alice", "timber", "hello").await.outcome().1.to_owned();
     eventually(sent, |delivery| delivery == "delivered").await;
-    let delivery = cast.delivery_is(&event, "delivered").await;
+    let delivery = fixture.delivery_is(&event, "delivered").await;
     assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{delivery}");
 }

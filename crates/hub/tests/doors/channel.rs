@@ -1,7 +1,7 @@
 //! The Channel Protocol as its document has it: every example goes through the hub, and an agent that knows nothing but
 //! the document takes part.
 
-use crate::cast::{Cast, HOUR};
+use crate::channel_fixture::{ChannelFixture, HOUR};
 use crate::support::{Answer, HOST, SOON, envelope, eventually};
 use chorus_protocol::relay::Code;
 use chorus_testkit::receiver::FakeAgent;
@@ -91,37 +91,37 @@ const EVENTS: [&str; 8] = [
     r#"{ "type": "message", "content": "I've reviewed the auth spec. Two issues..." }"#,
 ];
 
-async fn post_text(cast: &Cast, url: &Value, kind: &str, body: &str) -> Answer {
-    let request = cast.hub.client.post(url.as_str().unwrap()).header("content-type", kind);
+async fn post_text(fixture: &ChannelFixture, url: &Value, kind: &str, body: &str) -> Answer {
+    let request = fixture.hub.client.post(url.as_str().unwrap()).header("content-type", kind);
     Answer::of(request.body(body.to_owned())).await
 }
 
-async fn post_json(cast: &Cast, url: &Value, body: &str) -> Answer {
-    post_text(cast, url, "application/json", body).await
+async fn post_json(fixture: &ChannelFixture, url: &Value, body: &str) -> Answer {
+    post_text(fixture, url, "application/json", body).await
 }
 
 fn message(text: &str) -> Value {
     json!({"type": "message", "content": text})
 }
 
-/// A channel with an agent that was just told something: the cast, the agent, its answer to being made, the event, and the
+/// A channel with an agent that was just told something: the fixture, the agent, its answer to being made, the event, and the
 /// callback.
-async fn told(cast: &Cast, timber: &FakeAgent) -> (Value, String, Value) {
-    let made = cast.connected("timber", timber).await;
-    let event = cast.say("@timber hello").await;
+async fn told(fixture: &ChannelFixture, timber: &FakeAgent) -> (Value, String, Value) {
+    let made = fixture.connected("timber", timber).await;
+    let event = fixture.say("@timber hello").await;
     let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
     (made, event, callback)
 }
 
 #[tokio::test]
 async fn the_documents_posts_reach_an_inbox() {
-    let cast = Cast::start().await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let fixture = ChannelFixture::start().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let url = &made["connection_string"];
-    assert!(url.as_str().unwrap().starts_with(&format!("{}/inbox/sk_", cast.hub.url)));
-    let mut inbox = cast.hub.inbox(made["api_key"].as_str().unwrap(), None).await;
+    assert!(url.as_str().unwrap().starts_with(&format!("{}/inbox/sk_", fixture.hub.url)));
+    let mut inbox = fixture.hub.inbox(made["api_key"].as_str().unwrap(), None).await;
     for text in POSTS {
-        let answer = post_json(&cast, url, text).await;
+        let answer = post_json(&fixture, url, text).await;
         assert_eq!((answer.status, &answer.body), (200, &json!({"ok": true})), "{}", answer.text);
         let mut got = inbox.event("channel").await;
         assert_eq!(got.as_object_mut().unwrap().remove("trace_id").unwrap().as_str().unwrap().len(), 32);
@@ -129,22 +129,22 @@ async fn the_documents_posts_reach_an_inbox() {
     }
     // A retry has a fresh callback, perhaps, but the same ids.
     let again = POSTS[1].replace("tok_abc123", "tok_fresh");
-    assert_eq!(post_json(&cast, url, &again).await.status, 200);
+    assert_eq!(post_json(&fixture, url, &again).await.status, 200);
     inbox.assert_quiet().await;
     let other = POSTS[1].replace("msg_1", "msg_2");
-    assert_eq!(post_json(&cast, url, &other).await.status, 200);
+    assert_eq!(post_json(&fixture, url, &other).await.status, 200);
     assert_eq!(inbox.event("channel").await["message"]["id"], "msg_2");
 }
 
 /// A message is known by its id for two days.
 #[tokio::test]
 async fn the_same_message_again_later() {
-    let (cast, clock) = Cast::with_clock().await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     for (wait, stored) in [(0, 1), (47 * HOUR, 1), (HOUR, 2)] {
         clock.advance(wait);
-        assert_eq!(post_json(&cast, &made["connection_string"], POSTS[1]).await.status, 200);
-        let history = cast.hub.history(made["api_key"].as_str().unwrap()).await;
+        assert_eq!(post_json(&fixture, &made["connection_string"], POSTS[1]).await.status, 200);
+        let history = fixture.hub.history(made["api_key"].as_str().unwrap()).await;
         assert_eq!(history.len(), stored, "after {wait}");
         assert_eq!(history[0]["kind"], "channel");
     }
@@ -152,61 +152,61 @@ async fn the_same_message_again_later() {
 
 #[tokio::test]
 async fn what_no_connection_string_takes() {
-    let cast = Cast::start().await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let fixture = ChannelFixture::start().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let url = &made["connection_string"];
-    let faults = post_json(&cast, url, r#"{"channel": {}, "message": {"id": "", "sender": 1}}"#).await;
+    let faults = post_json(&fixture, url, r#"{"channel": {}, "message": {"id": "", "sender": 1}}"#).await;
     let faults = faults.own_failure(Code::Validation);
     for name in ["channel.id", "message.id", "message.sender", "message.content", "callback"] {
         assert!(faults.contains(&format!("{name}: ")), "{name} in {faults}");
     }
     for text in ["", "{", "[]", "null", r#"{"a": 1, "a": 2}"#] {
-        post_json(&cast, url, text).await.own_failure(Code::Validation);
+        post_json(&fixture, url, text).await.own_failure(Code::Validation);
     }
     let large = POSTS[1].replace("hello", &"x".repeat(257 * 1024));
-    post_json(&cast, url, &large).await.own_failure(Code::TooLarge);
+    post_json(&fixture, url, &large).await.own_failure(Code::TooLarge);
     for secret in ["sk_", "sk_00000000000000000000000000000000", "x", made["api_key"].as_str().unwrap()] {
-        let url = json!(format!("{}/inbox/{secret}", cast.hub.url));
-        let unknown = post_json(&cast, &url, POSTS[1]).await;
+        let url = json!(format!("{}/inbox/{secret}", fixture.hub.url));
+        let unknown = post_json(&fixture, &url, POSTS[1]).await;
         assert!(!unknown.own_failure(Code::NotFound).contains(secret) || secret.len() < 4);
     }
-    assert_eq!(cast.hub.history(made["api_key"].as_str().unwrap()).await, [] as [Value; 0]);
+    assert_eq!(fixture.hub.history(made["api_key"].as_str().unwrap()).await, [] as [Value; 0]);
 }
 
 #[tokio::test]
 async fn a_new_connection_string_ends_the_old_one_at_once() {
-    let cast = Cast::start().await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    assert_eq!(post_json(&cast, &made["connection_string"], POSTS[0]).await.status, 200);
+    let fixture = ChannelFixture::start().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    assert_eq!(post_json(&fixture, &made["connection_string"], POSTS[0]).await.status, 200);
     let path = "/api/v1/agents/timber/connection-string/rotate";
-    let mallory = cast.hub.account("mallory@example.org").await;
-    cast.hub.post(path, Some(&mallory), &json!({})).await.own_failure(Code::Forbidden);
-    cast.hub.post(path, None, &json!({})).await.own_failure(Code::Unauthorized);
-    let rotated = cast.hub.post(path, Some(&cast.anna), &json!({})).await;
+    let mallory = fixture.hub.account("mallory@example.org").await;
+    fixture.hub.post(path, Some(&mallory), &json!({})).await.own_failure(Code::Forbidden);
+    fixture.hub.post(path, None, &json!({})).await.own_failure(Code::Unauthorized);
+    let rotated = fixture.hub.post(path, Some(&fixture.anna), &json!({})).await;
     assert_eq!(rotated.status, 200, "{}", rotated.text);
-    post_json(&cast, &made["connection_string"], POSTS[1]).await.own_failure(Code::NotFound);
-    assert_eq!(post_json(&cast, &rotated.body["connection_string"], POSTS[1]).await.status, 200);
+    post_json(&fixture, &made["connection_string"], POSTS[1]).await.own_failure(Code::NotFound);
+    assert_eq!(post_json(&fixture, &rotated.body["connection_string"], POSTS[1]).await.status, 200);
     // An agent that registered itself gets its first one the same way.
-    let bob = cast.hub.register("bob").await;
+    let bob = fixture.hub.register("bob").await;
     let path = format!("/api/v1/agents/bob@{HOST}/connection-string/rotate");
-    let first = cast.hub.post(&path, Some(&bob), &json!({})).await;
-    assert_eq!(post_json(&cast, &first.body["connection_string"], POSTS[1]).await.status, 200);
-    assert_eq!(cast.hub.history(&bob).await.len(), 1);
+    let first = fixture.hub.post(&path, Some(&bob), &json!({})).await;
+    assert_eq!(post_json(&fixture, &first.body["connection_string"], POSTS[1]).await.status, 200);
+    assert_eq!(fixture.hub.history(&bob).await.len(), 1);
 }
 
 #[tokio::test]
 async fn the_documents_events_are_recorded_in_order() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (made, event, callback) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (made, event, callback) = told(&fixture, &timber).await;
     for text in EVENTS {
-        let answer = post_json(&cast, &callback, text).await;
+        let answer = post_json(&fixture, &callback, text).await;
         assert_eq!((answer.status, &answer.body["ok"]), (200, &json!(true)), "{}", answer.text);
         assert_eq!(answer.body["events"].as_array().unwrap().len(), 1);
         assert!(answer.body["events"][0].as_str().unwrap().starts_with("evt_"));
     }
-    let lifecycle = post_json(&cast, &callback, r#"{"type": "lifecycle", "status": "idle"}"#).await;
+    let lifecycle = post_json(&fixture, &callback, r#"{"type": "lifecycle", "status": "idle"}"#).await;
     assert_eq!(lifecycle.status, 200, "an extension: {}", lifecycle.text);
-    let log = cast.log().await;
+    let log = fixture.log().await;
     let kinds: Vec<_> = log.iter().map(|event| event["kind"].as_str().unwrap()).collect();
     assert_eq!(
         kinds,
@@ -237,7 +237,7 @@ async fn the_documents_events_are_recorded_in_order() {
     );
     assert_eq!(log[9]["status"], "idle");
     assert!(log.iter().skip(1).all(|said| said["trace_id"] == log[0]["trace_id"]));
-    let delivery = cast.delivery(&event).await;
+    let delivery = fixture.delivery(&event).await;
     assert_eq!(delivery["disposition"], "responded");
 }
 
@@ -271,11 +271,11 @@ async fn document_agent() -> String {
 
 #[tokio::test]
 async fn an_agent_that_knows_the_document_alone() {
-    let cast = Cast::start().await;
-    cast.agent(&json!({"name": "echo", "connection_string": document_agent().await})).await;
-    cast.join(&cast.channel, "echo").await;
-    let event = cast.say("@echo hello").await;
-    let log = eventually(async || cast.log().await, |log| log.len() == 3).await;
+    let fixture = ChannelFixture::start().await;
+    fixture.agent(&json!({"name": "echo", "connection_string": document_agent().await})).await;
+    fixture.join(&fixture.channel, "echo").await;
+    let event = fixture.say("@echo hello").await;
+    let log = eventually(async || fixture.log().await, |log| log.len() == 3).await;
     assert_eq!(
         (&log[1]["status"], &log[2]["content"]),
         (&json!("thinking"), &json!("anna said: @echo hello"))
@@ -286,11 +286,11 @@ async fn an_agent_that_knows_the_document_alone() {
 
 #[tokio::test]
 async fn several_events_are_recorded_all_or_none() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (_, event, callback) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (_, event, callback) = told(&fixture, &timber).await;
     let lines = |events: &[Value]| events.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
     let wrong = lines(&[message("one"), json!({"type": "dance"}), message("three")]);
-    let refused = post_text(&cast, &callback, "application/x-ndjson", &wrong).await;
+    let refused = post_text(&fixture, &callback, "application/x-ndjson", &wrong).await;
     assert!(refused.own_failure(Code::Validation).contains("line 2"), "{}", refused.text);
     for (kind, body) in [
         ("application/x-ndjson", ""),
@@ -299,15 +299,15 @@ async fn several_events_are_recorded_all_or_none() {
         ("application/json", r#"{"content": "no type"}"#),
         ("application/json", "[]"),
     ] {
-        post_text(&cast, &callback, kind, body).await.own_failure(Code::Validation);
+        post_text(&fixture, &callback, kind, body).await.own_failure(Code::Validation);
     }
-    assert_eq!(cast.log().await.len(), 1, "nothing was recorded");
-    assert_eq!(cast.delivery(&event).await["disposition"], Value::Null);
+    assert_eq!(fixture.log().await.len(), 1, "nothing was recorded");
+    assert_eq!(fixture.delivery(&event).await["disposition"], Value::Null);
 
     let good = lines(&[json!({"type": "lifecycle", "status": "processing"}), message("one"), message("two")]);
-    let answer = post_text(&cast, &callback, "application/x-ndjson; charset=utf-8", &good).await;
+    let answer = post_text(&fixture, &callback, "application/x-ndjson; charset=utf-8", &good).await;
     assert_eq!((answer.status, answer.body["events"].as_array().unwrap().len()), (200, 3), "{}", answer.text);
-    let log = cast.log().await;
+    let log = fixture.log().await;
     let said: Vec<_> = log[1..].iter().map(|event| (&event["event_id"], &event["content"])).collect();
     let ids = &answer.body["events"];
     assert_eq!(said, [(&ids[0], &Value::Null), (&ids[1], &json!("one")), (&ids[2], &json!("two"))]);
@@ -315,10 +315,10 @@ async fn several_events_are_recorded_all_or_none() {
 
 #[tokio::test]
 async fn a_retried_event_is_recorded_once() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (_, _, callback) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (_, _, callback) = told(&fixture, &timber).await;
     let send = async |callback: &Value, key: &str, text: &str| {
-        let request = cast.hub.client.post(callback.as_str().unwrap()).header("idempotency-key", key);
+        let request = fixture.hub.client.post(callback.as_str().unwrap()).header("idempotency-key", key);
         Answer::of(request.json(&message(text))).await
     };
     let first = send(&callback, "k", "once").await;
@@ -326,129 +326,130 @@ async fn a_retried_event_is_recorded_once() {
     assert_eq!((again.status, &again.body, again.header("idempotent-replayed")), (200, &first.body, "true"));
     send(&callback, "k", "other").await.own_failure(Code::IdempotencyConflict);
     assert_eq!(send(&callback, "l", "once").await.status, 200);
-    assert_eq!(cast.log().await.len(), 3);
+    assert_eq!(fixture.log().await.len(), 3);
     // Another message's callback has keys of its own.
-    cast.say("@timber again").await;
+    fixture.say("@timber again").await;
     let other = timber.wait_for(2, SOON).await[1].body["callback"].clone();
     assert_eq!(send(&other, "k", "other").await.status, 200);
-    assert_eq!(cast.log().await.len(), 5);
+    assert_eq!(fixture.log().await.len(), 5);
 }
 
 #[tokio::test]
 async fn a_callback_is_bound_to_its_agent_channel_and_delivery() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (_, _, callback) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (_, _, callback) = told(&fixture, &timber).await;
     let text = callback.as_str().unwrap();
-    let other = cast.another_channel("other").await;
-    cast.join(&other, "timber").await;
+    let other = fixture.another_channel("other").await;
+    fixture.join(&other, "timber").await;
     let (head, token) = text.rsplit_once('/').unwrap();
     let mut forged = token.to_owned();
     let last = if forged.ends_with('A') { "B" } else { "A" };
     forged.replace_range(10..11, if &forged[10..11] == "A" { "B" } else { "A" });
     for (what, url) in [
-        ("another channel", text.replace(&cast.channel, &other)),
-        ("no channel", text.replace(&cast.channel, "ops")),
+        ("another channel", text.replace(&fixture.channel, &other)),
+        ("no channel", text.replace(&fixture.channel, "ops")),
         ("a forged token", format!("{head}/{forged}")),
         ("a longer token", format!("{text}{last}")),
         ("no token", format!("{head}/tok_")),
         ("another word", format!("{head}/hello")),
     ] {
-        let answer = cast.call_back(&json!(url), &message("hello")).await;
+        let answer = fixture.call_back(&json!(url), &message("hello")).await;
         assert_eq!(answer.status, 404, "{what}: {}", answer.text);
         answer.own_failure(Code::NotFound);
     }
     // A key beside it changes nothing.
-    let request = cast.hub.client.post(text).bearer_auth("ca_00000000000000000000000000000000");
+    let request = fixture.hub.client.post(text).bearer_auth("ca_00000000000000000000000000000000");
     assert_eq!(Answer::of(request.json(&message("hello"))).await.status, 200);
-    assert_eq!(cast.log().await.len(), 2);
+    assert_eq!(fixture.log().await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_callback_ends_after_a_day() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    let (_, _, callback) = told(&cast, &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let (_, _, callback) = told(&fixture, &timber).await;
     clock.advance(24 * HOUR - 1);
     for n in 0..3 {
-        assert_eq!(cast.call_back(&callback, &message(&n.to_string())).await.status, 200, "any number");
+        assert_eq!(fixture.call_back(&callback, &message(&n.to_string())).await.status, 200, "any number");
     }
     clock.advance(1);
-    cast.call_back(&callback, &message("late")).await.own_failure(Code::Gone);
-    assert_eq!(cast.log().await.len(), 4);
+    fixture.call_back(&callback, &message("late")).await.own_failure(Code::Gone);
+    assert_eq!(fixture.log().await.len(), 4);
 }
 
 #[tokio::test]
 async fn a_callback_ends_with_what_it_stands_on() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (_, _, first) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (_, _, first) = told(&fixture, &timber).await;
     let say = async |n: usize| {
-        cast.say("@timber hello").await;
+        fixture.say("@timber hello").await;
         timber.wait_for(n, SOON).await[n - 1].body["callback"].clone()
     };
-    let path = format!("/api/v1/channels/{}/members/timber", cast.channel);
-    assert!(cast.hub.delete(&path, Some(&cast.anna)).await.status < 300);
-    cast.call_back(&first, &message("I left")).await.own_failure(Code::Gone);
+    let path = format!("/api/v1/channels/{}/members/timber", fixture.channel);
+    assert!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status < 300);
+    fixture.call_back(&first, &message("I left")).await.own_failure(Code::Gone);
 
-    cast.join(&cast.channel, "timber").await;
+    fixture.join(&fixture.channel, "timber").await;
     let second = say(2).await;
-    assert_eq!(cast.call_back(&second, &message("I am back")).await.status, 200);
+    assert_eq!(fixture.call_back(&second, &message("I am back")).await.status, 200);
     let rotate = "/api/v1/agents/timber/connection-string/rotate";
-    assert_eq!(cast.hub.post(rotate, Some(&cast.anna), &json!({})).await.status, 200);
-    cast.call_back(&second, &message("rotated")).await.own_failure(Code::Gone);
+    assert_eq!(fixture.hub.post(rotate, Some(&fixture.anna), &json!({})).await.status, 200);
+    fixture.call_back(&second, &message("rotated")).await.own_failure(Code::Gone);
 
     let third = say(3).await;
     let new = format!("http://{}/inbox/sk_new", timber.addr());
-    assert_eq!(cast.put_connection("timber", &cast.anna, &new).await.status, 200);
-    cast.call_back(&third, &message("replaced")).await.own_failure(Code::Gone);
+    assert_eq!(fixture.put_connection("timber", &fixture.anna, &new).await.status, 200);
+    fixture.call_back(&third, &message("replaced")).await.own_failure(Code::Gone);
 
     let fourth = say(4).await;
-    assert_eq!(cast.hub.delete("/agents/timber", Some(&cast.anna)).await.status, 200);
-    cast.call_back(&fourth, &message("unregistered")).await.own_failure(Code::Gone);
-    let said = cast.log().await.iter().filter(|event| event["author"]["kind"] == "agent").count();
+    assert_eq!(fixture.hub.delete("/agents/timber", Some(&fixture.anna)).await.status, 200);
+    fixture.call_back(&fourth, &message("unregistered")).await.own_failure(Code::Gone);
+    let said = fixture.log().await.iter().filter(|event| event["author"]["kind"] == "agent").count();
     assert_eq!(said, 1);
 }
 
 /// Whoever had the key may have read it: what was given out under it ends with it.
 #[tokio::test]
 async fn a_callback_ends_with_the_key() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (made, _, callback) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (made, _, callback) = told(&fixture, &timber).await;
     let key = made["api_key"].as_str().unwrap();
-    assert_eq!(cast.hub.post("/register", Some(key), &json!({"agent_id": "timber"})).await.status, 200);
-    cast.call_back(&callback, &message("still here")).await.own_failure(Code::Gone);
+    assert_eq!(fixture.hub.post("/register", Some(key), &json!({"agent_id": "timber"})).await.status, 200);
+    fixture.call_back(&callback, &message("still here")).await.own_failure(Code::Gone);
 }
 
 /// Its words are anybody's words: they wake whom they mention, and hold no credentials.
 #[tokio::test]
 async fn what_an_agent_says_is_a_message_like_any_other() {
-    let (cast, timber, birch) = (Cast::start().await, FakeAgent::start().await, FakeAgent::start().await);
-    let (_, event, callback) = told(&cast, &timber).await;
-    cast.connected("birch", &birch).await;
+    let (fixture, timber, birch) =
+        (ChannelFixture::start().await, FakeAgent::start().await, FakeAgent::start().await);
+    let (_, event, callback) = told(&fixture, &timber).await;
+    fixture.connected("birch", &birch).await;
     let secret = "ca_0123456789abcdef0123456789abcdef";
-    let answer = cast.call_back(&callback, &message(&format!("@birch take over, with {secret}"))).await;
+    let answer = fixture.call_back(&callback, &message(&format!("@birch take over, with {secret}"))).await;
     assert_eq!((answer.status, &answer.body["masked"]), (200, &json!(["agent key"])), "{}", answer.text);
     let requests = birch.wait_for(1, SOON).await;
     let content = requests[0].body["message"]["content"].as_str().unwrap();
     assert_eq!(content, "@birch take over, with [redacted: agent key]");
     assert_eq!(requests[0].body["message"]["sender"], "timber");
     let call = json!({"type": "tool_call", "name": "login", "id": "1", "args": {"headers": [secret]}});
-    assert_eq!(cast.call_back(&callback, &call).await.status, 200);
-    let log = cast.log().await;
+    assert_eq!(fixture.call_back(&callback, &call).await.status, 200);
+    let log = fixture.log().await;
     assert!(!json!(log).to_string().contains(secret));
 
     // What birch answers lands in the same thread.
     let hers = &requests[0].body["callback"];
-    assert_eq!(cast.call_back(hers, &message("done")).await.status, 200);
-    let last = cast.log().await.pop().unwrap();
+    assert_eq!(fixture.call_back(hers, &message("done")).await.status, 200);
+    let last = fixture.log().await.pop().unwrap();
     assert_eq!((&last["thread"], &last["author"]["handle"]), (&json!(event), &json!("birch")));
-    let found = cast.get("/api/v1/search?q=take+over").await;
+    let found = fixture.get("/api/v1/search?q=take+over").await;
     assert_eq!(found.status, 200, "{}", found.text);
     assert_eq!(found.body["items"].as_array().unwrap().len(), 1, "{}", found.text);
 }
 
 #[tokio::test]
 async fn dispositions_follow_from_what_it_says() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     let idle = json!({"type": "lifecycle", "status": "idle"});
     let error = json!({"type": "error", "message": "no"});
     let busy = json!({"type": "lifecycle", "status": "processing"});
@@ -462,72 +463,73 @@ async fn dispositions_follow_from_what_it_says() {
     .into_iter()
     .enumerate()
     {
-        let event = cast.say("@timber hello").await;
+        let event = fixture.say("@timber hello").await;
         let callback = timber.wait_for(n + 1, SOON).await[n].body["callback"].clone();
         for event in events {
-            assert_eq!(cast.call_back(&callback, event).await.status, 200);
+            assert_eq!(fixture.call_back(&callback, event).await.status, 200);
         }
-        let delivery = cast.delivery(&event).await;
+        let delivery = fixture.delivery(&event).await;
         assert_eq!(delivery["disposition"].as_str(), disposition, "{n}");
     }
 }
 
 #[tokio::test]
 async fn in_a_conversation_of_two_there_is_no_thread() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
-    let dm = cast.hub.post("/api/v1/dms", Some(&cast.anna), &json!({"with": "timber"})).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
+    let dm = fixture.hub.post("/api/v1/dms", Some(&fixture.anna), &json!({"with": "timber"})).await;
     let dm = dm.body["id"].as_str().unwrap().to_owned();
-    let event = cast.say_in(&dm, "hello").await;
+    let event = fixture.say_in(&dm, "hello").await;
     let request = timber.wait_for(1, SOON).await.remove(0);
     assert_eq!(request.body["channel"]["id"], dm);
-    assert_eq!(cast.call_back(&request.body["callback"], &message("hi")).await.status, 200);
-    let page = cast.get(&format!("/api/v1/channels/{dm}/events?limit=200")).await;
+    assert_eq!(fixture.call_back(&request.body["callback"], &message("hi")).await.status, 200);
+    let page = fixture.get(&format!("/api/v1/channels/{dm}/events?limit=200")).await;
     let said = page.body["items"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(
         (&said["content"], &said["thread"], &said["reply_to"]),
         (&json!("hi"), &Value::Null, &json!(event))
     );
-    assert_eq!(cast.delivery(&event).await["reason"], "direct_message");
+    assert_eq!(fixture.delivery(&event).await["reason"], "direct_message");
 }
 
 /// A message in a thread is answered in it.
 #[tokio::test]
 async fn a_reply_stays_in_the_thread() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
-    let root = cast.say("an announcement").await;
-    let path = format!("/api/v1/channels/{}/messages", cast.channel);
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
+    let root = fixture.say("an announcement").await;
+    let path = format!("/api/v1/channels/{}/messages", fixture.channel);
     let body = json!({"content": "@timber?", "thread": root});
-    let asked = cast.hub.post(&path, Some(&cast.anna), &body).await;
+    let asked = fixture.hub.post(&path, Some(&fixture.anna), &body).await;
     let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
-    assert_eq!(cast.call_back(&callback, &message("yes")).await.status, 200);
-    let last = cast.log().await.pop().unwrap();
+    assert_eq!(fixture.call_back(&callback, &message("yes")).await.status, 200);
+    let last = fixture.log().await.pop().unwrap();
     assert_eq!((&last["thread"], &last["reply_to"]), (&json!(root), &asked.body["event_id"]));
 }
 
 /// An envelope to an agent with a connection string: what it says at the callback goes back, however its sender receives.
 #[tokio::test]
 async fn an_envelope_is_answered_with_an_envelope() {
-    let (cast, timber, hook) = (Cast::start().await, FakeAgent::start().await, FakeAgent::start().await);
+    let (fixture, timber, hook) =
+        (ChannelFixture::start().await, FakeAgent::start().await, FakeAgent::start().await);
     let card = json!({"card_version": "0.3", "user_culture": "nb-NO", "supported_languages": ["nb"]});
     let url = format!("http://{}/inbox/sk_1", timber.addr());
-    cast.agent(&json!({"name": "timber", "connection_string": url, "card": card})).await;
-    let alice = cast.hub.register_webhook("alice", &hook.url()).await;
+    fixture.agent(&json!({"name": "timber", "connection_string": url, "card": card})).await;
+    let alice = fixture.hub.register_webhook("alice", &hook.url()).await;
     let mut sent = envelope("alice", "hello");
     sent["conversation_id"] = "talk-1".into();
     sent["turn_number"] = 1.into();
-    let outcome = cast.hub.send_envelope(&alice, "timber", &sent).await;
+    let outcome = fixture.hub.send_envelope(&alice, "timber", &sent).await;
     assert_eq!(outcome.outcome(), (200, "delivered"));
     let post = timber.wait_for(1, SOON).await.remove(0).body;
     assert!(post["channel"]["context"].as_str().unwrap().contains("nb-NO"), "{post}");
 
     let status = json!({"type": "status", "status": "thinking"});
-    let answer = cast.call_back(&post["callback"], &status).await;
+    let answer = fixture.call_back(&post["callback"], &status).await;
     assert_eq!((answer.status, &answer.body), (200, &json!({"ok": true, "events": []})));
-    let long = cast.call_back(&post["callback"], &message(&"x".repeat(10_001))).await;
+    let long = fixture.call_back(&post["callback"], &message(&"x".repeat(10_001))).await;
     assert!(long.own_failure(Code::Validation).starts_with("content: "));
-    let answer = cast.call_back(&post["callback"], &message("hei")).await;
+    let answer = fixture.call_back(&post["callback"], &message("hei")).await;
     assert_eq!((answer.status, answer.body["events"].as_array().unwrap().len()), (200, 1), "{}", answer.text);
     let requests = hook.wait_for(1, SOON).await;
     assert_eq!(
@@ -538,23 +540,23 @@ async fn an_envelope_is_answered_with_an_envelope() {
         })
     );
     assert_eq!(requests.len(), 1, "nothing else goes back");
-    let history = async || cast.hub.history(&alice).await;
+    let history = async || fixture.hub.history(&alice).await;
     eventually(history, |history| history.len() == 1 && history[0]["delivery"] == "delivered").await;
 
-    cast.hub.delete("/agents/alice", Some(&alice)).await.data();
-    cast.hub.register("alice").await;
-    cast.call_back(&post["callback"], &message("still there?")).await.own_failure(Code::Gone);
+    fixture.hub.delete("/agents/alice", Some(&alice)).await.data();
+    fixture.hub.register("alice").await;
+    fixture.call_back(&post["callback"], &message("still there?")).await.own_failure(Code::Gone);
 }
 
 /// Only POST, and only JSON of a reasonable size.
 #[tokio::test]
 async fn what_a_callback_does_not_take() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let (_, _, callback) = told(&cast, &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (_, _, callback) = told(&fixture, &timber).await;
     let large = json!({"type": "status", "status": "x".repeat(300_000)}).to_string();
-    post_json(&cast, &callback, &large).await.own_failure(Code::TooLarge);
-    let path = callback.as_str().unwrap().strip_prefix(&cast.hub.url).unwrap();
-    let get = Answer::of(cast.hub.request(Method::GET, path, None)).await;
+    post_json(&fixture, &callback, &large).await.own_failure(Code::TooLarge);
+    let path = callback.as_str().unwrap().strip_prefix(&fixture.hub.url).unwrap();
+    let get = Answer::of(fixture.hub.request(Method::GET, path, None)).await;
     get.own_failure(Code::Method);
-    assert_eq!(cast.log().await.len(), 1);
+    assert_eq!(fixture.log().await.len(), 1);
 }

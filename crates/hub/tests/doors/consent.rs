@@ -358,7 +358,7 @@ fn mails(folder: &tempfile::TempDir) -> Vec<String> {
 
 #[tokio::test]
 async fn a_stranger_gets_one_mail_a_day_and_finds_all_when_it_signs_up() {
-    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(crate::cast::BEGIN));
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(crate::channel_fixture::BEGIN));
     let setup = Setup::new().clock(&clock);
     let setup = setup.config(|config| config.mail = Mail::Folder(folder.path().to_owned()));
     let hub = setup.start();

@@ -1,6 +1,6 @@
 //! Deliveries that do not simply arrive: who waits for whom, which way they take, why they end, and doing them again.
 
-use crate::cast::{BEGIN, Cast, HOUR, MINUTE, contents};
+use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents};
 use crate::support::{Answer, SOON, Setup, eventually};
 use chorus_hub::Mail;
 use chorus_hub::quotas::OFF;
@@ -17,76 +17,77 @@ use std::fs;
 async fn receivers_that_hang_hold_up_nobody() {
     // As if each were at a host of its own.
     let setup = Setup::new().config(|config| config.quotas.webhooks_host = OFF);
-    let (cast, hangs, timber) = (Cast::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
+    let (fixture, hangs, timber) =
+        (ChannelFixture::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
     hangs.set(Reply::Hang);
-    let mut channels = vec![cast.channel.clone()];
+    let mut channels = vec![fixture.channel.clone()];
     for n in 0..3 {
-        channels.push(cast.another_channel(&format!("room-{n}")).await);
+        channels.push(fixture.another_channel(&format!("room-{n}")).await);
     }
     let mut everybody = vec![];
     for n in 0..17 {
         let name = format!("hangs-{n}");
-        cast.agent(&json!({"name": name, "endpoint": hangs.url()})).await;
+        fixture.agent(&json!({"name": name, "endpoint": hangs.url()})).await;
         for channel in &channels {
-            cast.join(channel, &name).await;
+            fixture.join(channel, &name).await;
         }
         everybody.push(format!("@{name}"));
     }
-    cast.connected("timber", &timber).await;
+    fixture.connected("timber", &timber).await;
     for channel in &channels {
-        cast.say_in(channel, &everybody.join(" ")).await;
+        fixture.say_in(channel, &everybody.join(" ")).await;
     }
     hangs.wait_for(17 * 4, SOON).await;
-    cast.delivery_is(&cast.say("@timber hello").await, "delivered").await;
+    fixture.delivery_is(&fixture.say("@timber hello").await, "delivered").await;
 }
 
 /// Whoever is not there any more is told nothing, neither what waited nor what is replayed.
 #[tokio::test]
 async fn a_member_that_left_gets_nothing_more() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(503, json!({})));
-    let event = cast.say("@timber hello").await;
+    let event = fixture.say("@timber hello").await;
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
+    fixture.recorded(&clock).await;
     timber.set(Reply::Json(200, json!({})));
-    let member = format!("/api/v1/channels/{}/members/timber", cast.channel);
-    assert!(cast.hub.delete(&member, Some(&cast.anna)).await.status < 300);
+    let member = format!("/api/v1/channels/{}/members/timber", fixture.channel);
+    assert!(fixture.hub.delete(&member, Some(&fixture.anna)).await.status < 300);
     clock.advance(MINUTE);
-    let failed = cast.delivery_is(&event, "failed").await;
+    let failed = fixture.delivery_is(&event, "failed").await;
     let why = "the agent is not a member of the conversation any more";
     assert_eq!((&failed["rungs"][1]["reason"], &failed["state"]), (&json!(why), &json!("failed")));
     let replay = format!("/api/v1/deliveries/{}/replay", failed["id"].as_str().unwrap());
-    assert_eq!(cast.hub.post(&replay, Some(&cast.anna), &json!({})).await.status, 202);
-    cast.delivery_is(&event, "failed").await;
+    assert_eq!(fixture.hub.post(&replay, Some(&fixture.anna), &json!({})).await.status, 202);
+    fixture.delivery_is(&event, "failed").await;
     assert_eq!(timber.requests().len(), 1);
 }
 
 /// Neither by another way.
 #[tokio::test]
 async fn an_inbox_gets_nothing_of_what_is_over() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
-    let other = cast.another_channel("other").await;
-    cast.join(&other, "timber").await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let other = fixture.another_channel("other").await;
+    fixture.join(&other, "timber").await;
     timber.set(Reply::Json(503, json!({})));
-    let first = cast.say("@timber first").await;
-    let (deleted, last) = (cast.say("@timber oops").await, cast.say("@timber last").await);
-    let left = cast.say_in(&other, "@timber elsewhere").await;
+    let first = fixture.say("@timber first").await;
+    let (deleted, last) = (fixture.say("@timber oops").await, fixture.say("@timber last").await);
+    let left = fixture.say_in(&other, "@timber elsewhere").await;
     timber.wait_for(2, SOON).await;
-    cast.recorded(&clock).await;
-    let message = format!("/api/v1/channels/{}/messages/{deleted}", cast.channel);
-    assert!(cast.hub.delete(&message, Some(&cast.anna)).await.status < 300);
+    fixture.recorded(&clock).await;
+    let message = format!("/api/v1/channels/{}/messages/{deleted}", fixture.channel);
+    assert!(fixture.hub.delete(&message, Some(&fixture.anna)).await.status < 300);
     let member = format!("/api/v1/channels/{other}/members/timber");
-    assert!(cast.hub.delete(&member, Some(&cast.anna)).await.status < 300);
-    let mut inbox = cast.hub.inbox(&key, None).await;
+    assert!(fixture.hub.delete(&member, Some(&fixture.anna)).await.status < 300);
+    let mut inbox = fixture.hub.inbox(&key, None).await;
     clock.advance(MINUTE);
     for event in [&first, &last] {
         assert_eq!(inbox.event("chat").await["event"]["event_id"], **event);
-        cast.delivery_is(event, "delivered_sse").await;
+        fixture.delivery_is(event, "delivered_sse").await;
     }
     for event in [&deleted, &left] {
-        cast.delivery_is(event, "failed").await;
+        fixture.delivery_is(event, "failed").await;
     }
     inbox.assert_quiet().await;
     assert_eq!(timber.requests().len(), 2);
@@ -94,39 +95,39 @@ async fn an_inbox_gets_nothing_of_what_is_over() {
 
 #[tokio::test]
 async fn a_message_that_was_deleted_is_not_posted() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(503, json!({})));
-    let (event, next) = (cast.say("@timber oops").await, cast.say("@timber hello").await);
+    let (event, next) = (fixture.say("@timber oops").await, fixture.say("@timber hello").await);
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
+    fixture.recorded(&clock).await;
     timber.set(Reply::Json(200, json!({})));
-    let message = format!("/api/v1/channels/{}/messages/{event}", cast.channel);
-    assert!(cast.hub.delete(&message, Some(&cast.anna)).await.status < 300);
+    let message = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
+    assert!(fixture.hub.delete(&message, Some(&fixture.anna)).await.status < 300);
     clock.advance(MINUTE);
-    let failed = cast.delivery_is(&event, "failed").await;
+    let failed = fixture.delivery_is(&event, "failed").await;
     assert_eq!(failed["rungs"][1]["reason"], "the message was deleted");
-    cast.delivery_is(&next, "delivered").await;
+    fixture.delivery_is(&next, "delivered").await;
     assert_eq!(contents(&timber.requests()), ["@timber oops", "@timber hello"]);
 }
 
 /// What waited a day behind a connection that nobody mended says so.
 #[tokio::test]
 async fn what_dies_untried_says_why() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(410, json!({})));
-    let first = cast.say("@timber 1").await;
-    let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
+    let first = fixture.say("@timber 1").await;
+    let seen = async || fixture.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
     eventually(seen, |state| state == "broken").await;
     clock.advance(MINUTE);
-    let other = cast.another_channel("other").await;
-    cast.join(&other, "timber").await;
-    let second = cast.say_in(&other, "@timber 2").await;
+    let other = fixture.another_channel("other").await;
+    fixture.join(&other, "timber").await;
+    let second = fixture.say_in(&other, "@timber 2").await;
     clock.advance(25 * HOUR);
     let why = format!("the connection was broken since {}: receiver answered HTTP 410", rfc3339(BEGIN));
     for (event, tries) in [(first, 1), (second, 0)] {
-        let dead = cast.delivery_is(&event, "dead").await;
+        let dead = fixture.delivery_is(&event, "dead").await;
         assert_eq!(dead["rungs"][1]["reason"], why, "{dead}");
         assert_eq!(dead["attempts"].as_array().unwrap().len(), tries);
     }
@@ -135,17 +136,17 @@ async fn what_dies_untried_says_why() {
 /// The same without anything to post it to.
 #[tokio::test]
 async fn what_dies_without_a_way_says_so() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(503, json!({})));
-    let (first, second) = (cast.say("@timber 1").await, cast.say("@timber 2").await);
+    let (first, second) = (fixture.say("@timber 1").await, fixture.say("@timber 2").await);
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
-    assert_eq!(cast.hub.delete("/api/v1/agents/timber/connection", Some(&cast.anna)).await.status, 200);
+    fixture.recorded(&clock).await;
+    assert_eq!(fixture.hub.delete("/api/v1/agents/timber/connection", Some(&fixture.anna)).await.status, 200);
     clock.advance(25 * HOUR);
-    let first = cast.delivery_is(&first, "dead").await;
+    let first = fixture.delivery_is(&first, "dead").await;
     assert_eq!(first["rungs"][1]["reason"], "receiver answered HTTP 503", "what it ran into");
-    let second = cast.delivery_is(&second, "dead").await;
+    let second = fixture.delivery_is(&second, "dead").await;
     assert_eq!(second["rungs"][1]["reason"], "the agent has neither an endpoint nor a connection string");
 }
 
@@ -155,32 +156,32 @@ async fn an_owner_is_told_that_the_connection_broke() {
     let (clock, mails, timber) =
         (ManualClock::new(BEGIN), tempfile::tempdir().unwrap(), FakeAgent::start().await);
     let setup = Setup::new().clock(&clock).config(|config| config.mail = Mail::Folder(mails.path().into()));
-    let cast = Cast::on(&setup).await;
-    cast.connected("timber", &timber).await;
-    let other = cast.another_channel("other").await;
-    cast.join(&other, "timber").await;
+    let fixture = ChannelFixture::on(&setup).await;
+    fixture.connected("timber", &timber).await;
+    let other = fixture.another_channel("other").await;
+    fixture.join(&other, "timber").await;
     timber.set(Reply::Json(404, json!({})));
     let letters = || {
         let files = fs::read_dir(mails.path()).unwrap().map(|file| file.unwrap().path());
         let whole = files.filter(|path| path.extension().is_some_and(|extension| extension == "eml"));
         whole.map(|path| fs::read_to_string(path).unwrap()).collect::<Vec<_>>()
     };
-    cast.say("@timber 1").await;
-    cast.say_in(&other, "@timber 2").await;
+    fixture.say("@timber 1").await;
+    fixture.say_in(&other, "@timber 2").await;
     let told = eventually(async || letters(), |letters| !letters.is_empty()).await;
     let letter = told[0].replace("=\r\n", "");
     assert!(letter.contains("To: anna@example.org") && letter.contains("timber@"), "{letter}");
     assert!(letter.contains("receiver answered HTTP 404") && !letter.contains("sk_secret"), "{letter}");
-    cast.say("@timber 3").await;
+    fixture.say("@timber 3").await;
     clock.advance(HOUR);
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
     assert_eq!(letters().len(), 1, "once");
     let breaks_again = async || {
         let before = timber.requests().len();
         let mend = "/api/v1/agents/timber/connection/mend";
-        assert_eq!(cast.hub.post(mend, Some(&cast.anna), &json!({})).await.status, 200);
+        assert_eq!(fixture.hub.post(mend, Some(&fixture.anna), &json!({})).await.status, 200);
         timber.wait_for(before + 1, SOON).await;
-        let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
+        let seen = async || fixture.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
         eventually(seen, |state| state == "broken").await;
     };
     breaks_again().await;
@@ -193,17 +194,17 @@ async fn an_owner_is_told_that_the_connection_broke() {
 /// Which deliveries are replayed is said in the query; a body that says something would replay too much.
 #[tokio::test]
 async fn replay_is_filtered_by_the_query() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(400, json!({})));
-    let event = cast.say("@timber hello").await;
-    cast.delivery_is(&event, "failed").await;
+    let event = fixture.say("@timber hello").await;
+    fixture.delivery_is(&event, "failed").await;
     timber.set(Reply::Json(200, json!({})));
     let replay = async |query: &str, body: Option<&Value>| {
         let path = format!("/api/v1/deliveries/replay?{query}");
         match body {
-            Some(body) => cast.hub.post(&path, Some(&cast.anna), body).await,
-            None => Answer::of(cast.hub.request(Method::POST, &path, Some(&cast.anna))).await,
+            Some(body) => fixture.hub.post(&path, Some(&fixture.anna), body).await,
+            None => Answer::of(fixture.hub.request(Method::POST, &path, Some(&fixture.anna))).await,
         }
     };
     assert_eq!(replay("state=dead", None).await.body["replayed"], 0);
@@ -211,22 +212,22 @@ async fn replay_is_filtered_by_the_query() {
     replay("", Some(&json!({"state": "dead"}))).await.own_failure(Code::Validation);
     replay("state=waiting", None).await.own_failure(Code::Validation);
     replay("since=yesterday", None).await.own_failure(Code::Validation);
-    assert_eq!(cast.delivery(&event).await["state"], "failed");
+    assert_eq!(fixture.delivery(&event).await["state"], "failed");
     let done = replay("agent=timber&state=failed", None).await;
     assert_eq!((done.status, &done.body), (202, &json!({"replayed": 1, "more": false})));
-    cast.delivery_is(&event, "delivered").await;
+    fixture.delivery_is(&event, "delivered").await;
     assert_eq!(replay("", None).await.body["replayed"], 0, "nothing is left");
 }
 
 /// The ladder says what the dry run said.
 #[tokio::test]
 async fn what_was_decided_is_shown_on_the_ladder() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
-    let path = format!("/api/v1/channels/{}/messages?dry_run=true", cast.channel);
-    let rehearsed = cast.hub.post(&path, Some(&cast.anna), &json!({"content": "@timber hello"})).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
+    let path = format!("/api/v1/channels/{}/messages?dry_run=true", fixture.channel);
+    let rehearsed = fixture.hub.post(&path, Some(&fixture.anna), &json!({"content": "@timber hello"})).await;
     let rehearsed = &rehearsed.body["attention"][0];
-    let delivery = cast.delivery(&cast.say("@timber hello").await).await;
+    let delivery = fixture.delivery(&fixture.say("@timber hello").await).await;
     for name in ["directedness", "policy", "mode", "reason"] {
         assert!(rehearsed[name].is_string(), "{rehearsed}");
         assert_eq!(delivery[name], rehearsed[name], "{name}");
@@ -236,42 +237,43 @@ async fn what_was_decided_is_shown_on_the_ladder() {
 /// What waits for a way that was taken away takes another one.
 #[tokio::test]
 async fn what_waits_takes_the_way_there_is() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
     timber.set(Reply::Json(503, json!({})));
-    let event = cast.say("@timber hello").await;
+    let event = fixture.say("@timber hello").await;
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
-    assert_eq!(cast.hub.delete("/api/v1/agents/timber/connection", Some(&cast.anna)).await.status, 200);
+    fixture.recorded(&clock).await;
+    assert_eq!(fixture.hub.delete("/api/v1/agents/timber/connection", Some(&fixture.anna)).await.status, 200);
     clock.advance(MINUTE);
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
-    assert_eq!(cast.delivery(&event).await["state"], "waiting", "there is none");
-    let mut inbox = cast.hub.inbox(&key, None).await;
-    cast.say("@timber are you there?").await;
+    assert_eq!(fixture.delivery(&event).await["state"], "waiting", "there is none");
+    let mut inbox = fixture.hub.inbox(&key, None).await;
+    fixture.say("@timber are you there?").await;
     let chat = inbox.event("chat").await;
     assert_eq!(chat["event"]["event_id"], event);
     assert_eq!(inbox.event("chat").await["event"]["content"], "@timber are you there?");
-    assert_eq!(cast.delivery_is(&event, "delivered_sse").await["transport"], "inbox");
+    assert_eq!(fixture.delivery_is(&event, "delivered_sse").await["transport"], "inbox");
     let answer = json!({"type": "message", "content": "hi"});
-    assert_eq!(cast.call_back(&chat["callback"], &answer).await.status, 200);
+    assert_eq!(fixture.call_back(&chat["callback"], &answer).await.status, 200);
     assert_eq!(timber.requests().len(), 1);
 }
 
 /// An endpoint that is declared while the connection string is broken gets what waits for its owner.
 #[tokio::test]
 async fn another_way_is_found_without_a_hint() {
-    let (cast, timber, hook) = (Cast::start().await, FakeAgent::start().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let (fixture, timber, hook) =
+        (ChannelFixture::start().await, FakeAgent::start().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
     timber.set(Reply::Json(404, json!({})));
-    let event = cast.say("@timber hello").await;
-    let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
+    let event = fixture.say("@timber hello").await;
+    let seen = async || fixture.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
     eventually(seen, |state| state == "broken").await;
     let body = json!({"agent_id": "timber", "endpoint": hook.url()});
-    let registered = cast.hub.post("/register", Some(&key), &body).await;
+    let registered = fixture.hub.post("/register", Some(&key), &body).await;
     assert_eq!(registered.status, 200, "{}", registered.text);
-    let Cast { hub, anna, channel } = cast;
-    let cast = Cast { hub: hub.restart(|_| {}).await, anna, channel };
+    let ChannelFixture { hub, anna, channel } = fixture;
+    let fixture = ChannelFixture { hub: hub.restart(|_| {}).await, anna, channel };
     let got = hook.wait_for(1, SOON).await;
     assert_eq!(got[0].body["event"]["event_id"], event);
-    assert_eq!(cast.delivery_is(&event, "delivered").await["transport"], "webhook");
+    assert_eq!(fixture.delivery_is(&event, "delivered").await["transport"], "webhook");
 }

@@ -1,6 +1,6 @@
 //! Whoever the operator keeps out is out by every door, and loses nothing by it.
 
-use crate::cast::{Cast, inbox_of};
+use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::revocation::{mcp, mcp_token, token};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, members};
 use chorus_protocol::relay::Code;
@@ -51,17 +51,17 @@ async fn assert_out_everywhere(hub: &TestHub, key: &str, what: &str) {
 }
 
 async fn agents_are_kept_out(setup: Setup) {
-    let (cast, hook) = (Cast::on(&setup).await, FakeAgent::start().await);
-    let (hub, alice) = (&cast.hub, cast.hub.register("alice").await);
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let (fixture, hook) = (ChannelFixture::on(&setup).await, FakeAgent::start().await);
+    let (hub, alice) = (&fixture.hub, fixture.hub.register("alice").await);
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let key = made["api_key"].as_str().unwrap();
-    let hooked = cast.agent(&json!({"name": "pine", "endpoint": hook.url()})).await;
-    let strung = cast.agent(&json!({"name": "oak", "connection_string": inbox_of(&hook)})).await;
+    let hooked = fixture.agent(&json!({"name": "pine", "endpoint": hook.url()})).await;
+    let strung = fixture.agent(&json!({"name": "oak", "connection_string": inbox_of(&hook)})).await;
     for name in ["timber", "pine", "oak"] {
-        cast.join(&cast.channel, name).await;
+        fixture.join(&fixture.channel, name).await;
     }
     let mut inbox = hub.inbox(key, None).await;
-    cast.say("@timber before").await;
+    fixture.say("@timber before").await;
     let chat = inbox.event("chat").await;
 
     for name in ["timber", "pine", "oak"] {
@@ -80,18 +80,18 @@ async fn agents_are_kept_out(setup: Setup) {
     hub.post("/register", None, &json!({"agent_id": "timber"})).await.failure(Code::AgentIdTaken);
     hub.post("/register", Some("ca_wrong"), &json!({"agent_id": "timber"})).await.failure(Code::AgentIdTaken);
     hub.get("/agent/messages", Some("ca_wrong")).await.failure(Code::Unauthorized);
-    let out = mcp(hub, &cast.channel, &mcp_token(&chat)).await;
+    let out = mcp(hub, &fixture.channel, &mcp_token(&chat)).await;
     assert!(out.own_failure(Code::Forbidden).contains("disabled"), "{}", out.text);
     let said = json!({"type": "message", "content": "x"});
-    let out = cast.call_back(&chat["callback"], &said).await;
+    let out = fixture.call_back(&chat["callback"], &said).await;
     assert!(out.own_failure(Code::Forbidden).contains("disabled"), "{}", out.text);
     let foreign = json!({"channel": {"id": "C1"}, "callback": "https://s.example/cb",
         "message": {"id": "m1", "sender": "eve", "content": "hi"}});
-    let out = cast.call_back(&made["connection_string"], &foreign).await;
+    let out = fixture.call_back(&made["connection_string"], &foreign).await;
     assert!(out.own_failure(Code::Forbidden).contains("disabled"), "{}", out.text);
 
     // Its owner sees it, strangers do not: they see what they saw before.
-    let shown = cast.get("/api/v1/agents/timber").await.body;
+    let shown = fixture.get("/api/v1/agents/timber").await.body;
     assert!(shown["disabled_since"].is_string(), "{shown}");
     let shown = hub.get("/api/v1/agents/timber", Some(&alice)).await.body;
     assert!(!members(&shown).contains(&"disabled_since"), "{shown}");
@@ -100,13 +100,13 @@ async fn agents_are_kept_out(setup: Setup) {
     let mut events = vec![];
     for name in ["timber", "pine", "oak"] {
         assert_eq!(hub.send(&alice, "alice", name, "meanwhile").await.outcome(), (202, "queued"));
-        events.push(cast.say(&format!("@{name} meanwhile")).await);
+        events.push(fixture.say(&format!("@{name} meanwhile")).await);
     }
     for event in &events[1..] {
-        cast.delivery_is(event, "waiting").await;
+        fixture.delivery_is(event, "waiting").await;
     }
     // The pusher has looked at it, and puts it off.
-    let put_off = async || cast.get("/api/v1/deliveries?state=waiting").await.body["items"].clone();
+    let put_off = async || fixture.get("/api/v1/deliveries?state=waiting").await.body["items"].clone();
     crate::support::eventually(put_off, |items| {
         items.as_array().unwrap().iter().all(|item| item["attempts"] == 0 && item["next_try"].is_string())
     })
@@ -122,15 +122,15 @@ async fn agents_are_kept_out(setup: Setup) {
     assert_eq!(inbox.event("chat").await["event"]["content"], "@timber meanwhile");
     hook.wait_for(2, SOON).await;
     for event in &events[1..] {
-        cast.delivery_is(event, "delivered").await;
+        fixture.delivery_is(event, "delivered").await;
     }
     for made in [&hooked, &strung] {
         let history = hub.history(made["api_key"].as_str().unwrap()).await;
         assert!(history.iter().any(|entry| entry["envelope"]["original_text"] == "meanwhile"), "{history:?}");
     }
-    assert_eq!(cast.call_back(&chat["callback"], &said).await.status, 200, "nothing was lost");
-    assert_eq!(mcp(hub, &cast.channel, &mcp_token(&chat)).await.status, 200);
-    assert_eq!(cast.call_back(&made["connection_string"], &foreign).await.status, 200);
+    assert_eq!(fixture.call_back(&chat["callback"], &said).await.status, 200, "nothing was lost");
+    assert_eq!(mcp(hub, &fixture.channel, &mcp_token(&chat)).await.status, 200);
+    assert_eq!(fixture.call_back(&made["connection_string"], &foreign).await.status, 200);
 }
 
 #[tokio::test]
@@ -144,14 +144,14 @@ async fn a_disabled_agent_is_out_everywhere_on_postgres() {
 }
 
 async fn accounts_are_kept_out(setup: Setup) {
-    let cast = Cast::on(&setup).await;
-    let (hub, channel) = (&cast.hub, format!("/api/v1/channels/{}", cast.channel));
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    let other = cast.agent(&json!({"name": "pine"})).await;
+    let fixture = ChannelFixture::on(&setup).await;
+    let (hub, channel) = (&fixture.hub, format!("/api/v1/channels/{}", fixture.channel));
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    let other = fixture.agent(&json!({"name": "pine"})).await;
     let (key, others) = (made["api_key"].as_str().unwrap(), other["api_key"].as_str().unwrap());
     operate(hub, "agents/pine/disable").await;
     let eve = hub.register("eve").await;
-    let (_, second) = token(hub, &cast.anna).await;
+    let (_, second) = token(hub, &fixture.anna).await;
     let (mut inbox, mut stream) = (hub.inbox(key, None).await, hub.follow(&channel, &second, None).await);
 
     let view = operate(hub, "accounts/anna@example.org/disable").await;
@@ -159,7 +159,7 @@ async fn accounts_are_kept_out(setup: Setup) {
     let id = view["account_id"].as_str().unwrap().to_owned();
     assert_eq!(operate(hub, &format!("accounts/{id}/disable")).await, view, "once more is no news");
     assert_eq!((inbox.rest().await, stream.rest().await), (vec![], vec![]));
-    for token in [&cast.anna, &second] {
+    for token in [&fixture.anna, &second] {
         assert_out_everywhere(hub, token, "account").await;
     }
     assert_out_everywhere(hub, key, "agent").await;
@@ -173,13 +173,13 @@ async fn accounts_are_kept_out(setup: Setup) {
         .own_failure(Code::NotFound);
 
     assert_eq!(operate(hub, &format!("accounts/{id}/enable")).await["disabled_since"], Value::Null);
-    for token in [&cast.anna, &second] {
+    for token in [&fixture.anna, &second] {
         assert_eq!(hub.get("/api/v1/me", Some(token)).await.status, 200);
     }
     let mut inbox = hub.inbox(key, None).await;
     assert_eq!(inbox.message().await.1["envelope"]["original_text"], "meanwhile");
     hub.get("/agent/messages", Some(others)).await.failure(Code::Forbidden);
-    cast.say("still a member").await;
+    fixture.say("still a member").await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Who fills the hub with what it may does not make it slow or large for others: cards are small, pages of every list end,
 //! questions are short, and nobody waits to be let in.
 
-use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, mcp_tool};
+use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, mcp_tool};
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::relay::Code;
 use chorus_store::directory::{self, Record};
@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
 /// Makes of each case, an `async fn(Setup)`, a test on SQLite and one on PostgreSQL.
@@ -291,4 +293,34 @@ async fn callers_are_let_in_while_readers_are_busy(setup: Setup) {
     let sent: Answer = sent.expect("nobody waits for readers to be let in");
     assert_eq!(sent.outcome(), (202, "queued"));
     drop(held);
+}
+
+/// Who hangs up in the middle of a search does not get another turn for it: the work that was begun is still done.
+#[tokio::test]
+async fn a_search_keeps_its_turn_when_its_caller_hangs_up() {
+    let hub = TestHub::start();
+    let bob = hub.register("bob").await;
+    let search = async || hub.get("/api/v1/search?q=word", Some(&bob)).await;
+    let held = hub.block_reads().await;
+    let begin = async || {
+        let mut caller = TcpStream::connect(hub.addr).await.unwrap();
+        let request = "GET /api/v1/search?q=word HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer";
+        caller.write_all(format!("{request} {bob}\r\n\r\n").as_bytes()).await.unwrap();
+        caller
+    };
+    // Of two one is refused: the other is under way.
+    let (one, other) = (begin().await, begin().await);
+    let is_one = tokio::select! { _ = one.readable() => false, _ = other.readable() => true };
+    let (mut caller, mut refused) = if is_one { (one, other) } else { (other, one) };
+    let mut status = [0; 12];
+    refused.read_exact(&mut status).await.unwrap();
+    assert_eq!(&status, b"HTTP/1.1 429");
+    caller.shutdown().await.unwrap();
+    let mut rest = vec![];
+    tokio::time::timeout(SOON, caller.read_to_end(&mut rest)).await.expect("the hub hangs up too").unwrap();
+    assert!(rest.is_empty(), "it was not answered");
+
+    search().await.own_failure(Code::RateLimited);
+    drop(held);
+    eventually(async || search().await.status, |status| *status == 200).await;
 }

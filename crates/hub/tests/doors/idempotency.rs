@@ -1,6 +1,6 @@
 //! The same request again, by key or by turn: one delivery, one answer.
 
-use crate::gate::Gate;
+use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
 use chorus_protocol::relay::Code;
 use chorus_store::idempotency::{self, Key};
@@ -88,20 +88,20 @@ async fn a_key_belongs_to_its_sender_for_a_day() {
 /// While the first one is under way there is no answer yet; afterwards there is.
 #[tokio::test]
 async fn while_a_webhook_hangs() {
-    let (hub, gate) = (TestHub::start(), Gate::start().await);
+    let (hub, receiver) = (TestHub::start(), HeldReceiver::start().await);
     let alice = hub.register("alice").await;
-    hub.register_webhook("bob", gate.url()).await;
+    hub.register_webhook("bob", receiver.url()).await;
     let first = tokio::spawn(Answer::of(keyed(&hub, &alice, "k", &body("bob", "slow"))));
-    gate.reached().await;
+    receiver.wait_for_message().await;
     let meanwhile = Answer::of(keyed(&hub, &alice, "k", &body("bob", "slow"))).await;
     meanwhile.failure(Code::IdempotencyInProgress);
     assert_eq!(meanwhile.header("retry-after"), "1");
     Answer::of(keyed(&hub, &alice, "k", &body("bob", "other"))).await.failure(Code::IdempotencyConflict);
-    gate.open();
+    receiver.release();
     let first = first.await.unwrap();
     assert_eq!(first.outcome(), (200, "delivered"));
     assert_replayed(&Answer::of(keyed(&hub, &alice, "k", &body("bob", "slow"))).await, &first);
-    assert_eq!(gate.count(), 1);
+    assert_eq!(receiver.count(), 1);
 }
 
 /// A failure is not replayed: the same key is a new attempt.

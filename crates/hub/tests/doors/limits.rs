@@ -1,6 +1,6 @@
 //! Limits: of rates, of connections; and what the hub tells about itself.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
 use chorus_protocol::relay::Code;
 use chorus_store::{StoreError, Tx, settings};
@@ -125,33 +125,33 @@ async fn secret_addresses_pay_for_their_agent() {
     let set = |config: &mut chorus_hub::Config| {
         (config.rate_limit, config.rate_limit_anonymous) = (Some(120), Some(60));
     };
-    let cast = Cast::on(&Setup::new().clock(&clock).config(set)).await;
-    let made = cast.connected("timber", &timber).await;
-    cast.connected("birch", &birch).await;
-    cast.say("@timber @birch hello").await;
+    let fixture = ChannelFixture::on(&Setup::new().clock(&clock).config(set)).await;
+    let made = fixture.connected("timber", &timber).await;
+    fixture.connected("birch", &birch).await;
+    fixture.say("@timber @birch hello").await;
     let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
     let other = birch.wait_for(1, SOON).await[0].body["callback"].clone();
-    while passing(&cast.hub, None, 1).await == 1 {}
+    while passing(&fixture.hub, None, 1).await == 1 {}
 
     let status = json!({"type": "status", "status": "at work"});
     for _ in 0..20 {
-        assert_eq!(cast.call_back(&callback, &status).await.status, 200);
+        assert_eq!(fixture.call_back(&callback, &status).await.status, 200);
     }
-    cast.call_back(&callback, &status).await.own_failure(Code::RateLimited);
-    assert_eq!(cast.call_back(&other, &status).await.status, 200, "one's haste is not another's");
+    fixture.call_back(&callback, &status).await.own_failure(Code::RateLimited);
+    assert_eq!(fixture.call_back(&other, &status).await.status, 200, "one's haste is not another's");
 
     let inlet = &made["connection_string"];
     let post = json!({"channel": {"id": "c", "name": "c", "service": "s"},
                       "message": {"id": "m", "sender": "s", "content": "x"}, "callback": "https://s.example/cb"});
     for _ in 0..20 {
-        let posted = cast.call_back(inlet, &post).await;
+        let posted = fixture.call_back(inlet, &post).await;
         assert_eq!(posted.status, 200, "{}", posted.text);
     }
-    cast.call_back(inlet, &post).await.own_failure(Code::RateLimited);
+    fixture.call_back(inlet, &post).await.own_failure(Code::RateLimited);
     let mut wrong = vec![];
     for n in 0..12 {
-        let url = json!(format!("{}/inbox/sk_{n:032x}", cast.hub.url));
-        wrong.push(cast.call_back(&url, &post).await.status);
+        let url = json!(format!("{}/inbox/sk_{n:032x}", fixture.hub.url));
+        wrong.push(fixture.call_back(&url, &post).await.status);
     }
     assert_eq!((wrong[9], wrong[10]), (404, 429), "{wrong:?}");
 }
@@ -161,35 +161,35 @@ async fn secret_addresses_pay_for_their_agent() {
 async fn what_an_agent_says_in_a_minute() {
     let (clock, timber) = (ManualClock::new(1_774_000_800_000), FakeAgent::start().await);
     let set = |config: &mut chorus_hub::Config| config.rate_limit = Some(6000);
-    let cast = Cast::on(&Setup::new().clock(&clock).config(set)).await;
-    let made = cast.connected("timber", &timber).await;
-    let (key, path) = (made["api_key"].as_str(), format!("/api/v1/channels/{}/messages", cast.channel));
-    cast.say("@timber hello").await;
+    let fixture = ChannelFixture::on(&Setup::new().clock(&clock).config(set)).await;
+    let made = fixture.connected("timber", &timber).await;
+    let (key, path) = (made["api_key"].as_str(), format!("/api/v1/channels/{}/messages", fixture.channel));
+    fixture.say("@timber hello").await;
     let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
     let several = async |count: usize| {
         let lines = "{\"type\": \"message\", \"content\": \"x\"}\n".repeat(count);
-        let request = cast.hub.client.post(callback.as_str().unwrap());
+        let request = fixture.hub.client.post(callback.as_str().unwrap());
         Answer::of(request.header("content-type", "application/x-ndjson").body(lines)).await
     };
     let refused = several(31).await;
     assert!(refused.own_failure(Code::Validation).contains("at most 30 messages"), "{}", refused.text);
     assert_eq!(several(29).await.status, 200);
     several(2).await.own_failure(Code::RateLimited);
-    let say = async |key| cast.hub.post(&path, key, &json!({"content": "x"})).await;
+    let say = async |key| fixture.hub.post(&path, key, &json!({"content": "x"})).await;
     assert_eq!(say(key).await.status, 201);
     let refused = say(key).await;
     refused.own_failure(Code::RateLimited);
     assert_eq!(refused.header("retry-after"), "2");
-    let dry = cast.hub.post(&format!("{path}?dry_run=true"), key, &json!({"content": "x"})).await;
+    let dry = fixture.hub.post(&format!("{path}?dry_run=true"), key, &json!({"content": "x"})).await;
     assert_eq!(dry.status, 200, "{}", dry.text);
     let status = json!({"type": "status", "status": "at work"});
-    assert_eq!(cast.call_back(&callback, &status).await.status, 200, "what wakes nobody is not counted");
-    let elsewhere = cast.another_channel("elsewhere").await;
-    cast.join(&elsewhere, "timber").await;
+    assert_eq!(fixture.call_back(&callback, &status).await.status, 200, "what wakes nobody is not counted");
+    let elsewhere = fixture.another_channel("elsewhere").await;
+    fixture.join(&elsewhere, "timber").await;
     let there = format!("/api/v1/channels/{elsewhere}/messages");
-    assert_eq!(cast.hub.post(&there, key, &json!({"content": "x"})).await.status, 201);
+    assert_eq!(fixture.hub.post(&there, key, &json!({"content": "x"})).await.status, 201);
     for _ in 0..40 {
-        assert_eq!(say(Some(&cast.anna)).await.status, 201);
+        assert_eq!(say(Some(&fixture.anna)).await.status, 201);
     }
     clock.advance(2000);
     assert_eq!(say(key).await.status, 201);

@@ -1,6 +1,6 @@
 //! What one can do to others without knowing anything: use up what all share, and lock out who did nothing.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
 use chorus_hub::{Config, Mail, Signup, TrustedProxies};
 use chorus_protocol::relay::Code;
@@ -70,16 +70,16 @@ async fn wrong_keys_keep_no_right_one_out() {
 async fn wrong_connection_strings_keep_no_right_one_out() {
     let clock = ManualClock::new(BEGIN);
     let set = |config: &mut Config| (config.rate_limit, config.rate_limit_anonymous) = (Some(6000), Some(60));
-    let cast = Cast::on(&Setup::new().clock(&clock).config(set)).await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let fixture = ChannelFixture::on(&Setup::new().clock(&clock).config(set)).await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let post = json!({"channel": {"id": "c", "name": "c", "service": "s"},
                       "message": {"id": "m", "sender": "s", "content": "x"}, "callback": "https://s.example/cb"});
     for n in 0..50 {
-        let url = json!(format!("{}/inbox/sk_{n:032x}", cast.hub.url));
-        let status = cast.call_back(&url, &post).await.status;
+        let url = json!(format!("{}/inbox/sk_{n:032x}", fixture.hub.url));
+        let status = fixture.call_back(&url, &post).await.status;
         assert_eq!(status, if n < 10 { 404 } else { 429 }, "{n}");
     }
-    let posted = cast.call_back(&made["connection_string"], &post).await;
+    let posted = fixture.call_back(&made["connection_string"], &post).await;
     assert_eq!(posted.status, 200, "{}", posted.text);
 }
 
@@ -185,24 +185,24 @@ async fn a_network_of_64_bits_is_one_address() {
 async fn conversations_that_are_not_there_are_not_counted() {
     let (clock, timber) = (ManualClock::new(BEGIN), FakeAgent::start().await);
     let set = |config: &mut Config| config.rate_limit = Some(60_000);
-    let cast = Cast::on(&Setup::new().clock(&clock).config(set)).await;
-    let made = cast.connected("timber", &timber).await;
-    cast.say("@timber hello").await;
+    let fixture = ChannelFixture::on(&Setup::new().clock(&clock).config(set)).await;
+    let made = fixture.connected("timber", &timber).await;
+    fixture.say("@timber hello").await;
     let callback = timber.wait_for(1, SOON).await[0].body["callback"].as_str().unwrap().to_owned();
-    let (key, private) = (made["api_key"].as_str(), cast.another_channel("private").await);
-    let elsewhere = callback.replace(&cast.channel, &private);
+    let (key, private) = (made["api_key"].as_str(), fixture.another_channel("private").await);
+    let elsewhere = callback.replace(&fixture.channel, &private);
     assert_ne!(elsewhere, callback);
     let there = format!("/api/v1/channels/{private}/messages");
     for _ in 0..40 {
-        let said = cast.hub.post(&there, key, &json!({"content": "x"})).await;
+        let said = fixture.hub.post(&there, key, &json!({"content": "x"})).await;
         said.own_failure(Code::NotFound);
-        let answer = cast.call_back(&json!(elsewhere), &json!({"type": "message", "content": "x"})).await;
+        let answer = fixture.call_back(&json!(elsewhere), &json!({"type": "message", "content": "x"})).await;
         answer.own_failure(Code::NotFound);
     }
     let unknown = format!("/api/v1/channels/{}/messages", Uuid::from_u128(7));
-    cast.hub.post(&unknown, key, &json!({"content": "x"})).await.own_failure(Code::NotFound);
-    cast.join(&private, "timber").await;
-    assert_eq!(cast.hub.post(&there, key, &json!({"content": "x"})).await.status, 201);
+    fixture.hub.post(&unknown, key, &json!({"content": "x"})).await.own_failure(Code::NotFound);
+    fixture.join(&private, "timber").await;
+    assert_eq!(fixture.hub.post(&there, key, &json!({"content": "x"})).await.status, 201);
 }
 
 /// New agents in a minute: of one address, and in all.
@@ -377,4 +377,33 @@ async fn without_limits_there_are_none() {
         hub.post("/api/v1/signin", None, &json!({"email": "ann@mail.example"})).await;
     }
     eventually(async || mails(folder.path(), "ann@"), |count| *count == 5).await;
+}
+
+/// Somebody's open invitations are for many to make: one inviter, with all of its agents, has ten of them.
+#[tokio::test]
+async fn one_inviter_does_not_fill_anybodys_invitations() {
+    let hub = TestHub::start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let (mallory, stooge) = (hub.account("mallory@example.org").await, hub.register("stooge").await);
+    let claim = hub.post("/api/v1/agents/claim", Some(&mallory), &json!({"api_key": stooge})).await;
+    assert_eq!(claim.status, 200, "{}", claim.text);
+    let invite = async |key: &str| {
+        let channel = hub.channel(key, &json!({"name": "c"})).await;
+        let invited =
+            hub.post(&format!("{channel}/members"), Some(key), &json!({"account": "eve@example.org"})).await;
+        (invited.status, invited.text)
+    };
+    let first = invite(&mallory).await;
+    assert_eq!(first.0, 202, "{}", first.1);
+    for n in 0..24 {
+        let answer = invite(if n % 2 == 0 { &mallory } else { &stooge }).await;
+        assert_eq!(answer, first, "it is not told");
+    }
+    let open = async || {
+        let list = hub.get("/api/v1/me/invitations?limit=100", Some(&eve)).await;
+        list.body["items"].as_array().unwrap().len()
+    };
+    assert_eq!(open().await, 10);
+    assert_eq!(invite(&anna).await, first);
+    assert_eq!(open().await, 11, "others are not kept out");
 }

@@ -17,17 +17,16 @@ mod bad_bodies;
 mod bad_http;
 #[cfg(test)]
 mod bad_receivers;
+#[cfg(test)]
 mod bridges;
-#[cfg(test)]
-mod candour;
-#[cfg(test)]
-mod cast;
 #[cfg(test)]
 mod catch_up;
 #[cfg(test)]
 mod challenge;
 #[cfg(test)]
 mod channel;
+#[cfg(test)]
+mod channel_fixture;
 #[cfg(test)]
 mod channels;
 #[cfg(test)]
@@ -39,15 +38,15 @@ mod disabled;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
-mod elsewhere;
-#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod floods;
 #[cfg(test)]
 mod follow;
 #[cfg(test)]
-mod gate;
+mod foreign_pages;
+#[cfg(test)]
+mod held_receiver;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
@@ -55,7 +54,7 @@ mod inbox;
 #[cfg(test)]
 mod inbox_load;
 #[cfg(test)]
-mod joined;
+mod joined_history;
 #[cfg(test)]
 mod leaks;
 #[cfg(test)]
@@ -68,6 +67,8 @@ mod mcp;
 mod messages;
 #[cfg(test)]
 mod nodes;
+#[cfg(test)]
+mod non_members;
 #[cfg(test)]
 mod noninterference;
 #[cfg(test)]
@@ -89,11 +90,11 @@ mod send;
 #[cfg(test)]
 mod set_clock;
 #[cfg(test)]
-mod strangers;
-#[cfg(test)]
 mod stream;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod truthful_answers;
 #[cfg(test)]
 mod unregister;
 #[cfg(test)]

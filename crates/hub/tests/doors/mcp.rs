@@ -5,7 +5,7 @@ mod notices;
 mod protocol;
 mod tools;
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, SOON, TestHub};
 use chorus_protocol::sse::{Item, Parser};
 use reqwest::{Method, RequestBuilder};
@@ -17,35 +17,35 @@ pub(crate) const STATELESS: &str = "2026-07-28";
 pub(crate) const WITH_SESSIONS: &str = "2025-11-25";
 
 /// A hub with anna, her channel and the agents `ben` and `cora` in it.
-struct Stage {
-    cast: Cast,
+struct McpFixture {
+    base: ChannelFixture,
     ben: String,
     cora: String,
 }
 
-impl Stage {
+impl McpFixture {
     async fn start() -> Self {
-        Self::with(Cast::start().await).await
+        Self::with(ChannelFixture::start().await).await
     }
 
-    async fn with(cast: Cast) -> Self {
+    async fn with(base: ChannelFixture) -> Self {
         let mut keys = vec![];
         for name in ["ben", "cora"] {
-            let made = cast.agent(&json!({"name": name})).await;
+            let made = base.agent(&json!({"name": name})).await;
             keys.push(made["api_key"].as_str().unwrap().to_owned());
-            cast.join(&cast.channel, name).await;
+            base.join(&base.channel, name).await;
         }
         let [ben, cora] = keys.try_into().unwrap();
-        Self { cast, ben, cora }
+        Self { base, ben, cora }
     }
 
     /// Ben, without sessions.
     fn ben(&self) -> Client<'_> {
-        Client::new(&self.cast.hub, &self.cast.channel, &self.ben)
+        Client::new(&self.base.hub, &self.base.channel, &self.ben)
     }
 
     fn cora(&self) -> Client<'_> {
-        Client::new(&self.cast.hub, &self.cast.channel, &self.cora)
+        Client::new(&self.base.hub, &self.base.channel, &self.cora)
     }
 }
 

@@ -1,7 +1,7 @@
 //! PostgreSQL: the same doors, and two hubs on one database that are one hub.
 
-use crate::cast::Cast;
-use crate::gate::Gate;
+use crate::channel_fixture::ChannelFixture;
+use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually, text_of};
 use chorus_protocol::relay::Code;
 use chorus_store::{StoreError, Tx, TxExt};
@@ -156,22 +156,22 @@ async fn a_deletion_crosses_nodes() {
 /// The first answer is known on every node, and so is a request under way.
 #[tokio::test]
 async fn idempotency_crosses_nodes() {
-    let ((a, b), gate) = (two_nodes(), Gate::start().await);
+    let ((a, b), receiver) = (two_nodes(), HeldReceiver::start().await);
     let alice = a.register("alice").await;
-    a.register_webhook("bob", gate.url()).await;
+    a.register_webhook("bob", receiver.url()).await;
     let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "once")});
     let send = |hub: &TestHub| {
         let request = hub.request(Method::POST, "/messages", Some(&alice));
         Answer::of(request.header("idempotency-key", "k").json(&body))
     };
     let first = tokio::spawn(send(&a));
-    gate.reached().await;
+    receiver.wait_for_message().await;
     send(&b).await.failure(Code::IdempotencyInProgress);
-    gate.open();
+    receiver.release();
     let first = first.await.unwrap();
     let again = send(&b).await;
     assert_eq!((again.data(), again.header("idempotent-replayed")), (first.data(), "true"));
-    assert_eq!(gate.count(), 1);
+    assert_eq!(receiver.count(), 1);
 }
 
 /// Holds an agent's stream, so that whoever delivers to it waits, until the returned value is dropped.
@@ -202,17 +202,17 @@ async fn waiting(hub: &TestHub) -> i64 {
 /// Deleted after it was found and before it got something: as if it were not there, and no mistake of the hub.
 #[tokio::test]
 async fn an_agent_that_is_deleted_while_it_is_delivered_to() {
-    let cast = Cast::on(&Setup::postgres()).await;
-    let hub = &cast.hub;
+    let fixture = ChannelFixture::on(&Setup::postgres()).await;
+    let hub = &fixture.hub;
     let id = |agent: &Value| agent["agent_id"].as_str().unwrap().parse().unwrap();
     let unregister =
         |name: &str| Answer::of(hub.request(Method::DELETE, &format!("/agents/{name}"), Some(OPERATOR)));
 
     // Where it is a member, it leaves after what is being said there.
-    let bob = cast.agent(&json!({"name": "bob"})).await;
-    cast.join(&cast.channel, "bob").await;
-    let path = format!("/api/v1/channels/{}", cast.channel);
-    let mention = hub.request(Method::POST, &format!("{path}/messages"), Some(&cast.anna));
+    let bob = fixture.agent(&json!({"name": "bob"})).await;
+    fixture.join(&fixture.channel, "bob").await;
+    let path = format!("/api/v1/channels/{}", fixture.channel);
+    let mention = hub.request(Method::POST, &format!("{path}/messages"), Some(&fixture.anna));
     let release = hold_stream(hub, id(&bob)).await;
     let saying = tokio::spawn(Answer::of(mention.json(&json!({"content": "@bob hello"}))));
     eventually(async || waiting(hub).await, |waiting| *waiting == 1).await;
@@ -222,10 +222,10 @@ async fn an_agent_that_is_deleted_while_it_is_delivered_to() {
     let said = saying.await.unwrap();
     assert_eq!((said.status, &said.body["attention"]["woken"]), (201, &json!(["bob"])), "{}", said.text);
     assert_eq!(deleting.await.unwrap().data()["removed"], true);
-    let log = hub.log(&path, &cast.anna, "after=2").await;
+    let log = hub.log(&path, &fixture.anna, "after=2").await;
     assert_eq!(log.iter().map(|event| &event["kind"]).collect::<Vec<_>>(), ["message", "leave"]);
 
-    let carl = cast.agent(&json!({"name": "carl"})).await;
+    let carl = fixture.agent(&json!({"name": "carl"})).await;
     let foreign = json!({"channel": {"id": "c"}, "message": {"id": "m", "sender": "s", "content": "x"},
         "callback": "https://elsewhere.example/callback"});
     let post = hub.client.post(carl["connection_string"].as_str().unwrap()).json(&foreign);

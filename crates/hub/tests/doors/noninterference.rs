@@ -56,9 +56,9 @@ fn bait(n: usize) -> String {
 }
 
 /// Randomness that can be repeated.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -283,14 +283,14 @@ impl Asked {
 }
 
 /// Makes requests up from the API's description.
-struct Imagination {
-    dice: Dice,
+struct RequestGenerator {
+    random: Random,
     document: Value,
     operations: Vec<(String, String)>,
     words: Vec<String>,
 }
 
-impl Imagination {
+impl RequestGenerator {
     fn new(private: Vec<String>) -> Self {
         let document = serde_json::to_value(chorus_hub::openapi()).unwrap();
         let methods = ["get", "put", "post", "delete", "patch"];
@@ -328,7 +328,7 @@ impl Imagination {
             "https://somewhere.example/hook",
         ];
         let words = known.map(str::to_owned).into_iter().chain(private).collect();
-        Self { dice: Dice(SEED), document, operations, words }
+        Self { random: Random(SEED), document, operations, words }
     }
 
     /// A request; every so often one that a stranger may well make.
@@ -339,11 +339,11 @@ impl Imagination {
             if let Some((method, route)) = meant {
                 break (method.to_owned(), route.to_owned());
             }
-            if self.dice.below(8) == 0 {
+            if self.random.below(8) == 0 {
                 break ("get".to_owned(), "/api/v1/search".to_owned());
             }
-            let (method, route) = self.operations[self.dice.below(self.operations.len())].clone();
-            if method == "get" || self.dice.below(2) == 0 {
+            let (method, route) = self.operations[self.random.below(self.operations.len())].clone();
+            if method == "get" || self.random.below(2) == 0 {
                 break (method, route);
             }
         };
@@ -351,16 +351,16 @@ impl Imagination {
         let (mut path, mut query) = (route.clone(), vec![]);
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap();
-            let own = meant.is_some() || self.dice.below(2) == 0;
+            let own = meant.is_some() || self.random.below(2) == 0;
             let word = match name {
-                "limit" => self.dice.below(4).to_string(),
+                "limit" => self.random.below(4).to_string(),
                 "id" | "channel" if own && route.contains("channel") => "{own:channel}".to_owned(),
                 "id" if own && route.contains("agents/") => "mallory".to_owned(),
                 "event_id" if own => "{own:event}".to_owned(),
                 "slug" if own => "notes".to_owned(),
                 "handle" if own => "mallory".to_owned(),
-                "q" if self.dice.below(2) == 0 => bait(self.dice.below(REQUESTS / RENEWED_EVERY)),
-                _ => self.dice.text(&self.words),
+                "q" if self.random.below(2) == 0 => bait(self.random.below(REQUESTS / RENEWED_EVERY)),
+                _ => self.random.text(&self.words),
             };
             let word: String = url::form_urlencoded::byte_serialize(word.as_bytes()).collect();
             // What is filled in later is not to be encoded.
@@ -368,7 +368,7 @@ impl Imagination {
             if parameter["in"] == "path" {
                 path = path.replace(&format!("{{{name}}}"), &word);
             } else if parameter["in"] == "query"
-                && (parameter["required"] == true || (meant.is_none() && self.dice.below(2) == 0))
+                && (parameter["required"] == true || (meant.is_none() && self.random.below(2) == 0))
             {
                 query.push(format!("{name}={word}"));
             }
@@ -378,21 +378,21 @@ impl Imagination {
         }
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
         let made_up = (!schema.is_null()).then(|| self.value(&schema.clone(), 0));
-        let sensible = meant.is_some() || self.dice.below(2) == 0;
+        let sensible = meant.is_some() || self.random.below(2) == 0;
         let body = if sensible { self.sensible(&method, &route).or(made_up) } else { made_up };
         let keys =
             ["agent key", "person key", "agent key", "person key", "", "ca_00000000000000000000000000000000"];
         let among = if meant.is_some() { 2 } else { keys.len() };
-        let key = keys[self.dice.below(among)];
+        let key = keys[self.random.below(among)];
         Asked { method, route, path, key: Some(key).filter(|key| !key.is_empty()), body }
     }
 
     /// A body that may well be taken, for routes where one that is made up hardly ever is.
     fn sensible(&mut self, method: &str, route: &str) -> Option<Value> {
-        let word = self.dice.text(&self.words);
+        let word = self.random.text(&self.words);
         Some(match (method, route) {
             ("post", "/messages") => {
-                let to = self.dice.one_of(&["alice", "bob", "mallory", "nobody"]);
+                let to = self.random.one_of(&["alice", "bob", "mallory", "nobody"]);
                 json!({"receiver_id": to, "envelope": envelope("mallory", &word)})
             }
             ("post", "/mcp/{channel}") => {
@@ -403,15 +403,15 @@ impl Imagination {
             | ("patch", "/api/v1/channels/{id}/messages/{event_id}")
             | ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": word}),
             ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
-            ("post", "/api/v1/channels/{id}/members") if self.dice.below(2) == 0 => {
-                json!({"agent": self.dice.one_of(&["alice", "bob", "nobody"])})
+            ("post", "/api/v1/channels/{id}/members") if self.random.below(2) == 0 => {
+                json!({"agent": self.random.one_of(&["alice", "bob", "nobody"])})
             }
             ("post", "/api/v1/channels/{id}/members") => {
                 let known_or_not = ["anna@example.org", "ben@example.org", "nobody@example.org"];
-                json!({"account": self.dice.one_of(&known_or_not)})
+                json!({"account": self.random.one_of(&known_or_not)})
             }
             ("post", "/api/v1/channels/{id}/artifacts") => {
-                json!({"slug": format!("d{}", self.dice.below(50)), "content": word})
+                json!({"slug": format!("d{}", self.random.below(50)), "content": word})
             }
             ("post", "/api/v1/dms") => json!({"with": word}),
             ("post", "/api/v1/me/blocks") => json!({"who": word}),
@@ -430,12 +430,12 @@ impl Imagination {
         }
         for choice in ["oneOf", "anyOf", "allOf"] {
             if let Some(of) = schema[choice].as_array().filter(|of| !of.is_empty()) {
-                let chosen = of[self.dice.below(of.len())].clone();
+                let chosen = of[self.random.below(of.len())].clone();
                 return self.value(&chosen, depth + 1);
             }
         }
         if let Some(of) = schema["enum"].as_array().filter(|of| !of.is_empty()) {
-            return of[self.dice.below(of.len())].clone();
+            return of[self.random.below(of.len())].clone();
         }
         let kinds = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
         match kinds[0].as_str().unwrap_or("string") {
@@ -443,30 +443,30 @@ impl Imagination {
                 let mut members = Map::new();
                 let required = schema["required"].as_array().cloned().unwrap_or_default();
                 for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-                    if required.iter().any(|wanted| wanted == name) || self.dice.below(2) == 0 {
+                    if required.iter().any(|wanted| wanted == name) || self.random.below(2) == 0 {
                         members.insert(name.clone(), self.value(schema, depth + 1));
                     }
                 }
                 members.into()
             }
-            "array" => (0..self.dice.below(3)).map(|_| self.value(&schema["items"], depth + 1)).collect(),
-            "integer" | "number" => self.dice.below(5).into(),
-            "boolean" => (self.dice.below(2) == 0).into(),
-            _ => self.dice.text(&self.words).into(),
+            "array" => (0..self.random.below(3)).map(|_| self.value(&schema["items"], depth + 1)).collect(),
+            "integer" | "number" => self.random.below(5).into(),
+            "boolean" => (self.random.below(2) == 0).into(),
+            _ => self.random.text(&self.words).into(),
         }
     }
 }
 
 async fn compare(setup: impl Fn() -> Setup) {
     let (mut plain, mut other) = (Side::begin(setup()).await, Side::begin(setup()).await);
-    let mut imagination = Imagination::new(other.private().await);
+    let mut generator = RequestGenerator::new(other.private().await);
     let (mut routes, mut statuses, mut told) = (BTreeMap::new(), BTreeMap::new(), vec![]);
     for n in 0..REQUESTS {
         if n % RENEWED_EVERY == 0 {
             plain.renew(n / RENEWED_EVERY).await;
             other.renew(n / RENEWED_EVERY).await;
         }
-        let asked = imagination.asked(n);
+        let asked = generator.asked(n);
         if asked.is_left_out() {
             continue;
         }
@@ -482,7 +482,7 @@ async fn compare(setup: impl Fn() -> Setup) {
     }
     assert!(told.is_empty(), "these tell the hubs apart:\n{}", told.join("\n"));
     let missed: Vec<_> =
-        imagination.operations.iter().filter(|operation| !routes.contains_key(operation)).collect();
+        generator.operations.iter().filter(|operation| !routes.contains_key(operation)).collect();
     assert!(missed.is_empty(), "never asked: {missed:?}");
     // What a stranger may do, it did: refusals alone would tell nothing.
     for (method, route) in MUST_SUCCEED {

@@ -1,6 +1,6 @@
 //! Pushing over real sockets: what is POSTed to whom, again and again until it arrives, in order, and nothing lost.
 
-use crate::cast::{BEGIN, Cast, HOUR, MINUTE, contents, inbox_of};
+use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents, inbox_of};
 use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, envelope, eventually};
 use axum::Router;
 use axum::http::StatusCode;
@@ -38,11 +38,12 @@ async fn serve(
 /// What the document says is POSTed, and a signature besides.
 #[tokio::test]
 async fn a_mention_is_one_post_to_the_one_that_is_mentioned() {
-    let (cast, timber, other) = (Cast::start().await, FakeAgent::start().await, FakeAgent::start().await);
-    let made = cast.connected("timber", &timber).await;
-    cast.connected("birch", &other).await;
-    let event = cast.say("@timber what's the weather in Oslo?").await;
-    cast.say("nobody in particular").await;
+    let (fixture, timber, other) =
+        (ChannelFixture::start().await, FakeAgent::start().await, FakeAgent::start().await);
+    let made = fixture.connected("timber", &timber).await;
+    fixture.connected("birch", &other).await;
+    let event = fixture.say("@timber what's the weather in Oslo?").await;
+    fixture.say("nobody in particular").await;
     let requests = timber.wait_for(1, SOON).await;
     let request = &requests[0];
     assert_eq!(request.path, "/inbox/sk_secret");
@@ -51,14 +52,14 @@ async fn a_mention_is_one_post_to_the_one_that_is_mentioned() {
     assert_eq!(
         body["channel"],
         json!({
-            "id": cast.channel, "name": "ops", "service": format!("Chorus at {HOST}"),
+            "id": fixture.channel, "name": "ops", "service": format!("Chorus at {HOST}"),
             "context": "We keep things running."
         })
     );
     let message = json!({"id": event, "sender": "anna", "content": "@timber what's the weather in Oslo?"});
     assert_eq!(body["message"], message);
     let callback = body["callback"].as_str().unwrap();
-    assert!(callback.starts_with(&format!("{}/channels/{}/inbox/tok_", cast.hub.url, cast.channel)));
+    assert!(callback.starts_with(&format!("{}/channels/{}/inbox/tok_", fixture.hub.url, fixture.channel)));
 
     let (id, time) = (&request.headers["webhook-id"], &request.headers["webhook-timestamp"]);
     let secret = made["webhook_secret"].as_str().unwrap().strip_prefix("whsec_").unwrap();
@@ -67,7 +68,7 @@ async fn a_mention_is_one_post_to_the_one_that_is_mentioned() {
     let signature = format!("v1,{}", BASE64.encode(&mac.finalize().into_bytes()));
     assert_eq!(request.headers["webhook-signature"], signature);
 
-    let delivery = cast.delivery_is(&event, "delivered").await;
+    let delivery = fixture.delivery_is(&event, "delivered").await;
     assert_eq!(delivery["recipient"]["handle"], "timber");
     assert_eq!((&delivery["reason"], &delivery["transport"]), (&json!("direct_mention"), &json!("channel")));
     let rungs: Vec<_> = delivery["rungs"].as_array().unwrap().iter().map(|rung| &rung["rung"]).collect();
@@ -80,24 +81,24 @@ async fn a_mention_is_one_post_to_the_one_that_is_mentioned() {
 
 #[tokio::test]
 async fn an_agent_that_was_down_for_ten_hours_gets_everything_in_order() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(503, json!({})));
     let mut events = vec![];
     for n in 0..3 {
-        events.push(cast.say(&format!("@timber {n}")).await);
+        events.push(fixture.say(&format!("@timber {n}")).await);
         timber.wait_for(1, SOON).await;
     }
-    cast.tried(&clock, &timber, 4).await;
-    cast.recorded(&clock).await;
+    fixture.tried(&clock, &timber, 4).await;
+    fixture.recorded(&clock).await;
     clock.advance(5 * HOUR);
     timber.wait_for(6, SOON).await;
-    cast.recorded(&clock).await;
-    events.push(cast.say("@timber 3").await);
+    fixture.recorded(&clock).await;
+    events.push(fixture.say("@timber 3").await);
     let tries = timber.wait_for(6, SOON).await;
     assert!(contents(&tries).iter().all(|content| *content == "@timber 0"), "the first one holds the others");
     let delivery = eventually(
-        async || cast.delivery(&events[0]).await,
+        async || fixture.delivery(&events[0]).await,
         |delivery| delivery["attempts"].as_array().unwrap().len() == tries.len(),
     )
     .await;
@@ -111,7 +112,7 @@ async fn an_agent_that_was_down_for_ten_hours_gets_everything_in_order() {
     assert_eq!(contents(arrived), ["@timber 0", "@timber 1", "@timber 2", "@timber 3"]);
     for (request, event) in arrived.iter().zip(&events) {
         assert_eq!(request.body["message"]["id"], *event);
-        cast.delivery_is(event, "delivered").await;
+        fixture.delivery_is(event, "delivered").await;
     }
     // Each try of the same message has the same ids, and a callback of its own.
     let (first, last) = (&all[0], &arrived[0]);
@@ -128,146 +129,150 @@ async fn tries_become_rarer() {
     let (clock, timber) = (ManualClock::new(BEGIN), FakeAgent::start().await);
     // Without the rest that so many failures lead to: it goes by another clock.
     let setup = Setup::new().clock(&clock).config(|config| config.times.rest = Duration::ZERO);
-    let cast = Cast::on(&setup).await;
-    cast.connected("timber", &timber).await;
+    let fixture = ChannelFixture::on(&setup).await;
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::DropConnection);
-    let event = cast.say("@timber hello").await;
+    let event = fixture.say("@timber hello").await;
     timber.wait_for(1, SOON).await;
     let mut last = clock.now();
     for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(|seconds| seconds * 1000) {
-        cast.tried(&clock, &timber, 1).await;
+        fixture.tried(&clock, &timber, 1).await;
         let waited = clock.now() - last;
         assert!((pause * 4 / 5..=pause * 6 / 5).contains(&waited), "{waited} instead of {pause}");
         last = clock.now();
     }
-    let delivery = cast.delivery(&event).await;
+    let delivery = fixture.delivery(&event).await;
     assert!(delivery["attempts"][0]["error"].as_str().unwrap().starts_with("receiver could not be reached"));
     assert_eq!(delivery["attempts"][0]["status"], Value::Null);
 }
 
 #[tokio::test]
 async fn retry_after_is_honoured() {
-    let (cast, clock) = Cast::with_clock().await;
+    let (fixture, clock) = ChannelFixture::with_clock().await;
     let (url, got) = serve(|_| (429, Some("600".into()))).await;
-    cast.agent(&json!({"name": "timber", "connection_string": url})).await;
-    cast.join(&cast.channel, "timber").await;
-    let event = cast.say("@timber hello").await;
+    fixture.agent(&json!({"name": "timber", "connection_string": url})).await;
+    fixture.join(&fixture.channel, "timber").await;
+    let event = fixture.say("@timber hello").await;
     let ten_minutes = "2026-03-20T10:10:00.000Z";
     assert_eq!(chorus_protocol::time::parse_rfc3339(ten_minutes), Some(BEGIN + 10 * MINUTE));
-    let waits = async || cast.get("/api/v1/deliveries?state=waiting").await.body["items"][0].clone();
+    let waits = async || fixture.get("/api/v1/deliveries?state=waiting").await.body["items"][0].clone();
     eventually(waits, |item| item["next_try"] == ten_minutes).await;
     clock.advance(10 * MINUTE - 1);
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(got.lock().unwrap().len(), 1, "not before");
     clock.advance(1);
     eventually(async || got.lock().unwrap().len(), |tries| *tries == 2).await;
-    let delivery = cast.delivery(&event).await;
+    let delivery = fixture.delivery(&event).await;
     assert_eq!(delivery["attempts"][0]["status"], 429);
 }
 
 #[tokio::test]
 async fn a_wrong_connection_string_is_told_to_its_owner_and_mended() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
-    let mallory = cast.hub.account("mallory@example.org").await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let mallory = fixture.hub.account("mallory@example.org").await;
     timber.set(Reply::Json(404, json!({})));
-    let first = cast.say("@timber 1").await;
+    let first = fixture.say("@timber 1").await;
     timber.wait_for(1, SOON).await;
-    let seen = async || cast.get("/api/v1/agents/timber").await.body;
+    let seen = async || fixture.get("/api/v1/agents/timber").await.body;
     let broken = eventually(seen, |agent| agent["connection"]["state"] == "broken").await;
     assert_eq!(broken["connection"]["reason"], "receiver answered HTTP 404");
     assert_eq!(broken["connection"]["since"], chorus_protocol::time::rfc3339(BEGIN));
-    assert_eq!(cast.hub.get("/api/v1/agents/timber", Some(&key)).await.body["connection"]["state"], "broken");
-    let stranger = cast.hub.get("/api/v1/agents/timber", Some(&mallory)).await;
+    assert_eq!(
+        fixture.hub.get("/api/v1/agents/timber", Some(&key)).await.body["connection"]["state"],
+        "broken"
+    );
+    let stranger = fixture.hub.get("/api/v1/agents/timber", Some(&mallory)).await;
     assert_eq!(
         (stranger.status, &stranger.body["connection"]),
         (200, &Value::Null),
         "nobody else's business"
     );
 
-    let second = cast.say("@timber 2").await;
+    let second = fixture.say("@timber 2").await;
     clock.advance(HOUR);
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(timber.requests().len(), 1, "nothing is tried any more");
-    assert_eq!(cast.delivery(&second).await["state"], "waiting");
+    assert_eq!(fixture.delivery(&second).await["state"], "waiting");
 
     // Its owner tries again: the same answer, broken again.
     let mend = "/api/v1/agents/timber/connection/mend";
-    cast.hub.post(mend, Some(&mallory), &json!({})).await.own_failure(Code::Forbidden);
-    let mended = cast.hub.post(mend, Some(&cast.anna), &json!({})).await;
+    fixture.hub.post(mend, Some(&mallory), &json!({})).await.own_failure(Code::Forbidden);
+    let mended = fixture.hub.post(mend, Some(&fixture.anna), &json!({})).await;
     assert_eq!((mended.status, &mended.body["connection"]["state"]), (200, &json!("ok")));
     timber.wait_for(2, SOON).await;
     eventually(seen, |agent| agent["connection"]["state"] == "broken").await;
 
     timber.set(Reply::Json(200, json!({})));
     let new = format!("http://{}/inbox/sk_new", timber.addr());
-    cast.put_connection("timber", &mallory, &new).await.own_failure(Code::Forbidden);
-    let mended = cast.put_connection("timber", &cast.anna, &new).await;
+    fixture.put_connection("timber", &mallory, &new).await.own_failure(Code::Forbidden);
+    let mended = fixture.put_connection("timber", &fixture.anna, &new).await;
     assert_eq!((mended.status, &mended.body["connection"]["state"]), (200, &json!("ok")));
     assert!(!mended.text.contains("sk_new"), "it is never shown again");
     let all = timber.wait_for(4, SOON).await;
     assert_eq!(contents(&all[2..]), ["@timber 1", "@timber 2"], "in order");
     assert!(all[2..].iter().all(|request| request.path == "/inbox/sk_new"));
     for event in [first, second] {
-        cast.delivery_is(&event, "delivered").await;
+        fixture.delivery_is(&event, "delivered").await;
     }
 }
 
 #[tokio::test]
 async fn after_a_day_it_is_a_dead_letter_and_the_next_proceeds() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
     timber.set(Reply::Json(500, json!({})));
-    let first = cast.say("@timber 1").await;
-    let second = cast.say("@timber 2").await;
+    let first = fixture.say("@timber 1").await;
+    let second = fixture.say("@timber 2").await;
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
+    fixture.recorded(&clock).await;
     clock.advance(12 * HOUR);
     timber.wait_for(2, SOON).await;
-    cast.recorded(&clock).await;
-    let third = cast.say("@timber 3").await;
+    fixture.recorded(&clock).await;
+    let third = fixture.say("@timber 3").await;
     clock.advance(12 * HOUR);
-    let dead = cast.delivery_is(&first, "dead").await;
+    let dead = fixture.delivery_is(&first, "dead").await;
     assert_eq!(dead["rungs"][1]["rung"], "dead");
     assert_eq!(dead["rungs"][1]["reason"], "receiver answered HTTP 500");
     assert_eq!(dead["attempts"].as_array().unwrap().len(), 2);
-    let dead = cast.delivery_is(&second, "dead").await;
+    let dead = fixture.delivery_is(&second, "dead").await;
     assert_eq!(dead["attempts"].as_array().unwrap().len(), 1, "it had its one try");
     timber.wait_for(4, SOON).await;
-    cast.recorded(&clock).await;
+    fixture.recorded(&clock).await;
     timber.set(Reply::Json(200, json!({})));
     clock.advance(10 * MINUTE);
-    cast.delivery_is(&third, "delivered").await;
+    fixture.delivery_is(&third, "delivered").await;
 
-    let list = cast.get("/api/v1/deliveries?state=dead").await;
+    let list = fixture.get("/api/v1/deliveries?state=dead").await;
     let items = list.body["items"].as_array().unwrap();
     assert_eq!(items.iter().map(|item| &item["event_id"]).collect::<Vec<_>>(), [&first, &second]);
     assert_eq!(items[0]["agent"]["address"], format!("timber@{HOST}"));
     assert_eq!((&items[0]["attempts"], &items[0]["next_try"]), (&json!(2), &Value::Null));
 
-    let mallory = cast.hub.account("mallory@example.org").await;
+    let mallory = fixture.hub.account("mallory@example.org").await;
     let replay = format!("/api/v1/deliveries/{}/replay", items[0]["id"].as_str().unwrap());
-    cast.hub.post(&replay, Some(&mallory), &json!({})).await.own_failure(Code::NotFound);
+    fixture.hub.post(&replay, Some(&mallory), &json!({})).await.own_failure(Code::NotFound);
     let before = timber.requests().len();
-    let replayed = cast.hub.post(&replay, Some(&key), &json!({})).await;
+    let replayed = fixture.hub.post(&replay, Some(&key), &json!({})).await;
     assert_eq!((replayed.status, &replayed.body["state"]), (202, &json!("waiting")), "{}", replayed.text);
     let all = timber.wait_for(before + 1, SOON).await;
     assert_eq!(all[before].body["message"]["id"], first);
     assert_eq!(all[before].headers["webhook-id"], all[0].headers["webhook-id"]);
-    cast.delivery_is(&first, "delivered").await;
-    cast.hub.post(&replay, Some(&cast.anna), &json!({})).await.own_failure(Code::Conflict);
+    fixture.delivery_is(&first, "delivered").await;
+    fixture.hub.post(&replay, Some(&fixture.anna), &json!({})).await.own_failure(Code::Conflict);
 
     let window = "/api/v1/deliveries/replay";
-    let nobody = cast.hub.post(window, Some(&mallory), &json!({})).await;
+    let nobody = fixture.hub.post(window, Some(&mallory), &json!({})).await;
     assert_eq!((nobody.status, &nobody.body["replayed"]), (202, &json!(0)));
-    let replay =
-        async |query: &str| cast.hub.post(&format!("{window}?{query}"), Some(&cast.anna), &json!({})).await;
+    let replay = async |query: &str| {
+        fixture.hub.post(&format!("{window}?{query}"), Some(&fixture.anna), &json!({})).await
+    };
     let (begin, now) =
         (chorus_protocol::time::rfc3339(BEGIN + 1), chorus_protocol::time::rfc3339(clock.now()));
     assert_eq!(replay(&format!("state=dead&since={begin}")).await.body["replayed"], 0);
-    let replayed = replay(&format!("agent=timber&channel={}&until={now}", cast.channel)).await;
+    let replayed = replay(&format!("agent=timber&channel={}&until={now}", fixture.channel)).await;
     assert_eq!(replayed.body, json!({"replayed": 1, "more": false}));
-    cast.delivery_is(&second, "delivered").await;
+    fixture.delivery_is(&second, "delivered").await;
     let faults = replay("state=waiting&channel=ops&since=5").await;
     let faults = faults.own_failure(Code::Validation);
     for name in ["state: ", "channel: ", "since: "] {
@@ -278,57 +283,57 @@ async fn after_a_day_it_is_a_dead_letter_and_the_next_proceeds() {
 /// What the receiver will never take is not offered again, and holds nobody up.
 #[tokio::test]
 async fn what_is_refused_is_refused() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     for reply in [Reply::Json(400, json!({})), Reply::Redirect("http://127.0.0.1:1/".into())] {
         timber.set(reply);
-        let event = cast.say("@timber no").await;
-        let failed = cast.delivery_is(&event, "failed").await;
+        let event = fixture.say("@timber no").await;
+        let failed = fixture.delivery_is(&event, "failed").await;
         assert_eq!(failed["attempts"].as_array().unwrap().len(), 1);
         assert_eq!(failed["rungs"][1]["rung"], "failed");
     }
     timber.set(Reply::Json(200, json!({})));
-    cast.delivery_is(&cast.say("@timber yes").await, "delivered").await;
+    fixture.delivery_is(&fixture.say("@timber yes").await, "delivered").await;
     assert_eq!(timber.requests().len(), 3);
 }
 
 /// What an endpoint does not take is not lost by it: it is tried until whoever serves it has mended it.
 #[tokio::test]
 async fn a_webhook_that_refuses_is_tried_until_it_is_mended() {
-    let ((cast, clock), hook) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.agent(&json!({"name": "hook", "endpoint": hook.url()})).await;
-    cast.join(&cast.channel, "hook").await;
+    let ((fixture, clock), hook) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.agent(&json!({"name": "hook", "endpoint": hook.url()})).await;
+    fixture.join(&fixture.channel, "hook").await;
     for (n, status) in (1..).zip([401, 403, 404, 410]) {
         hook.set(Reply::Json(status, json!({})));
-        let event = cast.say("@hook hello").await;
+        let event = fixture.say("@hook hello").await;
         hook.wait_for(2 * n - 1, SOON).await;
-        cast.recorded(&clock).await;
-        let waits = cast.delivery(&event).await;
+        fixture.recorded(&clock).await;
+        let waits = fixture.delivery(&event).await;
         assert_eq!((&waits["state"], &waits["attempts"][0]["status"]), (&json!("waiting"), &json!(status)));
         hook.set(Reply::Json(200, json!({})));
-        cast.tried(&clock, &hook, 1).await;
-        cast.delivery_is(&event, "delivered").await;
+        fixture.tried(&clock, &hook, 1).await;
+        fixture.delivery_is(&event, "delivered").await;
     }
-    assert_eq!(cast.get("/api/v1/agents/hook").await.body["connection"], json!({"state": "none"}));
+    assert_eq!(fixture.get("/api/v1/agents/hook").await.body["connection"], json!({"state": "none"}));
 }
 
 #[tokio::test]
 async fn a_stuck_conversation_holds_up_no_other() {
-    let cast = Cast::start().await;
-    let stuck = cast.another_channel("stuck").await;
+    let fixture = ChannelFixture::start().await;
+    let stuck = fixture.another_channel("stuck").await;
     let name = stuck.clone();
     let answer = move |body: &Value| if body["channel"]["id"] == name { (503, None) } else { (200, None) };
     let (url, got) = serve(answer).await;
-    cast.agent(&json!({"name": "timber", "connection_string": url})).await;
-    cast.join(&cast.channel, "timber").await;
-    cast.join(&stuck, "timber").await;
-    let held = cast.say_in(&stuck, "@timber here").await;
-    cast.say_in(&stuck, "@timber and here").await;
+    fixture.agent(&json!({"name": "timber", "connection_string": url})).await;
+    fixture.join(&fixture.channel, "timber").await;
+    fixture.join(&stuck, "timber").await;
+    let held = fixture.say_in(&stuck, "@timber here").await;
+    fixture.say_in(&stuck, "@timber and here").await;
     eventually(async || got.lock().unwrap().len(), |tries| *tries > 0).await;
     for n in 0..3 {
-        cast.delivery_is(&cast.say(&format!("@timber {n}")).await, "delivered").await;
+        fixture.delivery_is(&fixture.say(&format!("@timber {n}")).await, "delivered").await;
     }
-    assert_eq!(cast.delivery(&held).await["state"], "waiting");
+    assert_eq!(fixture.delivery(&held).await["state"], "waiting");
     let said: Vec<_> = got.lock().unwrap().iter().map(|body| body["message"]["content"].clone()).collect();
     assert!(!said.contains(&json!("@timber and here")));
 }
@@ -336,46 +341,46 @@ async fn a_stuck_conversation_holds_up_no_other() {
 /// A network that became private is not called any more, whoever pasted it when.
 #[tokio::test]
 async fn an_address_that_turned_private_breaks_the_connection() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
-    cast.agent(&json!({"name": "hook", "endpoint": timber.url()})).await;
-    cast.join(&cast.channel, "hook").await;
-    let Cast { hub, anna, channel } = cast;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
+    fixture.agent(&json!({"name": "hook", "endpoint": timber.url()})).await;
+    fixture.join(&fixture.channel, "hook").await;
+    let ChannelFixture { hub, anna, channel } = fixture;
     let hub = hub.restart(|config| config.outbound = Policy::default()).await;
-    let cast = Cast { hub, anna, channel };
-    let event = cast.say("@timber hello").await;
-    let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"].clone();
+    let fixture = ChannelFixture { hub, anna, channel };
+    let event = fixture.say("@timber hello").await;
+    let seen = async || fixture.get("/api/v1/agents/timber").await.body["connection"].clone();
     let broken = eventually(seen, |connection| connection["state"] == "broken").await;
     assert!(broken["reason"].as_str().unwrap().contains("loopback"), "{broken}");
-    assert_eq!(cast.delivery(&event).await["state"], "waiting");
-    cast.delivery_is(&cast.say("@hook hello").await, "failed").await;
+    assert_eq!(fixture.delivery(&event).await["state"], "waiting");
+    fixture.delivery_is(&fixture.say("@hook hello").await, "failed").await;
     assert_eq!(timber.requests().len(), 0);
-    let refused = cast.put_connection("timber", &cast.anna, &inbox_of(&timber)).await;
+    let refused = fixture.put_connection("timber", &fixture.anna, &inbox_of(&timber)).await;
     assert!(refused.own_failure(Code::EndpointBlocked).starts_with("connection_string: "));
 }
 
 /// A hub that stops while a POST is on its way waits, records what it can, and the next one goes on.
 #[tokio::test]
 async fn a_stop_loses_nothing() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Slow(Duration::from_millis(700), Box::new(Reply::Json(200, json!({})))));
-    let finished = cast.say("@timber finished").await;
+    let finished = fixture.say("@timber finished").await;
     timber.wait_for(1, SOON).await;
-    let Cast { hub, anna, channel } = cast;
-    let cast = Cast { hub: hub.restart(|_| {}).await, anna, channel };
-    assert_eq!(cast.delivery(&finished).await["state"], "delivered", "it was waited for");
+    let ChannelFixture { hub, anna, channel } = fixture;
+    let fixture = ChannelFixture { hub: hub.restart(|_| {}).await, anna, channel };
+    assert_eq!(fixture.delivery(&finished).await["state"], "delivered", "it was waited for");
 
     timber.set(Reply::Hang);
-    let cut = cast.say("@timber cut").await;
+    let cut = fixture.say("@timber cut").await;
     timber.wait_for(2, SOON).await;
-    let Cast { hub, anna, channel } = cast;
+    let ChannelFixture { hub, anna, channel } = fixture;
     let setup = hub.setup();
     let took = hub.stop().await;
     assert!(took < Duration::from_secs(8), "{took:?}");
     timber.set(Reply::Json(200, json!({})));
-    let cast = Cast { hub: setup.start(), anna, channel };
-    let delivery = cast.delivery_is(&cut, "delivered").await;
+    let fixture = ChannelFixture { hub: setup.start(), anna, channel };
+    let delivery = fixture.delivery_is(&cut, "delivered").await;
     assert_eq!(delivery["attempts"].as_array().unwrap().len(), 2, "{delivery}");
     assert_eq!(delivery["attempts"][0]["error"], "the hub stopped before the outcome was known");
     let all = timber.requests();
@@ -386,15 +391,15 @@ async fn a_stop_loses_nothing() {
 /// An agent that is gone gets nothing more, and its deliveries come to an end.
 #[tokio::test]
 async fn an_agent_that_was_unregistered() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(503, json!({})));
-    let event = cast.say("@timber hello").await;
+    let event = fixture.say("@timber hello").await;
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
-    assert_eq!(cast.hub.delete("/agents/timber", Some(&cast.anna)).await.status, 200);
+    fixture.recorded(&clock).await;
+    assert_eq!(fixture.hub.delete("/agents/timber", Some(&fixture.anna)).await.status, 200);
     clock.advance(MINUTE);
-    let failed = cast.delivery_is(&event, "failed").await;
+    let failed = fixture.delivery_is(&event, "failed").await;
     assert_eq!(failed["rungs"][1]["reason"], "the agent is not registered any more");
     assert_eq!(failed["attempts"].as_array().unwrap().len(), 1, "it was not tried again");
     assert_eq!(timber.requests().len(), 1);
@@ -403,19 +408,19 @@ async fn an_agent_that_was_unregistered() {
 /// Whoever opens an inbox while something waits gets it there, and what comes from then on behind it.
 #[tokio::test]
 async fn an_inbox_that_opens_gets_what_waits_first() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
     timber.set(Reply::Json(503, json!({})));
-    let waits = cast.say("@timber by post").await;
+    let waits = fixture.say("@timber by post").await;
     timber.wait_for(1, SOON).await;
-    cast.recorded(&clock).await;
-    let mut inbox = cast.hub.inbox(&key, None).await;
-    let second = cast.say("@timber by inbox").await;
+    fixture.recorded(&clock).await;
+    let mut inbox = fixture.hub.inbox(&key, None).await;
+    let second = fixture.say("@timber by inbox").await;
     for content in ["@timber by post", "@timber by inbox"] {
         assert_eq!(inbox.event("chat").await["event"]["content"], content);
     }
     for event in [waits, second] {
-        assert_eq!(cast.delivery_is(&event, "delivered_sse").await["transport"], "inbox");
+        assert_eq!(fixture.delivery_is(&event, "delivered_sse").await["transport"], "inbox");
     }
     clock.advance(HOUR);
     inbox.assert_quiet().await;
@@ -425,20 +430,20 @@ async fn an_inbox_that_opens_gets_what_waits_first() {
 /// The list of deliveries is everybody's own.
 #[tokio::test]
 async fn whose_deliveries() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
-    let birch = cast.connected("birch", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let birch = fixture.connected("birch", &timber).await["api_key"].as_str().unwrap().to_owned();
     for n in 0..3 {
-        cast.delivery_is(&cast.say(&format!("@timber {n}")).await, "delivered").await;
+        fixture.delivery_is(&fixture.say(&format!("@timber {n}")).await, "delivered").await;
     }
-    let mallory = cast.hub.account("mallory@example.org").await;
+    let mallory = fixture.hub.account("mallory@example.org").await;
     let count = async |who: &str, query: &str| -> usize {
-        let list: Answer = cast.hub.get(&format!("/api/v1/deliveries{query}"), Some(who)).await;
+        let list: Answer = fixture.hub.get(&format!("/api/v1/deliveries{query}"), Some(who)).await;
         assert_eq!(list.status, 200, "{}", list.text);
         list.body["items"].as_array().unwrap().len()
     };
     for (who, query, expected) in [
-        (&*cast.anna, "", 3),
+        (&*fixture.anna, "", 3),
         (&key, "", 3),
         (OPERATOR, "", 3),
         (&birch, "", 0),
@@ -447,15 +452,15 @@ async fn whose_deliveries() {
         (&birch, "?agent=timber", 0),
         (&key, "?agent=timber", 3),
         (OPERATOR, "?agent=timber&state=delivered", 3),
-        (&*cast.anna, "?state=dead", 0),
-        (&*cast.anna, "?agent=nobody", 0),
-        (&*cast.anna, "?limit=2", 2),
+        (&*fixture.anna, "?state=dead", 0),
+        (&*fixture.anna, "?agent=nobody", 0),
+        (&*fixture.anna, "?limit=2", 2),
     ] {
         assert_eq!(count(who, query).await, expected, "{query}");
     }
     let mut path = "/api/v1/deliveries?limit=1".to_owned();
     for page in 0..3 {
-        let list = cast.get(&path).await;
+        let list = fixture.get(&path).await;
         let item = &list.body["items"][0];
         assert_eq!(
             (&item["kind"], &item["transport"], &item["state"]),
@@ -466,44 +471,45 @@ async fn whose_deliveries() {
             None => assert_eq!(page, 2),
         }
     }
-    cast.hub.get("/api/v1/deliveries", None).await.own_failure(Code::Unauthorized);
-    let wrong = cast.get("/api/v1/deliveries?state=x&channel=y&since=z&agent=a%20b").await;
+    fixture.hub.get("/api/v1/deliveries", None).await.own_failure(Code::Unauthorized);
+    let wrong = fixture.get("/api/v1/deliveries?state=x&channel=y&since=z&agent=a%20b").await;
     let faults = wrong.own_failure(Code::Validation);
     assert_eq!(faults.matches(": must").count(), 4, "{faults}");
-    cast.get("/api/v1/deliveries?after=1").await.own_failure(Code::Validation);
+    fixture.get("/api/v1/deliveries?after=1").await.own_failure(Code::Validation);
 }
 
 /// What became of an event is shown to those who may read it.
 #[tokio::test]
 async fn who_sees_what_became_of_an_event() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
-    let event = cast.say("@timber hello").await;
-    cast.delivery_is(&event, "delivered").await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let event = fixture.say("@timber hello").await;
+    fixture.delivery_is(&event, "delivered").await;
     let path = format!("/api/v1/events/{event}");
-    let mine = cast.hub.get(&path, Some(&key)).await;
+    let mine = fixture.hub.get(&path, Some(&key)).await;
     assert_eq!((mine.status, &mine.body["event"]["content"]), (200, &json!("@timber hello")));
     assert_eq!(mine.body["claims"], json!([]));
-    let mallory = cast.hub.account("mallory@example.org").await;
-    cast.hub.get(&path, Some(&mallory)).await.own_failure(Code::NotFound);
-    cast.hub.get(&path, Some(OPERATOR)).await.own_failure(Code::Forbidden);
-    cast.hub.get(&path, None).await.own_failure(Code::Unauthorized);
-    cast.get("/api/v1/events/evt_00000000000000000000000000000000").await.own_failure(Code::NotFound);
-    cast.get("/api/v1/events/x").await.own_failure(Code::NotFound);
+    let mallory = fixture.hub.account("mallory@example.org").await;
+    fixture.hub.get(&path, Some(&mallory)).await.own_failure(Code::NotFound);
+    fixture.hub.get(&path, Some(OPERATOR)).await.own_failure(Code::Forbidden);
+    fixture.hub.get(&path, None).await.own_failure(Code::Unauthorized);
+    fixture.get("/api/v1/events/evt_00000000000000000000000000000000").await.own_failure(Code::NotFound);
+    fixture.get("/api/v1/events/x").await.own_failure(Code::NotFound);
 }
 
 /// The same on PostgreSQL, with two nodes: each message is posted once.
 #[tokio::test]
 async fn two_nodes_push_each_message_once() {
     let setup = Setup::postgres();
-    let (cast, other, timber) = (Cast::on(&setup).await, setup.start(), FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let (fixture, other, timber) =
+        (ChannelFixture::on(&setup).await, setup.start(), FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     let mut events = vec![];
     for n in 0..10 {
-        events.push(cast.say(&format!("@timber {n}")).await);
+        events.push(fixture.say(&format!("@timber {n}")).await);
     }
     for event in &events {
-        cast.delivery_is(event, "delivered").await;
+        fixture.delivery_is(event, "delivered").await;
     }
     let requests = timber.requests();
     let ids: Vec<_> = requests.iter().map(|request| request.body["message"]["id"].clone()).collect();
@@ -514,12 +520,12 @@ async fn two_nodes_push_each_message_once() {
 /// Time that is set by hand moves nothing by itself.
 #[tokio::test]
 async fn nothing_is_due_before_its_time() {
-    let ((cast, clock), timber): ((Cast, ManualClock), _) =
-        (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber): ((ChannelFixture, ManualClock), _) =
+        (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(503, json!({})));
-    cast.say("@timber hello").await;
-    cast.recorded(&clock).await;
+    fixture.say("@timber hello").await;
+    fixture.recorded(&clock).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(timber.requests().len(), 1);
     clock.advance(2000);
@@ -529,27 +535,27 @@ async fn nothing_is_due_before_its_time() {
 /// One number for each outcome; who is pushed to, and where, is nobody's business.
 #[tokio::test]
 async fn pushes_are_counted_by_their_outcome() {
-    let ((cast, clock), timber) = (Cast::with_clock().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     for (status, state) in [(200, "delivered"), (400, "failed")] {
         timber.set(Reply::Json(status, json!({})));
-        cast.delivery_is(&cast.say("@timber now").await, state).await;
+        fixture.delivery_is(&fixture.say("@timber now").await, state).await;
     }
     timber.set(Reply::Json(503, json!({})));
-    let event = cast.say("@timber later").await;
-    cast.recorded(&clock).await;
+    let event = fixture.say("@timber later").await;
+    fixture.recorded(&clock).await;
     clock.advance(25 * HOUR);
-    cast.delivery_is(&event, "dead").await;
+    fixture.delivery_is(&event, "dead").await;
     timber.set(Reply::Json(404, json!({})));
-    cast.say("@timber never").await;
-    let seen = async || cast.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
+    fixture.say("@timber never").await;
+    let seen = async || fixture.get("/api/v1/agents/timber").await.body["connection"]["state"].clone();
     eventually(seen, |state| state == "broken").await;
-    cast.agent(&json!({"name": "hook", "endpoint": timber.url()})).await;
-    cast.join(&cast.channel, "hook").await;
+    fixture.agent(&json!({"name": "hook", "endpoint": timber.url()})).await;
+    fixture.join(&fixture.channel, "hook").await;
     timber.set(Reply::Json(200, json!({})));
-    cast.delivery_is(&cast.say("@hook now").await, "delivered").await;
+    fixture.delivery_is(&fixture.say("@hook now").await, "delivered").await;
 
-    let metrics = cast.hub.get("/metrics", Some(OPERATOR)).await.text;
+    let metrics = fixture.hub.get("/metrics", Some(OPERATOR)).await.text;
     let mut pushes: Vec<_> = metrics.lines().filter(|line| line.starts_with("chorus_pushes_total")).collect();
     pushes.sort_unstable();
     let wanted = [
@@ -566,26 +572,26 @@ async fn pushes_are_counted_by_their_outcome() {
 /// Whoever sends is told that it failed, and its owner why: not a mistake of the hub, but one that only the owner can mend.
 #[tokio::test]
 async fn a_connection_string_of_another_master_key() {
-    let (mut cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    let alice = cast.hub.register("alice").await;
-    let key = cast.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
-    cast.hub = cast.hub.restart(|config| config.master_key = MasterKey::new([8; 32])).await;
+    let (mut fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let alice = fixture.hub.register("alice").await;
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    fixture.hub = fixture.hub.restart(|config| config.master_key = MasterKey::new([8; 32])).await;
     let mut body = json!({"receiver_id": "timber", "envelope": envelope("alice", "hello")});
     for stream in [false, true] {
         body["stream"] = stream.into();
-        let sent = cast.hub.post("/messages", Some(&alice), &body).await;
+        let sent = fixture.hub.post("/messages", Some(&alice), &body).await;
         assert_eq!(sent.outcome(), (200, "failed"), "{}", sent.text);
         assert_eq!(sent.data()["error_code"], Code::AgentUnreachable.as_str());
         assert_eq!(sent.data()["detail"], "the receiver's owner must set its connection string again");
     }
-    let history = cast.hub.history(&key).await;
+    let history = fixture.hub.history(&key).await;
     assert!(history.len() == 2 && history.iter().all(|message| message["delivery"] == "failed"));
-    let connection = cast.get("/api/v1/agents/timber").await.body["connection"].clone();
+    let connection = fixture.get("/api/v1/agents/timber").await.body["connection"].clone();
     assert_eq!(connection["state"], "broken");
     assert!(connection["reason"].as_str().unwrap().contains("master key"), "{connection}");
     assert_eq!(timber.requests().len(), 0);
 
-    assert_eq!(cast.put_connection("timber", &key, &inbox_of(&timber)).await.status, 200);
+    assert_eq!(fixture.put_connection("timber", &key, &inbox_of(&timber)).await.status, 200);
     body["stream"] = false.into();
-    assert_eq!(cast.hub.post("/messages", Some(&alice), &body).await.outcome(), (200, "delivered"));
+    assert_eq!(fixture.hub.post("/messages", Some(&alice), &body).await.outcome(), (200, "delivered"));
 }

@@ -1,11 +1,11 @@
 //! What one key may have stored, and what it is told when that is used up.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
 use chorus_hub::quotas::OFF;
 use chorus_protocol::relay::Code;
 use chorus_testkit::receiver::FakeAgent;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The size of a document; at the defaults it is 1 MiB, and the quota of an agent 100 times that.
@@ -156,16 +156,16 @@ async fn envelopes_and_everything_said_count() {
 /// A callback needs no key; what is said there counts for the agent it was given to, notes too.
 #[tokio::test]
 async fn what_is_said_at_a_callback_counts() {
-    let cast = Cast::on(&Setup::new().config(|config| config.quotas.agent_bytes = 20_000)).await;
+    let fixture = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 20_000)).await;
     let receiver = FakeAgent::start().await;
-    cast.connected("timber", &receiver).await;
-    cast.say("@timber hello").await;
+    fixture.connected("timber", &receiver).await;
+    fixture.say("@timber hello").await;
     let post = receiver.wait_for(1, crate::support::SOON).await.remove(0);
     let callback = post.body["callback"].clone();
     let note = json!({"type": "tool_call", "id": "t1", "name": "look", "args": {"text": "x".repeat(3000)}});
     let mut noted = 0;
     let last = loop {
-        let answer = cast.call_back(&callback, &note).await;
+        let answer = fixture.call_back(&callback, &note).await;
         if answer.status != 200 {
             break answer;
         }
@@ -175,27 +175,49 @@ async fn what_is_said_at_a_callback_counts() {
     refused(&last, "agent_bytes", 20_000);
     assert!((5..=6).contains(&noted), "{noted}");
     let small = json!({"type": "message", "content": "y".repeat(5000)});
-    refused(&cast.call_back(&callback, &small).await, "agent_bytes", 20_000);
+    refused(&fixture.call_back(&callback, &small).await, "agent_bytes", 20_000);
 }
 
 /// Whoever has a connection string posts for the agent's account; it can be rotated.
 #[tokio::test]
 async fn what_other_services_post_counts_for_the_agent() {
-    let cast = Cast::on(&Setup::new().config(|config| config.quotas.agent_bytes = 20_000)).await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let fixture = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 20_000)).await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let string = made["connection_string"].as_str().unwrap().to_owned();
     let mut last = None;
     for n in 0..20 {
         let body = json!({"channel": {"id": "C1"}, "callback": "https://s.example/cb",
             "message": {"id": format!("m{n}"), "sender": "eve", "content": "x".repeat(3000)}});
-        let answer = Answer::of(cast.hub.client.post(&string).json(&body)).await;
+        let answer = Answer::of(fixture.hub.client.post(&string).json(&body)).await;
         if answer.status != 200 {
             last = Some(answer);
             break;
         }
     }
-    refused(&last.expect("it counts"), "agent_bytes", 20_000);
-    assert!(used(&cast.hub, &cast.anna, "account_bytes").await > 10_000, "and for its owner");
+    // It is not the poster's fault, nor for ever.
+    let last = last.expect("it counts");
+    assert!(last.own_failure(Code::RateLimited).contains("no room"), "{}", last.text);
+    assert_eq!(last.body["error"]["details"], json!({"quota": "agent_bytes"}));
+    assert_eq!(last.header("retry-after"), "600");
+    let figures = fixture.hub.get("/metrics", Some(OPERATOR)).await.text;
+    assert!(figures.contains(r#"chorus_quota_refused_total{quota="agent_bytes"} 1"#), "{figures}");
+    assert!(used(&fixture.hub, &fixture.anna, "account_bytes").await > 10_000, "and for its owner");
+}
+
+/// Another hub does not take a used up quota for a broken connection string: it tries again later.
+#[tokio::test]
+async fn another_hub_waits_for_room() {
+    let theirs = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 300)).await;
+    let made = theirs.agent(&json!({"name": "timber"})).await;
+    let (ours, clock) = ChannelFixture::with_clock().await;
+    ours.agent(&json!({"name": "timber", "connection_string": made["connection_string"]})).await;
+    ours.join(&ours.channel, "timber").await;
+    let event = ours.say(&format!("@timber {}", "x".repeat(300))).await;
+    let next = ours.recorded(&clock).await;
+    assert!(next >= clock.now() + 600_000, "{next}");
+    let delivery = ours.delivery(&event).await;
+    assert_eq!(delivery["state"], "waiting", "{delivery}");
+    assert_eq!(ours.get("/api/v1/agents/timber").await.body["broken"], Value::Null);
 }
 
 #[tokio::test]
@@ -228,7 +250,7 @@ async fn an_accounts_agents_count_for_it() {
 
 #[tokio::test]
 async fn what_retention_removes_is_given_back() {
-    let clock = chorus_testkit::clock::ManualClock::new(crate::cast::BEGIN);
+    let clock = chorus_testkit::clock::ManualClock::new(crate::channel_fixture::BEGIN);
     let setup = Setup::new().clock(&clock).config(|config| {
         config.quotas.agent_bytes = 20_000;
         config.retention = Some(Duration::from_hours(1));

@@ -1,6 +1,6 @@
 //! Getting back what was stolen: keys and webhook secrets.
 
-use crate::cast::{BEGIN, Cast, HOUR, inbox_of};
+use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, inbox_of};
 use crate::revocation::{mcp, mcp_token};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually, members};
 use chorus_hub::Mail;
@@ -19,10 +19,10 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     let mails = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(BEGIN);
     let setup = setup.clock(&clock).config(|config| config.mail = Mail::Folder(mails.path().into()));
-    let cast = Cast::on(&setup).await;
-    let hub = &cast.hub;
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    cast.join(&cast.channel, "timber").await;
+    let fixture = ChannelFixture::on(&setup).await;
+    let hub = &fixture.hub;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    fixture.join(&fixture.channel, "timber").await;
     let stolen = made["api_key"].as_str().unwrap();
 
     // Acts of one moment are in no order.
@@ -35,16 +35,16 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     let thiefs = again.data()["api_key"].as_str().unwrap().to_owned();
     hub.post("/register", Some(stolen), &json!({"agent_id": "timber"})).await.failure(Code::AgentIdTaken);
     let mut inbox = hub.inbox(&thiefs, None).await;
-    cast.say("@timber the plan").await;
+    fixture.say("@timber the plan").await;
     let chat = inbox.event("chat").await;
     let given = mcp_token(&chat);
-    assert_eq!(mcp(hub, &cast.channel, &given).await.status, 200);
+    assert_eq!(mcp(hub, &fixture.channel, &given).await.status, 200);
 
     let path = "/api/v1/agents/timber/key/reset";
     for key in [&*thiefs, &hub.account("eve@example.org").await, &hub.register("eve").await] {
         hub.post(path, Some(key), &json!({})).await.own_failure(Code::Forbidden);
     }
-    let ask = || hub.request(Method::POST, path, Some(&cast.anna)).header("idempotency-key", "k");
+    let ask = || hub.request(Method::POST, path, Some(&fixture.anna)).header("idempotency-key", "k");
     tick();
     let reset = Answer::of(ask()).await;
     assert_eq!(reset.status, 200, "{}", reset.text);
@@ -53,12 +53,12 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     let repeated = Answer::of(ask()).await;
     assert_eq!((&repeated.body, repeated.header("idempotent-replayed")), (&reset.body, "true"));
 
-    cast.say("@timber is not for the thief").await;
+    fixture.say("@timber is not for the thief").await;
     assert_eq!(inbox.rest().await, [], "its inbox is over");
     hub.get("/agent/messages", Some(&thiefs)).await.failure(Code::Unauthorized);
-    assert_eq!(mcp(hub, &cast.channel, &given).await.status, 401);
+    assert_eq!(mcp(hub, &fixture.channel, &given).await.status, 401);
     let said = json!({"type": "message", "content": "it is me"});
-    assert_eq!(cast.call_back(&chat["callback"], &said).await.status, 410);
+    assert_eq!(fixture.call_back(&chat["callback"], &said).await.status, 410);
     hub.post("/register", Some(&thiefs), &json!({"agent_id": "timber"})).await.failure(Code::AgentIdTaken);
     assert!(SseClient::open(&format!("{}/agent/inbox", hub.url), &thiefs, None).await.is_err());
 
@@ -111,16 +111,16 @@ async fn a_stolen_key_is_taken_back_on_postgres() {
 /// A thief who had the key has planted ways of its own. A new key alone leaves them, and whoever detaches the agent takes
 /// them off.
 async fn what_a_thief_planted_is_taken_off(setup: Setup) {
-    let (cast, trap, other_trap) =
-        (Cast::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
-    let (hub, alice) = (&cast.hub, cast.hub.register("alice").await);
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    cast.join(&cast.channel, "timber").await;
+    let (fixture, trap, other_trap) =
+        (ChannelFixture::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
+    let (hub, alice) = (&fixture.hub, fixture.hub.register("alice").await);
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    fixture.join(&fixture.channel, "timber").await;
     let agent = "/api/v1/agents/timber";
     let planted = json!({"agent_id": "timber", "endpoint": trap.url()});
     let planted = hub.post("/register", Some(text(&made["api_key"])), &planted).await.data().clone();
     let thief = text(&planted["api_key"]);
-    assert_eq!(cast.put_connection("timber", thief, &inbox_of(&other_trap)).await.status, 200);
+    assert_eq!(fixture.put_connection("timber", thief, &inbox_of(&other_trap)).await.status, 200);
     let ask = async |what: &str| hub.post(&format!("{agent}/{what}/rotate"), Some(thief), &json!({})).await;
     let inlet = text(&ask("connection-string").await.body["connection_string"]).to_owned();
     let secret = text(&ask("webhook-secret").await.body["webhook_secret"]).to_owned();
@@ -132,32 +132,32 @@ async fn what_a_thief_planted_is_taken_off(setup: Setup) {
 
     let path = format!("{agent}/key/reset");
     let reset = |body: &Value| {
-        let request = hub.request(Method::POST, &path, Some(&cast.anna)).header("idempotency-key", "k");
+        let request = hub.request(Method::POST, &path, Some(&fixture.anna)).header("idempotency-key", "k");
         Answer::of(request.json(body))
     };
     for wrong in [json!({"detach": 1}), json!([]), json!("detach")] {
         reset(&wrong).await.own_failure(Code::Validation);
     }
-    hub.post(&path, Some(&cast.anna), &json!({"release": true})).await.own_failure(Code::Forbidden);
+    hub.post(&path, Some(&fixture.anna), &json!({"release": true})).await.own_failure(Code::Forbidden);
     assert_eq!(reset(&json!({})).await.status, 200);
     reset(&json!({"detach": true})).await.own_failure(Code::IdempotencyConflict);
     assert_eq!(hub.send(&alice, "alice", "timber", "first").await.outcome(), (200, "delivered"));
     assert!(is_signed_with(&trap.wait_for(1, SOON).await[0], &secret));
     assert_eq!(post("m1").await, 200);
-    let shown = cast.get(agent).await.body;
+    let shown = fixture.get(agent).await.body;
     assert_eq!(shown["connection"], json!({"state": "ok", "host": "127.0.0.1"}));
     trap.set(Reply::Json(503, json!({})));
-    let waiting = cast.say("@timber waits").await;
-    eventually(async || cast.delivery(&waiting).await, |delivery| delivery["attempts"] != json!([])).await;
+    let waiting = fixture.say("@timber waits").await;
+    eventually(async || fixture.delivery(&waiting).await, |delivery| delivery["attempts"] != json!([])).await;
 
-    let detached = hub.post(&path, Some(&cast.anna), &json!({"detach": true})).await;
+    let detached = hub.post(&path, Some(&fixture.anna), &json!({"detach": true})).await;
     let key = text(&detached.body["api_key"]).to_owned();
     let before = (trap.requests().len(), other_trap.requests().len());
     trap.set(Reply::Json(200, json!({})));
     assert_eq!(hub.send(&alice, "alice", "timber", "second").await.outcome(), (202, "queued"));
-    cast.say("@timber at last").await;
+    fixture.say("@timber at last").await;
     assert_eq!(post("m2").await, 404);
-    let shown = cast.get(agent).await.body;
+    let shown = fixture.get(agent).await.body;
     assert_eq!(shown["connection"], json!({"state": "none"}));
     assert_eq!(hub.get("/agents/timber", Some(&key)).await.data().get("endpoint"), None);
     let inbox = hub.inbox(&key, None).await;
@@ -288,16 +288,16 @@ fn is_signed_with(request: &Received, secret: &str) -> bool {
 
 #[tokio::test]
 async fn a_webhook_secret_is_replaced_with_an_overlap() {
-    let ((cast, clock), hook) = (Cast::with_clock().await, FakeAgent::start().await);
-    let (hub, alice) = (&cast.hub, cast.hub.register("alice").await);
-    let made = cast.agent(&json!({"name": "timber", "endpoint": hook.url()})).await;
-    cast.join(&cast.channel, "timber").await;
+    let ((fixture, clock), hook) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let (hub, alice) = (&fixture.hub, fixture.hub.register("alice").await);
+    let made = fixture.agent(&json!({"name": "timber", "endpoint": hook.url()})).await;
+    fixture.join(&fixture.channel, "timber").await;
     let first = text(&made["webhook_secret"]).to_owned();
     // By the relay, and by the pusher.
     let signed = async || {
         let before = hook.requests().len();
         assert_eq!(hub.send(&alice, "alice", "timber", "hi").await.outcome(), (200, "delivered"));
-        cast.say("@timber hi").await;
+        fixture.say("@timber hi").await;
         hook.wait_for(before + 2, SOON).await.split_off(before)
     };
     let good = |requests: &[Received], secrets: &[(&str, bool)]| {
@@ -329,7 +329,7 @@ async fn a_webhook_secret_is_replaced_with_an_overlap() {
         hub.post("/agents", Some(OPERATOR), &json!({"agent_id": "timber", "endpoint": hook.url()})).await;
     assert_eq!(again.data()["webhook_secret"], second);
 
-    let third = hub.post(path, Some(&cast.anna), &json!({})).await.body;
+    let third = hub.post(path, Some(&fixture.anna), &json!({})).await.body;
     let fourth = hub.post(path, Some(OPERATOR), &json!({})).await.body;
     let (third, fourth) = (text(&third["webhook_secret"]), text(&fourth["webhook_secret"]));
     good(&signed().await, &[(&first, false), (&second, false), (third, true), (fourth, true)]);

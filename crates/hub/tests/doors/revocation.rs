@@ -1,8 +1,9 @@
 //! What was taken back is dead at once: nothing that it opened goes on, on this node or another.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, Inbox, OPERATOR, SOON, Setup, TestHub, envelope};
 use chorus_protocol::relay::Code;
+use chorus_store::{StoreError, Tx};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -54,17 +55,18 @@ fn long_poll(hub: &TestHub, channel: &str, bearer: &str, session: &str) -> JoinH
 }
 
 async fn publish_after_a_revoked_token(setup: Setup) {
-    let cast = Cast::on(&setup.config(|config| config.times.ping = Duration::from_mins(1))).await;
-    let (hub, channel) = (&cast.hub, format!("/api/v1/channels/{}", cast.channel));
-    let ((id, stolen), (_, kept)) = (token(hub, &cast.anna).await, token(hub, &cast.anna).await);
+    let fixture =
+        ChannelFixture::on(&setup.config(|config| config.times.ping = Duration::from_mins(1))).await;
+    let (hub, channel) = (&fixture.hub, format!("/api/v1/channels/{}", fixture.channel));
+    let ((id, stolen), (_, kept)) = (token(hub, &fixture.anna).await, token(hub, &fixture.anna).await);
     let mut thief = hub.follow(&channel, &stolen, None).await;
     let mut other = hub.follow(&channel, &kept, None).await;
-    cast.say("before").await;
+    fixture.say("before").await;
     assert_eq!(thief.event("message").await["content"], "before");
 
-    assert_eq!(hub.delete(&format!("/api/v1/tokens/{id}"), Some(&cast.anna)).await.status, 204);
+    assert_eq!(hub.delete(&format!("/api/v1/tokens/{id}"), Some(&fixture.anna)).await.status, 204);
     for n in 0..20 {
-        cast.say(&n.to_string()).await;
+        fixture.say(&n.to_string()).await;
     }
     assert_over(&mut thief, "a revoked token").await;
     assert_eq!(other.event("message").await["content"], "before");
@@ -95,21 +97,21 @@ struct GivenOut {
 }
 
 /// Whatever an agent that is called `timber` can have. `key` is its key.
-async fn give_out(cast: &Cast, reader: &TestHub, key: &str) -> GivenOut {
+async fn give_out(fixture: &ChannelFixture, reader: &TestHub, key: &str) -> GivenOut {
     let mut inbox = reader.inbox(key, None).await;
-    cast.say("@timber hello").await;
+    fixture.say("@timber hello").await;
     let chat = inbox.event("chat").await;
-    let stream = reader.follow(&format!("/api/v1/channels/{}", cast.channel), key, None).await;
-    let opened = mcp(reader, &cast.channel, key).await;
+    let stream = reader.follow(&format!("/api/v1/channels/{}", fixture.channel), key, None).await;
+    let opened = mcp(reader, &fixture.channel, key).await;
     assert_eq!(opened.status, 200, "{}", opened.text);
     let session = opened.header("mcp-session-id").to_owned();
     let mcp_token = mcp_token(&chat);
-    assert_eq!(mcp(reader, &cast.channel, &mcp_token).await.status, 200);
-    let notices = reader.request(Method::GET, &format!("/mcp/{}", cast.channel), Some(key));
+    assert_eq!(mcp(reader, &fixture.channel, &mcp_token).await.status, 200);
+    let notices = reader.request(Method::GET, &format!("/mcp/{}", fixture.channel), Some(key));
     let notices = notices.header("accept", "text/event-stream").header("mcp-session-id", &session);
     let notices = notices.send().await.unwrap();
     assert_eq!(notices.status(), 200);
-    let poll = long_poll(reader, &cast.channel, key, &session);
+    let poll = long_poll(reader, &fixture.channel, key, &session);
     // It must have begun to wait: until then the key is looked up anyway.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!poll.is_finished());
@@ -118,7 +120,7 @@ async fn give_out(cast: &Cast, reader: &TestHub, key: &str) -> GivenOut {
 
 impl GivenOut {
     /// All of it is over, within a time, and its secrets are refused.
-    async fn assert_over(mut self, cast: &Cast, reader: &TestHub, within: Duration, what: &str) {
+    async fn assert_over(mut self, fixture: &ChannelFixture, reader: &TestHub, within: Duration, what: &str) {
         let begun = Instant::now();
         assert_over(&mut self.inbox, what).await;
         assert_over(&mut self.stream, what).await;
@@ -130,43 +132,44 @@ impl GivenOut {
         let rest = tokio::time::timeout(SOON, self.notices.text()).await.expect("the notices end").unwrap();
         assert!(!rest.contains("data:"), "{what}: {rest}");
         assert!(begun.elapsed() < within, "{what}: {:?}", begun.elapsed());
-        let refused = mcp(reader, &cast.channel, &self.mcp_token).await;
+        let refused = mcp(reader, &fixture.channel, &self.mcp_token).await;
         assert!([401, 403].contains(&refused.status), "{what}: {}", refused.text);
         let said = json!({"type": "message", "content": "still here"});
-        let refused = cast.call_back(&self.callback, &said).await;
+        let refused = fixture.call_back(&self.callback, &said).await;
         assert!([403, 410].contains(&refused.status), "{what}: {}", refused.text);
     }
 }
 
 #[tokio::test]
 async fn a_replaced_key_ends_everything_that_was_given_out_under_it() {
-    let cast = Cast::on(&Setup::new().config(|config| config.times.ping = Duration::from_mins(1))).await;
-    let hub = &cast.hub;
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    cast.join(&cast.channel, "timber").await;
+    let fixture =
+        ChannelFixture::on(&Setup::new().config(|config| config.times.ping = Duration::from_mins(1))).await;
+    let hub = &fixture.hub;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    fixture.join(&fixture.channel, "timber").await;
     let key = made["api_key"].as_str().unwrap();
 
-    let given = give_out(&cast, hub, key).await;
+    let given = give_out(&fixture, hub, key).await;
     let rotated = hub.post("/register", Some(key), &json!({"agent_id": "timber"})).await;
     let second = rotated.data()["api_key"].as_str().unwrap().to_owned();
-    given.assert_over(&cast, hub, SOON, "rotated").await;
+    given.assert_over(&fixture, hub, SOON, "rotated").await;
 
-    let given = give_out(&cast, hub, &second).await;
-    let reset = hub.post("/api/v1/agents/timber/key/reset", Some(&cast.anna), &json!({})).await;
+    let given = give_out(&fixture, hub, &second).await;
+    let reset = hub.post("/api/v1/agents/timber/key/reset", Some(&fixture.anna), &json!({})).await;
     assert_eq!(reset.status, 200, "{}", reset.text);
-    given.assert_over(&cast, hub, SOON, "reset").await;
+    given.assert_over(&fixture, hub, SOON, "reset").await;
     for dead in [key, &second] {
         hub.get("/agent/messages", Some(dead)).await.failure(Code::Unauthorized);
     }
 
     let third = reset.body["api_key"].as_str().unwrap();
-    let mut given = give_out(&cast, hub, third).await;
+    let mut given = give_out(&fixture, hub, third).await;
     let rotate = "/api/v1/agents/timber/connection-string/rotate";
     assert_eq!(hub.post(rotate, Some(third), &json!({})).await.status, 200);
     let said = json!({"type": "message", "content": "still here"});
-    assert_eq!(cast.call_back(&given.callback, &said).await.status, 410);
-    assert_eq!(mcp(hub, &cast.channel, &given.mcp_token).await.status, 401);
-    cast.say("@timber the key is good").await;
+    assert_eq!(fixture.call_back(&given.callback, &said).await.status, 410);
+    assert_eq!(mcp(hub, &fixture.channel, &given.mcp_token).await.status, 401);
+    fixture.say("@timber the key is good").await;
     given.inbox.event("chat").await;
     given.stream.event("message").await;
     assert_eq!(given.poll.await.unwrap().status, 200, "its key is good, so it goes on");
@@ -240,48 +243,63 @@ async fn what_was_taken_back_before_ends_nothing() {
     inbox.message().await;
 }
 
+/// A node that sees the session gone before it hears of the key does not say that another connection has the inbox.
+#[tokio::test]
+async fn a_key_that_is_taken_back_is_no_takeover() {
+    let hub = TestHub::postgres();
+    let bob = hub.register("bob").await;
+    let mut inbox = hub.inbox(&bob, None).await;
+    // As another node does it, whose notice has not come yet.
+    let take_back = |tx: &mut dyn Tx| {
+        tx.execute("UPDATE agents SET disabled_at = 1", &[])?;
+        tx.execute("UPDATE inboxes SET session = NULL, node = NULL, open_until = 0", &[]).map(drop)
+    };
+    hub.store().write::<_, StoreError, _>(take_back).await.unwrap();
+    assert_over(&mut inbox, "before the notice").await;
+}
+
 /// On the other node of two.
 #[tokio::test]
 async fn what_is_taken_back_on_one_node_ends_on_the_other() {
     let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_mins(1));
-    let (cast, there) = (Cast::on(&setup).await, setup.start());
-    let here = &cast.hub;
-    let made = cast.agent(&json!({"name": "timber"})).await;
-    cast.join(&cast.channel, "timber").await;
-    let channel = format!("/api/v1/channels/{}", cast.channel);
+    let (fixture, there) = (ChannelFixture::on(&setup).await, setup.start());
+    let here = &fixture.hub;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    fixture.join(&fixture.channel, "timber").await;
+    let channel = format!("/api/v1/channels/{}", fixture.channel);
 
-    let (id, stolen) = token(here, &cast.anna).await;
+    let (id, stolen) = token(here, &fixture.anna).await;
     let mut thief = there.follow(&channel, &stolen, None).await;
     let begun = Instant::now();
-    assert_eq!(here.delete(&format!("/api/v1/tokens/{id}"), Some(&cast.anna)).await.status, 204);
+    assert_eq!(here.delete(&format!("/api/v1/tokens/{id}"), Some(&fixture.anna)).await.status, 204);
     assert_over(&mut thief, "a token").await;
     assert!(begun.elapsed() < ELSEWHERE, "{:?}", begun.elapsed());
     there.get("/api/v1/me", Some(&stolen)).await.own_failure(Code::Unauthorized);
 
     let key = made["api_key"].as_str().unwrap();
-    let given = give_out(&cast, &there, key).await;
+    let given = give_out(&fixture, &there, key).await;
     let begun = Instant::now();
-    let reset = here.post("/api/v1/agents/timber/key/reset", Some(&cast.anna), &json!({})).await;
+    let reset = here.post("/api/v1/agents/timber/key/reset", Some(&fixture.anna), &json!({})).await;
     assert_eq!(reset.status, 200, "{}", reset.text);
-    given.assert_over(&cast, &there, ELSEWHERE, "a key").await;
+    given.assert_over(&fixture, &there, ELSEWHERE, "a key").await;
     there.get("/agent/messages", Some(key)).await.failure(Code::Unauthorized);
     assert!(begun.elapsed() < 2 * ELSEWHERE, "{:?}", begun.elapsed());
 
     let key = reset.body["api_key"].as_str().unwrap();
-    let given = give_out(&cast, &there, key).await;
+    let given = give_out(&fixture, &there, key).await;
     let disabled = here.post("/api/v1/operator/agents/timber/disable", Some(OPERATOR), &json!({})).await;
     assert_eq!(disabled.status, 200, "{}", disabled.text);
-    given.assert_over(&cast, &there, ELSEWHERE, "a disabled agent").await;
+    given.assert_over(&fixture, &there, ELSEWHERE, "a disabled agent").await;
     there.get("/agent/messages", Some(key)).await.failure(Code::Forbidden);
 
     // Who is not a member any more is told nothing either.
     let bob = here.register("bob").await;
-    here.add(&channel, &cast.anna, &json!({"agent": "bob", "handle": "bob"})).await;
+    here.add(&channel, &fixture.anna, &json!({"agent": "bob", "handle": "bob"})).await;
     let mut stream = there.follow(&channel, &bob, None).await;
     let begun = Instant::now();
-    assert_eq!(here.delete(&format!("{channel}/members/bob"), Some(&cast.anna)).await.status, 204);
+    assert_eq!(here.delete(&format!("{channel}/members/bob"), Some(&fixture.anna)).await.status, 204);
     for n in 0..20 {
-        cast.say(&n.to_string()).await;
+        fixture.say(&n.to_string()).await;
     }
     let told = stream.rest().await;
     assert!(told.iter().all(|event| event.event != "message"), "{told:?}");

@@ -1,6 +1,6 @@
 //! Secrets at rest and in what people write: which are sealed, which are masked, and what a new master key changes.
 
-use crate::cast::{Cast, inbox_of};
+use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::recovery::{acts, text};
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
 use chorus_hub::{FINGERPRINT, FingerprintError, MasterKey, Sources, keep_fingerprint};
@@ -45,15 +45,15 @@ fn post(id: &str) -> Value {
 
 #[tokio::test]
 async fn one_of_each_kind_of_credential_is_masked() {
-    let cast = Cast::start().await;
+    let fixture = ChannelFixture::start().await;
     for kind in SecretKind::all() {
         let (secret, described) = (Sources::system().secret(kind), kind.description());
         assert!(secret.starts_with(described.prefix));
-        let event = cast.say(&format!("keep {secret} safe")).await;
-        let log = cast.log().await;
+        let event = fixture.say(&format!("keep {secret} safe")).await;
+        let log = fixture.log().await;
         let said = log.iter().find(|said| said["event_id"] == event).unwrap();
         assert_eq!(said["content"], format!("keep [redacted: {}] safe", described.name));
-        assert!(!is_stored(&cast.hub, &secret).await, "{secret} is stored");
+        assert!(!is_stored(&fixture.hub, &secret).await, "{secret} is stored");
     }
 }
 
@@ -61,26 +61,26 @@ async fn one_of_each_kind_of_credential_is_masked() {
 #[tokio::test]
 async fn foreign_callbacks_and_bearers_are_sealed() {
     for setup in [Setup::new(), Setup::postgres()] {
-        let (cast, timber) = (Cast::on(&setup).await, FakeAgent::start().await);
-        let reader = cast.agent(&json!({"name": "reader"})).await;
+        let (fixture, timber) = (ChannelFixture::on(&setup).await, FakeAgent::start().await);
+        let reader = fixture.agent(&json!({"name": "reader"})).await;
         let key = reader["api_key"].as_str().unwrap();
-        let mut inbox = cast.hub.inbox(key, None).await;
-        let pushed = cast.agent(&json!({"name": "timber", "connection_string": inbox_of(&timber)})).await;
+        let mut inbox = fixture.hub.inbox(key, None).await;
+        let pushed = fixture.agent(&json!({"name": "timber", "connection_string": inbox_of(&timber)})).await;
         for to in [&reader, &pushed] {
             let url = to["connection_string"].as_str().unwrap();
-            let answer = Answer::of(cast.hub.client.post(url).json(&post("msg_1"))).await;
+            let answer = Answer::of(fixture.hub.client.post(url).json(&post("msg_1"))).await;
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
         // It comes as it was posted, by every way.
         let mut streamed = inbox.event("channel").await;
         streamed.as_object_mut().unwrap().remove("trace_id");
         assert_eq!(streamed, post("msg_1"));
-        assert_eq!(cast.hub.history(key).await[0]["data"], post("msg_1"));
+        assert_eq!(fixture.hub.history(key).await[0]["data"], post("msg_1"));
         assert_eq!(timber.wait_for(1, SOON).await[0].body, post("msg_1"));
         for secret in ["foreigncallback1", "foreignbearer1", "weather in Oslo"] {
-            assert!(!is_stored(&cast.hub, secret).await, "{secret} is stored");
+            assert!(!is_stored(&fixture.hub, secret).await, "{secret} is stored");
         }
-        assert!(is_stored(&cast.hub, "direct_message").await, "this is where it would be");
+        assert!(is_stored(&fixture.hub, "direct_message").await, "this is where it would be");
     }
 }
 
@@ -98,17 +98,19 @@ async fn sealed(hub: &TestHub) -> (Vec<u8>, String) {
 #[tokio::test]
 async fn a_master_key_is_replaced_without_anybody_noticing() {
     for setup in [Setup::new(), Setup::postgres()] {
-        let mut cast = Cast::on(&setup.config(|config| config.master_key = MasterKey::new(OLD))).await;
+        let mut fixture =
+            ChannelFixture::on(&setup.config(|config| config.master_key = MasterKey::new(OLD))).await;
         let timber = FakeAgent::start().await;
-        cast.connected("timber", &timber).await;
-        let reader = cast.agent(&json!({"name": "reader"})).await;
+        fixture.connected("timber", &timber).await;
+        let reader = fixture.agent(&json!({"name": "reader"})).await;
         let (key, url) = (reader["api_key"].as_str().unwrap(), reader["connection_string"].as_str().unwrap());
-        assert_eq!(Answer::of(cast.hub.client.post(url).json(&post("msg_1"))).await.status, 200);
-        cast.say("@timber hello").await;
+        assert_eq!(Answer::of(fixture.hub.client.post(url).json(&post("msg_1"))).await.status, 200);
+        fixture.say("@timber hello").await;
         let first = timber.wait_for(1, SOON).await[0].clone();
-        let (was, begun) = (sealed(&cast.hub).await, cast.hub.url.clone());
-        let callback =
-            |cast: &Cast| json!(first.body["callback"].as_str().unwrap().replace(&begun, &cast.hub.url));
+        let (was, begun) = (sealed(&fixture.hub).await, fixture.hub.url.clone());
+        let callback = |fixture: &ChannelFixture| {
+            json!(first.body["callback"].as_str().unwrap().replace(&begun, &fixture.hub.url))
+        };
         let answer = json!({"type": "message", "content": "hi"});
         let signatures = |n: usize| {
             let requests = timber.requests();
@@ -116,18 +118,19 @@ async fn a_master_key_is_replaced_without_anybody_noticing() {
         };
 
         // With both keys: what was signed is valid, webhooks carry both signatures, what was sealed is sealed anew.
-        cast.hub = cast.hub.restart(|config| config.master_key = MasterKey::new(NEW).replacing(OLD)).await;
-        assert_eq!(cast.call_back(&callback(&cast), &answer).await.status, 200);
-        cast.say("@timber again").await;
+        fixture.hub =
+            fixture.hub.restart(|config| config.master_key = MasterKey::new(NEW).replacing(OLD)).await;
+        assert_eq!(fixture.call_back(&callback(&fixture), &answer).await.status, 200);
+        fixture.say("@timber again").await;
         timber.wait_for(2, SOON).await;
         assert_eq!((signatures(0), signatures(1)), (1, 2));
-        eventually(async || sealed(&cast.hub).await, |now| now.0 != was.0 && now.1 != was.1).await;
+        eventually(async || sealed(&fixture.hub).await, |now| now.0 != was.0 && now.1 != was.1).await;
 
         // With the new one alone: what was sealed is read, what only the old one signed is not taken any more.
-        cast.hub = cast.hub.restart(|config| config.master_key = MasterKey::new(NEW)).await;
-        assert_eq!(cast.call_back(&callback(&cast), &answer).await.status, 404);
-        assert_eq!(cast.hub.history(key).await[0]["data"], post("msg_1"));
-        cast.say("@timber at last").await;
+        fixture.hub = fixture.hub.restart(|config| config.master_key = MasterKey::new(NEW)).await;
+        assert_eq!(fixture.call_back(&callback(&fixture), &answer).await.status, 404);
+        assert_eq!(fixture.hub.history(key).await[0]["data"], post("msg_1"));
+        fixture.say("@timber at last").await;
         assert_eq!(timber.wait_for(3, SOON).await[2].body["message"]["content"], "@timber at last");
         assert_eq!(signatures(2), 1);
     }
@@ -136,18 +139,18 @@ async fn a_master_key_is_replaced_without_anybody_noticing() {
 /// What was stored before there were seals is sealed after the next start.
 #[tokio::test]
 async fn what_lies_open_is_sealed() {
-    let cast = Cast::start().await;
-    let reader = cast.agent(&json!({"name": "reader"})).await;
+    let fixture = ChannelFixture::start().await;
+    let reader = fixture.agent(&json!({"name": "reader"})).await;
     let url = reader["connection_string"].as_str().unwrap();
-    assert_eq!(Answer::of(cast.hub.client.post(url).json(&post("msg_1"))).await.status, 200);
+    assert_eq!(Answer::of(fixture.hub.client.post(url).json(&post("msg_1"))).await.status, 200);
     let open = |tx: &mut dyn Tx| {
         tx.execute(
             "UPDATE events SET body = $1 WHERE kind = 'foreign'",
             &[post("msg_1").to_string().as_str().into()],
         )
     };
-    cast.hub.store().write::<_, StoreError, _>(open).await.unwrap();
-    let hub = cast.hub.restart(|_| {}).await;
+    fixture.hub.store().write::<_, StoreError, _>(open).await.unwrap();
+    let hub = fixture.hub.restart(|_| {}).await;
     let body =
         |tx: &mut dyn Tx| tx.first("SELECT body FROM events WHERE kind = 'foreign'", &[])?.unwrap().text(0);
     let body = async || hub.store().read::<_, StoreError, _>(body).await.unwrap();
@@ -190,11 +193,12 @@ async fn a_database_knows_its_master_key() {
 /// A database from before there were fingerprints tells its key by what was sealed with it.
 #[tokio::test]
 async fn what_was_sealed_tells_whose_it_is() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
     let sources = Sources::system();
-    let keep =
-        async |key: [u8; 32]| keep_fingerprint(cast.hub.store(), &MasterKey::new(key), &sources, false).await;
+    let keep = async |key: [u8; 32]| {
+        keep_fingerprint(fixture.hub.store(), &MasterKey::new(key), &sources, false).await
+    };
     assert!(matches!(keep(NEW).await, Err(FingerprintError::OtherKey)));
     keep(OLD).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Sending: every outcome, who may speak for whom, and that an envelope arrives as it was written.
 
-use crate::gate::Gate;
+use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, TestHub, envelope, eventually, members};
 use chorus_hub::delivery::outbound::Policy;
 use chorus_protocol::relay::Code;
@@ -201,16 +201,16 @@ async fn webhooks_are_signed() {
 /// The receiver may take it although the sender has gone: the outcome is recorded either way.
 #[tokio::test]
 async fn a_sender_that_does_not_wait() {
-    let (hub, gate) = (TestHub::start(), Gate::start().await);
+    let (hub, receiver) = (TestHub::start(), HeldReceiver::start().await);
     let alice = hub.register("alice").await;
-    let bob = hub.register_webhook("bob", gate.url()).await;
+    let bob = hub.register_webhook("bob", receiver.url()).await;
     let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "I am off")});
     let send = tokio::spawn(hub.request(Method::POST, "/messages", Some(&alice)).json(&body).send());
-    gate.reached().await;
+    receiver.wait_for_message().await;
     assert_eq!(hub.history(&bob).await[0]["delivery"], "sending");
     send.abort();
     send.await.unwrap_err();
-    gate.open();
+    receiver.release();
     let done = eventually(async || hub.history(&bob).await, |all| all[0]["delivery"] != "sending").await;
     assert_eq!(done[0]["delivery"], "delivered");
 }
@@ -240,16 +240,16 @@ async fn a_sender_that_leaves_before_the_commit() {
 /// A stop lets a webhook that is under way come to its end, and its sender hear of it.
 #[tokio::test]
 async fn a_stop_waits_for_a_webhook() {
-    let (hub, gate) = (TestHub::start(), Gate::start().await);
+    let (hub, receiver) = (TestHub::start(), HeldReceiver::start().await);
     let alice = hub.register("alice").await;
-    hub.register_webhook("bob", gate.url()).await;
+    hub.register_webhook("bob", receiver.url()).await;
     let body = json!({"receiver_id": "bob", "envelope": envelope("alice", "just in time")});
     let send = tokio::spawn(Answer::of(hub.request(Method::POST, "/messages", Some(&alice)).json(&body)));
-    gate.reached().await;
+    receiver.wait_for_message().await;
     let stop = tokio::spawn(hub.stop());
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!stop.is_finished(), "it waits");
-    gate.open();
+    receiver.release();
     stop.await.unwrap();
     assert_eq!(send.await.unwrap().outcome(), (200, "delivered"));
 }

@@ -1,6 +1,6 @@
 //! Somebody sets the clock, by an hour, back or forth: over every cache, lease and limit, on both databases.
 
-use crate::cast::{BEGIN, Cast, HOUR};
+use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR};
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
 use chorus_hub::{Config, Mail};
 use chorus_protocol::relay::Code;
@@ -83,11 +83,11 @@ async fn what_was_revoked_elsewhere_ends() {
 #[tokio::test]
 async fn an_agent_that_said_enough() {
     for (setup, clock, step) in everywhere() {
-        let cast = Cast::on(&setup.config(|config| config.rate_limit = Some(6000))).await;
-        let made = cast.agent(&json!({"name": "timber"})).await;
-        cast.join(&cast.channel, "timber").await;
-        let path = format!("/api/v1/channels/{}/messages", cast.channel);
-        let say = async || cast.hub.post(&path, made["api_key"].as_str(), &json!({"content": "x"})).await;
+        let fixture = ChannelFixture::on(&setup.config(|config| config.rate_limit = Some(6000))).await;
+        let made = fixture.agent(&json!({"name": "timber"})).await;
+        fixture.join(&fixture.channel, "timber").await;
+        let path = format!("/api/v1/channels/{}/messages", fixture.channel);
+        let say = async || fixture.hub.post(&path, made["api_key"].as_str(), &json!({"content": "x"})).await;
         for _ in 0..30 {
             assert_eq!(say().await.status, 201);
         }
@@ -120,17 +120,17 @@ async fn an_open_inbox_stays_open() {
 #[tokio::test]
 async fn what_is_pushed_arrives() {
     for (setup, clock, step) in everywhere() {
-        let (cast, timber) = (Cast::on(&setup).await, FakeAgent::start().await);
-        cast.connected("timber", &timber).await;
+        let (fixture, timber) = (ChannelFixture::on(&setup).await, FakeAgent::start().await);
+        fixture.connected("timber", &timber).await;
         timber.set(Reply::Json(503, json!({})));
-        let event = cast.say("@timber hello").await;
+        let event = fixture.say("@timber hello").await;
         timber.wait_for(1, SOON).await;
-        cast.recorded(&clock).await;
+        fixture.recorded(&clock).await;
         timber.set(Reply::Json(200, json!({})));
         clock.step(step);
-        cast.delivery_is(&event, "delivered").await;
-        let event = cast.say("@timber again").await;
-        cast.delivery_is(&event, "delivered").await;
+        fixture.delivery_is(&event, "delivered").await;
+        let event = fixture.say("@timber again").await;
+        fixture.delivery_is(&event, "delivered").await;
     }
 }
 

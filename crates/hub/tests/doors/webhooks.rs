@@ -1,6 +1,6 @@
 //! The hub is nobody's tool to flood others: how much it sends at a time, to whom, and for whom.
 
-use crate::cast::Cast;
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, SOON, Setup, TestHub, envelope, eventually};
 use chorus_protocol::relay::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -240,18 +240,18 @@ async fn a_stranger_who_is_refused_keeps_nobody_else_out() {
 #[tokio::test]
 async fn pushes_wait_for_their_turn() {
     let setup = Setup::new().config(|config| config.quotas.webhooks_receiver = 1);
-    let (cast, timber) = (Cast::on(&setup).await, FakeAgent::start().await);
+    let (fixture, timber) = (ChannelFixture::on(&setup).await, FakeAgent::start().await);
     timber.set(Reply::Slow(Duration::from_millis(500), Box::new(Reply::Json(200, json!({})))));
-    cast.connected("timber", &timber).await;
-    let other = cast.another_channel("other").await;
-    cast.join(&other, "timber").await;
-    let events = [cast.say("@timber one").await, cast.say_in(&other, "@timber two").await];
+    fixture.connected("timber", &timber).await;
+    let other = fixture.another_channel("other").await;
+    fixture.join(&other, "timber").await;
+    let events = [fixture.say("@timber one").await, fixture.say_in(&other, "@timber two").await];
     timber.wait_for(1, SOON).await;
     let first = Instant::now();
     timber.wait_for(2, SOON).await;
     assert!(first.elapsed() > Duration::from_millis(300), "one after the other: {:?}", first.elapsed());
     for event in events {
-        let delivery = cast.delivery_is(&event, "delivered").await;
+        let delivery = fixture.delivery_is(&event, "delivered").await;
         assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{delivery}");
     }
 }
@@ -259,19 +259,19 @@ async fn pushes_wait_for_their_turn() {
 #[tokio::test]
 async fn pushes_wait_until_a_rest_is_over() {
     let setup = Setup::new().config(|config| config.times.rest = Duration::from_secs(2));
-    let (cast, timber) = (Cast::on(&setup).await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
-    let alice = cast.hub.register("alice").await;
+    let (fixture, timber) = (ChannelFixture::on(&setup).await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
+    let alice = fixture.hub.register("alice").await;
     timber.set(Reply::DropConnection);
     for _ in 0..10 {
-        assert_eq!(cast.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "failed"));
+        assert_eq!(fixture.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "failed"));
     }
     timber.set(Reply::Json(200, json!({})));
     let begun = Instant::now();
-    let event = cast.say("@timber are you well?").await;
+    let event = fixture.say("@timber are you well?").await;
     timber.wait_for(11, SOON).await;
     assert!(begun.elapsed() > Duration::from_secs(1), "it was left alone: {:?}", begun.elapsed());
-    let delivery = cast.delivery_is(&event, "delivered").await;
+    let delivery = fixture.delivery_is(&event, "delivered").await;
     assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{delivery}");
     assert_eq!(timber.requests().len(), 11);
 }
@@ -279,8 +279,8 @@ async fn pushes_wait_until_a_rest_is_over() {
 /// What comes for an agent from elsewhere must not name what only this network reaches.
 #[tokio::test]
 async fn a_foreign_post_with_a_private_address_is_refused() {
-    let cast = Cast::on(&Setup::new().config(|config| config.outbound.allow = vec![])).await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let fixture = ChannelFixture::on(&Setup::new().config(|config| config.outbound.allow = vec![])).await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let inbox = made["connection_string"].as_str().unwrap_or_else(|| panic!("{made}"));
     let post = |callback: &str, mcp: &str| {
         json!({"channel": {"id": "C1"}, "message": {"id": "m1", "sender": "s", "content": "c"},
@@ -292,12 +292,12 @@ async fn a_foreign_post_with_a_private_address_is_refused() {
         ("http://localhost:1/cb", public, "callback: localhost is a loopback address"),
         (public, "http://169.254.169.254/", "mcp.url: 169.254.169.254 is a link-local address"),
     ] {
-        let answer = Answer::of(cast.hub.client.post(inbox).json(&post(callback, mcp))).await;
+        let answer = Answer::of(fixture.hub.client.post(inbox).json(&post(callback, mcp))).await;
         let why = answer.own_failure(Code::EndpointBlocked);
         assert!(why.starts_with(place), "{why}");
     }
     // The hub's own addresses are private here, and its own.
     let own: Value =
-        post(&format!("{}/channels/x/inbox/tok_1", cast.hub.url), &format!("{}/mcp/x", cast.hub.url));
-    assert_eq!(Answer::of(cast.hub.client.post(inbox).json(&own)).await.status, 200);
+        post(&format!("{}/channels/x/inbox/tok_1", fixture.hub.url), &format!("{}/mcp/x", fixture.hub.url));
+    assert_eq!(Answer::of(fixture.hub.client.post(inbox).json(&own)).await.status, 200);
 }

@@ -23,6 +23,7 @@ on_both!(
     invitations_are_kept_alike_for_everybody,
     an_invitation_is_answered_once,
     one_person_is_invited_in_two_ways,
+    one_inviter_does_not_fill_what_somebody_has_open,
     invitations_end,
     who_shares_a_conversation,
 );
@@ -331,6 +332,37 @@ async fn one_person_is_invited_in_two_ways(Fixture { store, .. }: Fixture) {
         assert_eq!(invite(&store, &invitation(anna, None, NOW + 2), one, false).await, kept);
         assert_eq!(page(&store, "eve@example.org", NOW + 2).await, []);
     }
+}
+
+/// With all of its agents, and however it writes whom it means.
+async fn one_inviter_does_not_fill_what_somebody_has_open(Fixture { store, .. }: Fixture) {
+    let (anna, bob) = (account(&store, "anna@example.org").await, person());
+    let (one, two) = (agent(&store, "one").await.id, agent(&store, "two").await.id);
+    for agent in [one, two] {
+        own(&store, agent, anna).await;
+    }
+    let by_email = Invitee::Email("eve@example.org".into(), Some(EVE));
+    let by_id = Invitee::Id(EVE, Some("eve@example.org".into()));
+    let inviters = [anna.into(), Principal::from(one), two.into()];
+    let ways = inviters.into_iter().flat_map(|inviter| [(inviter, &by_email), (inviter, &by_id)]);
+    for (inviter, invitee) in ways.cycle().take(20) {
+        let new = invitation(inviter, Some(ConversationId(fresh())), NOW);
+        assert_eq!(invite(&store, &new, invitee, false).await, Made::Kept { mail: false });
+    }
+    let open = page(&store, "eve@example.org", NOW).await;
+    assert_eq!(open.len(), 10);
+    invite(&store, &invitation(bob, None, NOW), &by_email, false).await;
+    let stranger = agent(&store, "stranger").await.id.into();
+    invite(&store, &invitation(stranger, None, NOW), &by_email, false).await;
+    assert_eq!(page(&store, "eve@example.org", NOW).await.len(), 12, "others are not kept out by it");
+
+    // Only what is open counts.
+    let answered = open[0].clone();
+    write(&store, move |tx| invitations::decline(tx, of("eve@example.org"), &answered)).await;
+    for _ in 0..2 {
+        invite(&store, &invitation(one.into(), Some(ConversationId(fresh())), NOW), &by_email, false).await;
+    }
+    assert_eq!(page(&store, "eve@example.org", NOW).await.len(), 12);
 }
 
 async fn who_shares_a_conversation(Fixture { store, .. }: Fixture) {

@@ -4,9 +4,9 @@
 //! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
 
 use super::bodies::ForeignPost;
-use crate::doors::api::answers::{Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow};
+use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooLarge, TooSlow};
 use crate::doors::body;
-use crate::error::ApiError;
+use crate::error::{ApiError, OwnFailure};
 use crate::middleware::Client;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -21,17 +21,20 @@ use chorus_app::{App, AppState};
 use chorus_protocol::channel::{MAX_BODY, Post};
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Code;
-use chorus_store::channel::{self, Act};
+use chorus_store::channel::{self, Act, ChannelError};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::{StoreError, Tx, directory};
 use serde::Serialize;
+use serde_json::json;
 use std::iter;
 use std::sync::Arc;
 use url::Url;
 
 /// How long a message is known by its id.
 const KNOWN_MS: i64 = 48 * 60 * 60 * 1000;
+/// When whoever posts to an agent that has no room left may try again: room comes by retention, or by the operator.
+const NO_ROOM_RETRY_MS: i64 = 10 * 60 * 1000;
 
 /// The message is stored.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -49,7 +52,13 @@ pub(crate) struct Received {
     params(("sk" = String, Path, pattern = "^sk_[0-9a-f]{32}$", description = "The secret of the connection string")),
     request_body(content_type = "application/json", content = ForeignPost),
     responses((status = 200, description = "Stored for the agent", body = Received),
-              Invalid, Refused, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
+              Invalid,
+              (status = 403, description = "`FORBIDDEN`: the agent is disabled", body = OwnFailure),
+              Missing, TooSlow, TooLarge,
+              (status = 429, description = "`RATE_LIMITED`: too many requests, or the agent has no room for more: `details` says \
+                                            which quota is used up", body = OwnFailure,
+               headers(("Retry-After" = u64, description = "Seconds to wait"))),
+              Overloaded))]
 pub(crate) async fn receive(
     State(app): State<AppState>,
     Path(secret): Path<String>,
@@ -105,7 +114,7 @@ pub(crate) async fn receive(
         };
         conversations::append(tx, &new, UNPLACED, now)?;
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
-        hub.count_bytes(tx, agent.into(), event_bytes(body.len()))?;
+        hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
         channel::deliver(tx, &act, id, "channel", "direct_message")?.ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
@@ -132,6 +141,15 @@ async fn check_addresses(app: &App, post: &Post) -> Result<(), ApiError> {
         }
     }
     Ok(())
+}
+
+/// A used up quota is the agent's trouble: whoever posts keeps the connection string, and tries again.
+fn no_room_yet(error: ChannelError) -> Error {
+    let ChannelError::Quota(exceeded) = error else { return error.into() };
+    let what = "the agent has no room for more until its quota is raised or old messages are removed; try again later";
+    Error::new(Code::RateLimited, what)
+        .details(json!({"quota": exceeded.quota}))
+        .retry_after_ms(NO_ROOM_RETRY_MS)
 }
 
 fn unknown() -> Error {

@@ -171,7 +171,7 @@ impl Reader {
             }
             if let Some(end) = self.inbox.ended() {
                 self.ended = true;
-                return Some(farewell(end));
+                return Some(farewell(self.reason(end).await));
             }
             if let Some((bytes, last)) =
                 self.app.live.frames.after(self.inbox.agent.0, self.cursor, FRAME_BYTES)
@@ -200,6 +200,13 @@ impl Reader {
             }
         }
         None
+    }
+
+    /// Whoever takes a key back ends the session too, and another node may see that it is gone before it hears of the key.
+    async fn reason(&self, end: End) -> End {
+        let taken_back = end == End::TakenOver
+            && matches!(is_key_of(&self.app, self.key, self.inbox.agent).await, Ok(false));
+        if taken_back { End::Revoked } else { end }
     }
 
     async fn read_store(&mut self) -> Result<Bytes, StoreError> {

@@ -1,7 +1,7 @@
 //! Who may use it: one agent's session, token or channel is useless to another.
 
-use super::{Client, Stage};
-use crate::cast::{Cast, HOUR};
+use super::{Client, McpFixture};
+use crate::channel_fixture::{ChannelFixture, HOUR};
 use crate::support::{Answer, OPERATOR};
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
@@ -69,13 +69,13 @@ async fn always(client: &Client<'_>, status: u16, what: &str) {
 
 #[tokio::test]
 async fn a_session_is_its_owners_in_its_channel() {
-    let stage = Stage::start().await;
-    let ben = stage.ben().with_session().await;
-    let elsewhere = stage.cast.another_channel("elsewhere").await;
-    stage.cast.join(&elsewhere, "ben").await;
-    let cora = Client { key: stage.cora.clone(), ..ben.clone() };
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben().with_session().await;
+    let elsewhere = fixture.base.another_channel("elsewhere").await;
+    fixture.base.join(&elsewhere, "ben").await;
+    let cora = Client { key: fixture.cora.clone(), ..ben.clone() };
     let there = Client { channel: elsewhere, ..ben.clone() };
-    let anna = Client { key: stage.cast.anna.clone(), ..ben.clone() };
+    let anna = Client { key: fixture.base.anna.clone(), ..ben.clone() };
     let made_up = Client { session: Some("0123456789abcdef".into()), ..ben.clone() };
     for (client, what) in
         [(cora, "another member"), (there, "another channel"), (anna, "a person"), (made_up, "no session")]
@@ -97,11 +97,11 @@ async fn a_session_is_its_owners_in_its_channel() {
 
 #[tokio::test]
 async fn strangers_find_nothing() {
-    let stage = Stage::start().await;
-    let hub = &stage.cast.hub;
+    let fixture = McpFixture::start().await;
+    let hub = &fixture.base.hub;
     let outsider = hub.register("dora").await;
     let account = hub.account("eve@example.org").await;
-    let (ben, session) = (stage.ben(), stage.ben().with_session().await.session);
+    let (ben, session) = (fixture.ben(), fixture.ben().with_session().await.session);
     for key in [&outsider, &account] {
         let stranger = Client { key: key.clone(), ..ben.clone() };
         always(&stranger, 404, "a stranger").await;
@@ -117,7 +117,7 @@ async fn strangers_find_nothing() {
     always(&Client { key: OPERATOR.into(), ..ben.clone() }, 403, "the operator").await;
 
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    let path = format!("/mcp/{}", stage.cast.channel);
+    let path = format!("/mcp/{}", fixture.base.channel);
     let nobody = hub.post(&path, None, &list).await;
     assert_eq!(nobody.status, 401);
     assert!(nobody.header("www-authenticate").starts_with("Bearer"), "{:?}", nobody.headers);
@@ -125,14 +125,14 @@ async fn strangers_find_nothing() {
 
 #[tokio::test]
 async fn members_come_and_go() {
-    let stage = Stage::start().await;
-    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    let fixture = McpFixture::start().await;
+    let (ben, old) = (fixture.ben(), fixture.ben().with_session().await);
     // What was answered once is not answered again to who has left since.
     let said = json!({"content": "let me in", "idempotency_key": "said"});
     ben.tool("chat_send_message", said).await;
     let mut stream = old.stream(None).await;
-    let path = format!("/api/v1/channels/{}/members/ben", stage.cast.channel);
-    assert_eq!(stage.cast.hub.delete(&path, Some(&stage.cast.anna)).await.status, 204);
+    let path = format!("/api/v1/channels/{}/members/ben", fixture.base.channel);
+    assert_eq!(fixture.base.hub.delete(&path, Some(&fixture.base.anna)).await.status, 204);
     stream.end().await;
     always(&ben, 404, "who has left").await;
     always(&old, 404, "who has left, with a session").await;
@@ -140,12 +140,12 @@ async fn members_come_and_go() {
 
 #[tokio::test]
 async fn a_key_that_was_replaced_is_told_nothing_more() {
-    let stage = Stage::start().await;
-    let old = stage.ben().with_session().await;
+    let fixture = McpFixture::start().await;
+    let old = fixture.ben().with_session().await;
     let mut stream = old.stream(None).await;
-    let rotated = stage.cast.hub.post("/register", Some(&stage.ben), &json!({"agent_id": "ben"})).await;
+    let rotated = fixture.base.hub.post("/register", Some(&fixture.ben), &json!({"agent_id": "ben"})).await;
     assert_eq!(rotated.status, 200, "{}", rotated.text);
-    stage.cora().tool("artifact_create", json!({"slug": "secret", "content": "x"})).await;
+    fixture.cora().tool("artifact_create", json!({"slug": "secret", "content": "x"})).await;
     stream.end().await;
     always(&old, 401, "the old key").await;
     let key = rotated.data()["api_key"].as_str().unwrap().to_owned();
@@ -158,8 +158,8 @@ async fn a_key_that_was_replaced_is_told_nothing_more() {
 
 #[tokio::test]
 async fn people_use_it_too() {
-    let stage = Stage::start().await;
-    let anna = Client { key: stage.cast.anna.clone(), ..stage.ben() };
+    let fixture = McpFixture::start().await;
+    let anna = Client { key: fixture.base.anna.clone(), ..fixture.ben() };
     assert_eq!(anna.tool("get_roster", json!({})).await["you"], "anna");
     let said = anna.with_session().await.say("@ben look").await;
     assert_eq!(said["woken"], json!(["ben"]));
@@ -167,8 +167,8 @@ async fn people_use_it_too() {
 
 #[tokio::test]
 async fn other_sites_and_other_names_are_refused() {
-    let stage = Stage::start().await;
-    let (ben, hub) = (stage.ben(), &stage.cast.hub);
+    let fixture = McpFixture::start().await;
+    let (ben, hub) = (fixture.ben(), &fixture.base.hub);
     let asked = async |host: &str, origin: Option<&str>| -> u16 {
         let mut request = ben.ask("tools/list", json!({})).header("host", host);
         if let Some(origin) = origin {
@@ -188,11 +188,11 @@ async fn other_sites_and_other_names_are_refused() {
 }
 
 /// The `mcp` of the next message that wakes this agent by its inbox.
-async fn ticket(cast: &Cast, name: &str, key: &str) -> Value {
-    let mut inbox = cast.hub.inbox(key, None).await;
-    cast.say(&format!("@{name} hello")).await;
+async fn ticket(base: &ChannelFixture, name: &str, key: &str) -> Value {
+    let mut inbox = base.hub.inbox(key, None).await;
+    base.say(&format!("@{name} hello")).await;
     let chat = inbox.event("chat").await;
-    assert_eq!(chat["mcp"]["url"], format!("{}/mcp/{}", cast.hub.url, cast.channel));
+    assert_eq!(chat["mcp"]["url"], format!("{}/mcp/{}", base.hub.url, base.channel));
     chat["mcp"].clone()
 }
 
@@ -203,18 +203,18 @@ fn token(mcp: &Value) -> String {
 
 #[tokio::test]
 async fn a_token_comes_with_each_message_and_is_good_for_its_channel() {
-    let stage = Stage::start().await;
-    let cast = &stage.cast;
-    let elsewhere = cast.another_channel("elsewhere").await;
-    cast.join(&elsewhere, "ben").await;
-    let token = token(&ticket(cast, "ben", &stage.ben).await);
-    let ben = Client { key: token.clone(), ..stage.ben() };
+    let fixture = McpFixture::start().await;
+    let base = &fixture.base;
+    let elsewhere = base.another_channel("elsewhere").await;
+    base.join(&elsewhere, "ben").await;
+    let token = token(&ticket(base, "ben", &fixture.ben).await);
+    let ben = Client { key: token.clone(), ..fixture.ben() };
     assert_eq!(ben.tool("get_roster", json!({})).await["you"], "ben");
     assert_eq!(ben.with_session().await.tool("get_roster", json!({})).await["you"], "ben");
     always(&Client { channel: elsewhere, ..ben.clone() }, 404, "another channel").await;
 
     for path in ["/api/v1/me", "/api/v1/channels", "/agent/messages"] {
-        assert_eq!(cast.hub.get(path, Some(&token)).await.status, 401, "{path}");
+        assert_eq!(base.hub.get(path, Some(&token)).await.status, 401, "{path}");
     }
     let forged = token.replacen("mt_", "mt_A", 1);
     always(&Client { key: forged, ..ben.clone() }, 401, "forged").await;
@@ -224,11 +224,11 @@ async fn a_token_comes_with_each_message_and_is_good_for_its_channel() {
 
 #[tokio::test]
 async fn tokens_count_for_their_agent() {
-    let stage = Stage::start().await;
-    let first = token(&ticket(&stage.cast, "ben", &stage.ben).await);
-    let second = token(&ticket(&stage.cast, "ben", &stage.ben).await);
-    let (channel, cora) = (stage.cast.channel, stage.cora);
-    let hub = stage.cast.hub.restart(|config| config.rate_limit = Some(60)).await;
+    let fixture = McpFixture::start().await;
+    let first = token(&ticket(&fixture.base, "ben", &fixture.ben).await);
+    let second = token(&ticket(&fixture.base, "ben", &fixture.ben).await);
+    let (channel, cora) = (fixture.base.channel, fixture.cora);
+    let hub = fixture.base.hub.restart(|config| config.rate_limit = Some(60)).await;
     let mut statuses = vec![];
     for n in 0..80 {
         let key = if n % 2 == 0 { &first } else { &second };
@@ -240,26 +240,26 @@ async fn tokens_count_for_their_agent() {
 
 #[tokio::test]
 async fn a_connection_string_is_sent_a_token_that_ends() {
-    let (cast, clock) = Cast::with_clock().await;
+    let (base, clock) = ChannelFixture::with_clock().await;
     let receiver = FakeAgent::start().await;
-    let made = cast.connected("finn", &receiver).await;
-    cast.say("@finn hello").await;
+    let made = base.connected("finn", &receiver).await;
+    base.say("@finn hello").await;
     receiver.wait_for(1, crate::support::SOON).await;
     let post = receiver.requests()[0].body.clone();
-    assert_eq!(post["mcp"]["url"], format!("{}/mcp/{}", cast.hub.url, cast.channel));
-    let finn = Client::new(&cast.hub, &cast.channel, &token(&post["mcp"]));
+    assert_eq!(post["mcp"]["url"], format!("{}/mcp/{}", base.hub.url, base.channel));
+    let finn = Client::new(&base.hub, &base.channel, &token(&post["mcp"]));
     assert_eq!(finn.tool("get_roster", json!({})).await["you"], "finn");
     clock.set(clock.now() + 24 * HOUR - 1);
     assert_eq!(finn.rpc("tools/list", json!({})).await.status, 200);
     clock.set(clock.now() + 1);
     always(&finn, 401, "a token of yesterday").await;
 
-    cast.say("@finn again").await;
+    base.say("@finn again").await;
     receiver.wait_for(2, crate::support::SOON).await;
     let finn = Client { key: token(&receiver.requests()[1].body["mcp"]), ..finn };
     assert_eq!(finn.rpc("tools/list", json!({})).await.status, 200);
     let key = made["api_key"].as_str().unwrap();
-    let put = cast.put_connection("finn", key, &crate::cast::inbox_of(&receiver)).await;
+    let put = base.put_connection("finn", key, &crate::channel_fixture::inbox_of(&receiver)).await;
     assert_eq!(put.status, 200, "{}", put.text);
     always(&finn, 401, "a token of before the connection was replaced").await;
 }

@@ -1,12 +1,12 @@
 //! Notices of changed documents, and the long poll.
 
-use super::{Client, Stage, Stream};
+use super::{Client, McpFixture, Stream};
 use crate::support::SOON;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-fn uri(stage: &Stage, slug: &str) -> String {
-    format!("chorus://{}/artifacts/{slug}", stage.cast.channel)
+fn uri(fixture: &McpFixture, slug: &str) -> String {
+    format!("chorus://{}/artifacts/{slug}", fixture.base.channel)
 }
 
 async fn make(client: &Client<'_>, slug: &str) {
@@ -19,8 +19,8 @@ async fn change(client: &Client<'_>, slug: &str, version: i64) {
 
 #[tokio::test]
 async fn a_session_is_told_of_what_it_subscribed_to() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben().with_session().await, stage.cora());
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben().with_session().await, fixture.cora());
     let mut stream = ben.stream(None).await;
     make(&cora, "plan").await;
     assert_eq!(
@@ -30,12 +30,12 @@ async fn a_session_is_told_of_what_it_subscribed_to() {
     change(&cora, "plan", 1).await;
     cora.say("not a document").await;
     stream.assert_quiet().await;
-    assert_eq!(ben.result("resources/subscribe", json!({"uri": uri(&stage, "plan")})).await, json!({}));
+    assert_eq!(ben.result("resources/subscribe", json!({"uri": uri(&fixture, "plan")})).await, json!({}));
     change(&cora, "plan", 2).await;
     let updated = stream.next().await;
     assert_eq!(updated["method"], "notifications/resources/updated");
-    assert_eq!(updated["params"], json!({"uri": uri(&stage, "plan")}));
-    ben.result("resources/unsubscribe", json!({"uri": uri(&stage, "plan")})).await;
+    assert_eq!(updated["params"], json!({"uri": uri(&fixture, "plan")}));
+    ben.result("resources/unsubscribe", json!({"uri": uri(&fixture, "plan")})).await;
     change(&cora, "plan", 3).await;
     stream.assert_quiet().await;
     let foreign = ben.rpc("resources/subscribe", json!({"uri": "file:///x"})).await;
@@ -44,9 +44,9 @@ async fn a_session_is_told_of_what_it_subscribed_to() {
 
 #[tokio::test]
 async fn a_stream_goes_on_after_a_restart() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben().with_session().await, stage.cora());
-    ben.result("resources/subscribe", json!({"uri": uri(&stage, "plan")})).await;
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben().with_session().await, fixture.cora());
+    ben.result("resources/subscribe", json!({"uri": uri(&fixture, "plan")})).await;
     let mut stream = ben.stream(None).await;
     make(&cora, "plan").await;
     let mut last = None;
@@ -58,8 +58,8 @@ async fn a_stream_goes_on_after_a_restart() {
     change(&cora, "plan", 1).await;
     stream.next().await;
     let session = ben.session.clone();
-    let Stage { cast, ben, cora } = stage;
-    let (channel, hub) = (cast.channel, cast.hub.restart(|_| {}).await);
+    let McpFixture { base, ben, cora } = fixture;
+    let (channel, hub) = (base.channel, base.hub.restart(|_| {}).await);
     change(&Client::new(&hub, &channel, &cora), "plan", 2).await;
     let again = Client { session, ..Client::new(&hub, &channel, &ben) };
     let mut stream = again.stream(last.as_deref()).await;
@@ -71,12 +71,12 @@ async fn a_stream_goes_on_after_a_restart() {
 
 #[tokio::test]
 async fn one_stream_a_session() {
-    let stage = Stage::start().await;
-    let ben = stage.ben().with_session().await;
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben().with_session().await;
     let mut first = ben.stream(None).await;
     let mut second = ben.stream(None).await;
     first.end().await;
-    make(&stage.cora(), "plan").await;
+    make(&fixture.cora(), "plan").await;
     assert_eq!(second.next().await["method"], "notifications/resources/list_changed");
     assert_eq!(crate::support::Answer::of(ben.request(reqwest::Method::DELETE)).await.status, 204);
     second.end().await;
@@ -88,9 +88,9 @@ async fn listen(client: &Client<'_>, filter: Value) -> Stream {
 
 #[tokio::test]
 async fn listeners_are_told_what_they_asked_for() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben(), stage.cora());
-    let (plan, other) = (uri(&stage, "plan"), "file:///x");
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora());
+    let (plan, other) = (uri(&fixture, "plan"), "file:///x");
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [plan, other]});
     let mut documents = listen(&ben, filter).await;
     let mut lists = listen(&ben, json!({"resourcesListChanged": true})).await;
@@ -113,7 +113,7 @@ async fn listeners_are_told_what_they_asked_for() {
     make(&cora, "other").await;
     documents.assert_quiet().await;
 
-    let stopped = stage.cast.hub.stop().await;
+    let stopped = fixture.base.hub.stop().await;
     assert!(stopped < Duration::from_secs(3), "{stopped:?}");
     assert_eq!(
         documents.next().await,
@@ -124,8 +124,8 @@ async fn listeners_are_told_what_they_asked_for() {
 
 #[tokio::test]
 async fn a_wait_ends_with_what_others_do() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben(), stage.cora());
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora());
     let now = ben.tool("wait_for_events", json!({"wait_ms": 0})).await;
     assert_eq!((&now["events"], &now["more"]), (&json!([]), &json!(false)));
     let next = now["next"].clone();
@@ -154,27 +154,27 @@ async fn a_wait_ends_with_what_others_do() {
 
 #[tokio::test]
 async fn a_wait_ends_in_time() {
-    let stage = Stage::start().await;
+    let fixture = McpFixture::start().await;
     let begun = Instant::now();
-    let none = stage.ben().tool("wait_for_events", json!({"wait_ms": 300})).await;
+    let none = fixture.ben().tool("wait_for_events", json!({"wait_ms": 300})).await;
     assert_eq!(none["events"], json!([]));
     assert!((300..SOON.as_millis()).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     let far = json!({"after": 9_007_199_254_740_991_i64, "wait_ms": 0});
-    assert_eq!(stage.ben().tool("wait_for_events", far).await["next"], none["next"]);
-    let long = stage.ben().fault("wait_for_events", json!({"wait_ms": 60_001})).await;
+    assert_eq!(fixture.ben().tool("wait_for_events", far).await["next"], none["next"]);
+    let long = fixture.ben().fault("wait_for_events", json!({"wait_ms": 60_001})).await;
     assert!(long.contains("wait_ms"), "{long}");
 }
 
 #[tokio::test]
 async fn a_wait_ends_when_the_hub_stops() {
-    let stage = Stage::start().await;
-    let Stage { cast, ben, .. } = stage;
-    let client = Client::new(&cast.hub, &cast.channel, &ben);
+    let fixture = McpFixture::start().await;
+    let McpFixture { base, ben, .. } = fixture;
+    let client = Client::new(&base.hub, &base.channel, &ben);
     let waiting =
         client.ask("tools/call", json!({"name": "wait_for_events", "arguments": {"wait_ms": 60_000}}));
     let waiting = tokio::spawn(crate::support::Answer::of(waiting));
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let stopped = cast.hub.stop().await;
+    let stopped = base.hub.stop().await;
     assert!(stopped < Duration::from_secs(3), "{stopped:?}");
     let answer = waiting.await.unwrap();
     assert_eq!(answer.body["result"]["structuredContent"]["events"], json!([]), "{}", answer.text);

@@ -1,7 +1,7 @@
 //! The protocol itself: revisions, sessions, what is no message, limits.
 
-use super::{Client, STATELESS, Stage, WITH_SESSIONS};
-use crate::cast::Cast;
+use super::{Client, McpFixture, STATELESS, WITH_SESSIONS};
+use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, Setup};
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -24,8 +24,8 @@ const TOOLS: [&str; 12] = [
 
 #[tokio::test]
 async fn both_revisions_on_one_url() {
-    let stage = Stage::start().await;
-    let ben = stage.ben();
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben();
     let discovered = ben.result("server/discover", json!({})).await;
     assert_eq!(discovered["supportedVersions"][0], STATELESS);
     assert_eq!(discovered["resultType"], "complete");
@@ -53,9 +53,9 @@ async fn both_revisions_on_one_url() {
 
 #[tokio::test]
 async fn sessions_begin_and_end() {
-    let stage = Stage::start().await;
-    let ben = stage.ben().with_session().await;
-    let other = stage.ben().with_session().await;
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben().with_session().await;
+    let other = fixture.ben().with_session().await;
     assert_ne!(ben.session, other.session);
     assert_eq!(Answer::of(ben.request(Method::DELETE)).await.status, 204);
     assert_eq!(ben.rpc("tools/list", json!({})).await.status, 404);
@@ -74,11 +74,11 @@ async fn sessions_begin_and_end() {
 
 #[tokio::test]
 async fn the_oldest_session_goes() {
-    let stage = Stage::start().await;
-    let first = stage.ben().with_session().await;
-    let second = stage.ben().with_session().await;
+    let fixture = McpFixture::start().await;
+    let first = fixture.ben().with_session().await;
+    let second = fixture.ben().with_session().await;
     for _ in 0..15 {
-        stage.ben().with_session().await;
+        fixture.ben().with_session().await;
     }
     assert_eq!(first.rpc("ping", json!({})).await.status, 404);
     assert_eq!(second.rpc("ping", json!({})).await.status, 200);
@@ -86,9 +86,9 @@ async fn the_oldest_session_goes() {
 
 #[tokio::test]
 async fn a_restart_ends_no_session() {
-    let Stage { cast, ben, .. } = Stage::start().await;
-    let session = Client::new(&cast.hub, &cast.channel, &ben).with_session().await.session;
-    let (channel, hub) = (cast.channel, cast.hub.restart(|_| {}).await);
+    let McpFixture { base, ben, .. } = McpFixture::start().await;
+    let session = Client::new(&base.hub, &base.channel, &ben).with_session().await.session;
+    let (channel, hub) = (base.channel, base.hub.restart(|_| {}).await);
     let again = Client { session, ..Client::new(&hub, &channel, &ben) };
     assert_eq!(again.say("still here").await["woken"], json!([]));
     assert_eq!(again.tool("get_roster", json!({})).await["you"], "ben");
@@ -96,11 +96,11 @@ async fn a_restart_ends_no_session() {
 
 #[tokio::test]
 async fn a_session_is_known_on_every_node() {
-    let stage = Stage::with(Cast::on(&Setup::postgres()).await).await;
-    let second = stage.cast.hub.setup().start();
-    let here = stage.ben().with_session().await;
+    let fixture = McpFixture::with(ChannelFixture::on(&Setup::postgres()).await).await;
+    let second = fixture.base.hub.setup().start();
+    let here = fixture.ben().with_session().await;
     let there = Client { hub: &second, ..here.clone() };
-    let uri = format!("chorus://{}/artifacts/plan", stage.cast.channel);
+    let uri = format!("chorus://{}/artifacts/plan", fixture.base.channel);
     there.result("resources/subscribe", json!({"uri": uri})).await;
     let mut stream = here.stream(None).await;
     there.tool("artifact_create", json!({"slug": "plan", "content": "one"})).await;
@@ -108,7 +108,7 @@ async fn a_session_is_known_on_every_node() {
         assert_eq!(stream.next().await["method"], method);
     }
     let waiting = async { here.tool("wait_for_events", json!({"wait_ms": 20_000})).await };
-    let cora = Client::new(&second, &stage.cast.channel, &stage.cora);
+    let cora = Client::new(&second, &fixture.base.channel, &fixture.cora);
     let speaking = async {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         cora.tool("chat_send_message", json!({"content": "from the other node", "idempotency_key": "k"}))
@@ -123,8 +123,8 @@ async fn a_session_is_known_on_every_node() {
 
     // Of many that are opened at once on two nodes none is lost.
     let opened = join_all((0..8).map(async |n| {
-        let hub = if n % 2 == 0 { &stage.cast.hub } else { &second };
-        Client::new(hub, &stage.cast.channel, &stage.cora).with_session().await
+        let hub = if n % 2 == 0 { &fixture.base.hub } else { &second };
+        Client::new(hub, &fixture.base.channel, &fixture.cora).with_session().await
     }));
     for client in opened.await {
         assert_eq!(client.rpc("ping", json!({})).await.status, 200);
@@ -136,8 +136,8 @@ async fn a_session_is_known_on_every_node() {
 
 #[tokio::test]
 async fn what_is_no_message() {
-    let stage = Stage::start().await;
-    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    let fixture = McpFixture::start().await;
+    let (ben, old) = (fixture.ben(), fixture.ben().with_session().await);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for (body, code) in [
         (String::new(), -32700),
@@ -164,7 +164,7 @@ async fn what_is_no_message() {
     assert_eq!(Answer::of(plain).await.status, 415);
     let mut html = old.post().json(&ping).build().unwrap();
     html.headers_mut().insert("accept", "text/html".parse().unwrap());
-    assert_eq!(stage.cast.hub.client.execute(html).await.unwrap().status(), 406);
+    assert_eq!(fixture.base.hub.client.execute(html).await.unwrap().status(), 406);
     assert_eq!(Answer::of(ben.request(Method::PUT).json(&ping)).await.status, 405);
 
     let large =
@@ -176,8 +176,8 @@ async fn what_is_no_message() {
 
 #[tokio::test]
 async fn what_no_revision_has() {
-    let stage = Stage::start().await;
-    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    let fixture = McpFixture::start().await;
+    let (ben, old) = (fixture.ben(), fixture.ben().with_session().await);
     for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"] {
         let answer = ben.rpc(method, json!({})).await;
         assert_eq!((answer.status, &answer.body["error"]["code"]), (404, &json!(-32601)), "{method}");
@@ -195,12 +195,12 @@ async fn what_no_revision_has() {
 
 #[tokio::test]
 async fn headers_must_say_what_the_body_says() {
-    let stage = Stage::start().await;
-    let ben = stage.ben();
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben();
     let code = async |change: &dyn Fn(&mut reqwest::Request)| -> (u16, Value) {
         let mut request = ben.ask("tools/call", json!({"name": "get_roster"})).build().unwrap();
         change(&mut request);
-        let answer = Answer::read(stage.cast.hub.client.execute(request).await.unwrap()).await;
+        let answer = Answer::read(fixture.base.hub.client.execute(request).await.unwrap()).await;
         (answer.status, answer.body["error"]["code"].clone())
     };
     assert_eq!(code(&|_| {}).await, (200, Value::Null));
@@ -221,10 +221,10 @@ async fn headers_must_say_what_the_body_says() {
 
 #[tokio::test]
 async fn prompts_teach_and_resources_show() {
-    let stage = Stage::start().await;
-    let (ben, old) = (stage.ben(), stage.ben().with_session().await);
+    let fixture = McpFixture::start().await;
+    let (ben, old) = (fixture.ben(), fixture.ben().with_session().await);
     ben.tool("artifact_create", json!({"slug": "plan", "title": "The plan", "content": "# Plan"})).await;
-    let uri = format!("chorus://{}/artifacts/plan", stage.cast.channel);
+    let uri = format!("chorus://{}/artifacts/plan", fixture.base.channel);
     for client in [&ben, &old] {
         assert_eq!(client.result("prompts/list", json!({})).await["prompts"][0]["name"], "participate");
         let asked = json!({"name": "participate", "arguments": {"task": "Review the plan."}});

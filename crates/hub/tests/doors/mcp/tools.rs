@@ -1,7 +1,7 @@
 //! The tools: what each does, and what it says when it cannot.
 
-use super::{Client, Stage};
-use crate::cast::Cast;
+use super::{Client, McpFixture};
+use crate::channel_fixture::ChannelFixture;
 use crate::support::Setup;
 use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ fn contents(result: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn messages_are_said_and_read() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben(), stage.cora().with_session().await);
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora().with_session().await);
     let said = ben.say("@cora can you look? cc @anna and @nobody").await;
     assert_eq!(said["woken"], json!(["cora"]), "people are not woken, nor is who is not there");
     assert_eq!((&said["knocked"], &said["stored_for"]), (&json!([]), &json!([])));
@@ -51,8 +51,8 @@ async fn messages_are_said_and_read() {
 
 #[tokio::test]
 async fn the_same_key_says_it_once() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben(), stage.cora());
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora());
     let message = json!({"content": "@cora once", "idempotency_key": "k1"});
     let first = ben.tool("chat_send_message", message.clone()).await;
     let again = ben.with_session().await.tool("chat_send_message", message.clone()).await;
@@ -76,8 +76,8 @@ async fn the_same_key_says_it_once() {
 
 #[tokio::test]
 async fn reactions_and_statuses_wake_nobody() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben(), stage.cora());
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora());
     let said = ben.say("who does it?").await;
     let reacted = cora
         .tool("chat_react", json!({"event_id": said["event_id"], "signal": "working", "eta": "soon"}))
@@ -101,8 +101,8 @@ async fn reactions_and_statuses_wake_nobody() {
 
 #[tokio::test]
 async fn the_roster_tells_who_is_there() {
-    let stage = Stage::start().await;
-    let roster = stage.ben().tool("get_roster", json!({})).await;
+    let fixture = McpFixture::start().await;
+    let roster = fixture.ben().tool("get_roster", json!({})).await;
     assert_eq!(roster["channel"]["name"], "ops");
     let members: Vec<_> = roster["members"]
         .as_array()
@@ -113,19 +113,19 @@ async fn the_roster_tells_who_is_there() {
     let (anna, ben, cora) = (json!("anna"), json!("ben"), json!("cora"));
     let (account, agent) = (json!("account"), json!("agent"));
     assert_eq!(members, [(&anna, &account), (&ben, &agent), (&cora, &agent)]);
-    let page = stage.ben().tool("get_roster", json!({"limit": 2})).await;
+    let page = fixture.ben().tool("get_roster", json!({"limit": 2})).await;
     assert_eq!(page["next"], "ben");
-    let rest = stage.ben().tool("get_roster", json!({"after": "ben"})).await;
+    let rest = fixture.ben().tool("get_roster", json!({"after": "ben"})).await;
     assert_eq!((rest["members"].as_array().unwrap().len(), &rest["next"]), (1, &Value::Null));
 }
 
 #[tokio::test]
 async fn search_stays_in_the_channel() {
-    let stage = Stage::start().await;
-    let elsewhere = stage.cast.another_channel("elsewhere").await;
-    stage.cast.join(&elsewhere, "ben").await;
-    let there = Client { channel: elsewhere, ..stage.ben() };
-    let ben = stage.ben();
+    let fixture = McpFixture::start().await;
+    let elsewhere = fixture.base.another_channel("elsewhere").await;
+    fixture.base.join(&elsewhere, "ben").await;
+    let there = Client { channel: elsewhere, ..fixture.ben() };
+    let ben = fixture.ben();
     ben.say("the blue whale").await;
     for n in 0..3 {
         there.say(&format!("a blue bird {n}")).await;
@@ -143,8 +143,8 @@ async fn search_stays_in_the_channel() {
 
 #[tokio::test]
 async fn documents_have_versions() {
-    let stage = Stage::start().await;
-    let (ben, cora) = (stage.ben(), stage.cora());
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora());
     let made = ben.tool("artifact_create", json!({"slug": "plan", "title": "Plan", "content": "one"})).await;
     assert_eq!((&made["version"], &made["content_type"]), (&json!(1), &json!("text/markdown")));
     let taken = cora.fault("artifact_create", json!({"slug": "plan", "content": "mine"})).await;
@@ -178,8 +178,8 @@ async fn documents_have_versions() {
 
 #[tokio::test]
 async fn names_of_other_doors_are_understood_but_not_listed() {
-    let stage = Stage::start().await;
-    let ben = stage.ben();
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben();
     for name in ["send_message", "chat.send_message", "chat_send_message"] {
         ben.tool(name, json!({"content": name})).await;
     }
@@ -195,8 +195,8 @@ async fn names_of_other_doors_are_understood_but_not_listed() {
 
 #[tokio::test]
 async fn every_fault_is_told_at_once() {
-    let stage = Stage::start().await;
-    let ben = stage.ben();
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben();
     let faults = ben
         .fault(
             "chat_send_message",
@@ -246,11 +246,11 @@ async fn every_fault_is_told_at_once() {
 
 #[tokio::test]
 async fn an_archived_channel_can_be_read() {
-    let stage = Stage::start().await;
-    let ben = stage.ben();
+    let fixture = McpFixture::start().await;
+    let ben = fixture.ben();
     ben.say("before").await;
-    let path = format!("/api/v1/channels/{}", stage.cast.channel);
-    assert_eq!(stage.cast.hub.delete(&path, Some(&stage.cast.anna)).await.status, 204);
+    let path = format!("/api/v1/channels/{}", fixture.base.channel);
+    assert_eq!(fixture.base.hub.delete(&path, Some(&fixture.base.anna)).await.status, 204);
     assert_eq!(contents(&ben.tool("chat_list_events", json!({"kind": "message"})).await), ["before"]);
     let archived = ben.fault("chat_send_message", json!({"content": "after"})).await;
     assert!(archived.contains("archived"), "{archived}");
@@ -261,8 +261,8 @@ async fn an_archived_channel_can_be_read() {
 async fn who_says_too_much_is_told_to_wait() {
     let clock = ManualClock::new(1_774_000_800_000);
     let setup = Setup::new().clock(&clock).config(|config| config.rate_limit = Some(6000));
-    let stage = Stage::with(Cast::on(&setup).await).await;
-    let (ben, said) = (stage.ben(), json!({"content": "again"}));
+    let fixture = McpFixture::with(ChannelFixture::on(&setup).await).await;
+    let (ben, said) = (fixture.ben(), json!({"content": "again"}));
     for _ in 0..30 {
         ben.tool("chat_send_message", said.clone()).await;
     }
@@ -282,8 +282,8 @@ async fn quotas_hold_for_the_tools() {
         config.quotas.agent_bytes = 20_000;
         config.quotas.document_bytes = 5_000;
     });
-    let stage = Stage::with(Cast::on(&setup).await).await;
-    let ben = stage.ben();
+    let fixture = McpFixture::with(ChannelFixture::on(&setup).await).await;
+    let ben = fixture.ben();
     let document = |slug: String, size| json!({"slug": slug, "content": "x".repeat(size)});
     let why = ben.fault("artifact_create", document("a".into(), 5_001)).await;
     assert!(why.contains("document_bytes is 5000, and 5001 are used"), "{why}");

@@ -9,22 +9,22 @@ const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}";
 
 /// See the [module](self).
-pub(crate) struct Gate {
+pub(crate) struct HeldReceiver {
     url: String,
     arrived: watch::Sender<usize>,
-    open: watch::Sender<bool>,
+    released: watch::Sender<bool>,
 }
 
-impl Gate {
-    /// Starts one that is shut.
+impl HeldReceiver {
+    /// Starts one that answers nothing yet.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/receive", listener.local_addr().unwrap());
-        let gate = Self { url, arrived: watch::Sender::new(0), open: watch::Sender::new(false) };
-        let (arrived, open) = (gate.arrived.clone(), gate.open.clone());
+        let receiver = Self { url, arrived: watch::Sender::new(0), released: watch::Sender::new(false) };
+        let (arrived, released) = (receiver.arrived.clone(), receiver.released.clone());
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (arrived, mut opened) = (arrived.clone(), open.subscribe());
+                let (arrived, mut released) = (arrived.clone(), released.subscribe());
                 tokio::spawn(async move {
                     let mut request = vec![];
                     while !request.ends_with(b"}}") {
@@ -33,22 +33,22 @@ impl Gate {
                         }
                     }
                     arrived.send_modify(|count| *count += 1);
-                    if opened.wait_for(|open| *open).await.is_ok() {
+                    if released.wait_for(|released| *released).await.is_ok() {
                         // It fails when the hub does not wait any more, which is for the test to see.
                         stream.write_all(ANSWER).await.ok();
                     }
                 });
             }
         });
-        gate
+        receiver
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns when a message waits at the gate.
-    pub(crate) async fn reached(&self) {
+    /// Returns when a message has come and waits for its answer.
+    pub(crate) async fn wait_for_message(&self) {
         let mut arrived = self.arrived.subscribe();
         let arrived = arrived.wait_for(|count| *count > 0);
         tokio::time::timeout(SOON, arrived).await.expect("a message comes").unwrap();
@@ -60,7 +60,7 @@ impl Gate {
     }
 
     /// Answers all that wait, and all that come.
-    pub(crate) fn open(&self) {
-        self.open.send_replace(true);
+    pub(crate) fn release(&self) {
+        self.released.send_replace(true);
     }
 }

@@ -5,7 +5,7 @@ use crate::support::{Inbox, TestHub};
 use chorus_protocol::relay::Code;
 use serde_json::{Value, json};
 
-struct Scene {
+struct JoinedFixture {
     hub: TestHub,
     channel: String,
     anna: String,
@@ -14,7 +14,7 @@ struct Scene {
     said: Vec<(&'static str, String)>,
 }
 
-impl Scene {
+impl JoinedFixture {
     fn id(&self, text: &str) -> &str {
         &self.said.iter().find(|(said, _)| *said == text).unwrap().1
     }
@@ -50,29 +50,29 @@ impl Scene {
 }
 
 /// Before, first stay, away, second stay.
-async fn scene(hub: TestHub) -> Scene {
+async fn start(hub: TestHub) -> JoinedFixture {
     let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
     let channel = hub.channel(&anna, &json!({"name": "c", "history": "joined"})).await;
-    let mut scene = Scene { hub, channel, anna, bob, said: vec![] };
-    scene.say("apple before", json!({})).await;
-    let root = scene.id("apple before").to_owned();
-    scene.come().await;
-    scene.say("apple first", json!({})).await;
-    scene.say("apple kept", json!({})).await;
-    scene.say("apple gone", json!({})).await;
-    scene.say("apple reply first", json!({"thread": root})).await;
-    scene.go().await;
-    scene.say("apple away", json!({})).await;
-    scene.say("apple reply away", json!({"thread": root})).await;
-    let first = scene.id("apple first").to_owned();
-    scene.say("apple reply to first", json!({"thread": first})).await;
-    scene.edit("apple first", "pear, said while away").await;
-    scene.react("apple kept").await;
-    let gone = format!("{}/messages/{}", scene.channel, scene.id("apple gone"));
-    assert_eq!(scene.hub.delete(&gone, Some(&scene.anna)).await.status, 204);
-    scene.come().await;
-    scene.say("apple second", json!({})).await;
-    scene
+    let mut fixture = JoinedFixture { hub, channel, anna, bob, said: vec![] };
+    fixture.say("apple before", json!({})).await;
+    let root = fixture.id("apple before").to_owned();
+    fixture.come().await;
+    fixture.say("apple first", json!({})).await;
+    fixture.say("apple kept", json!({})).await;
+    fixture.say("apple gone", json!({})).await;
+    fixture.say("apple reply first", json!({"thread": root})).await;
+    fixture.go().await;
+    fixture.say("apple away", json!({})).await;
+    fixture.say("apple reply away", json!({"thread": root})).await;
+    let first = fixture.id("apple first").to_owned();
+    fixture.say("apple reply to first", json!({"thread": first})).await;
+    fixture.edit("apple first", "pear, said while away").await;
+    fixture.react("apple kept").await;
+    let gone = format!("{}/messages/{}", fixture.channel, fixture.id("apple gone"));
+    assert_eq!(fixture.hub.delete(&gone, Some(&fixture.anna)).await.status, 204);
+    fixture.come().await;
+    fixture.say("apple second", json!({})).await;
+    fixture
 }
 
 fn texts(events: &[Value]) -> Vec<&str> {
@@ -84,8 +84,8 @@ fn texts(events: &[Value]) -> Vec<&str> {
 }
 
 async fn what_is_closed(hub: TestHub) {
-    let scene = scene(hub).await;
-    let Scene { hub, channel, anna, bob, .. } = &scene;
+    let fixture = start(hub).await;
+    let JoinedFixture { hub, channel, anna, bob, .. } = &fixture;
     let mine = ["-", "apple kept", "-", "apple reply first", "apple second"];
     for query in ["", "before=end", "kind=message", "limit=200"] {
         let log = hub.log(channel, bob, query).await;
@@ -113,9 +113,9 @@ async fn what_is_closed(hub: TestHub) {
     assert_eq!(seen, hub.log(channel, bob, "").await);
 
     // Threads.
-    let thread = format!("thread={}", scene.id("apple before"));
+    let thread = format!("thread={}", fixture.id("apple before"));
     assert_eq!(texts(&hub.log(channel, bob, &thread).await), ["apple reply first"]);
-    assert_eq!(texts(&hub.log(channel, bob, &format!("thread={}", scene.id("apple first"))).await), ["-"]);
+    assert_eq!(texts(&hub.log(channel, bob, &format!("thread={}", fixture.id("apple first"))).await), ["-"]);
 
     // The stream.
     let mut stream: Inbox = hub.follow(channel, bob, Some("0")).await;
@@ -141,7 +141,7 @@ async fn what_is_closed(hub: TestHub) {
 
     // Ids.
     for text in ["apple before", "apple away", "apple reply away"] {
-        let id = scene.id(text);
+        let id = fixture.id(text);
         for body in [json!({"content": "x", "thread": id}), json!({"content": "x", "reply_to": id})] {
             hub.post(&format!("{channel}/messages"), Some(bob), &body).await.own_failure(Code::NotFound);
             let dry = format!("{channel}/messages?dry_run=true");
@@ -151,10 +151,10 @@ async fn what_is_closed(hub: TestHub) {
         hub.post(&reaction, Some(bob), &json!({"signal": "seen"})).await.own_failure(Code::NotFound);
         hub.delete(&format!("{channel}/messages/{id}"), Some(bob)).await.own_failure(Code::NotFound);
     }
-    let inside = json!({"content": "x", "thread": scene.id("apple reply first")});
+    let inside = json!({"content": "x", "thread": fixture.id("apple reply first")});
     assert_eq!(
         hub.say(channel, bob, &inside).await["thread"],
-        scene.id("apple before"),
+        fixture.id("apple before"),
         "an id says nothing"
     );
 }
@@ -187,8 +187,8 @@ async fn an_inbox_shows_what_stood_when_its_agent_left() {
 /// Opening a channel's history opens it to its members, and closing it closes it, streams included.
 #[tokio::test]
 async fn the_rule_can_change() {
-    let scene = scene(TestHub::start()).await;
-    let Scene { hub, channel, anna, bob, .. } = &scene;
+    let fixture = start(TestHub::start()).await;
+    let JoinedFixture { hub, channel, anna, bob, .. } = &fixture;
     assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 5);
     hub.ask("PATCH", channel, Some(anna), &json!({"history": "all"})).await;
     assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 9);

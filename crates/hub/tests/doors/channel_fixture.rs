@@ -12,7 +12,7 @@ pub(crate) const MINUTE: i64 = 60 * 1000;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
 
 /// See the [module](self).
-pub(crate) struct Cast {
+pub(crate) struct ChannelFixture {
     pub(crate) hub: TestHub,
     /// The token of the channel's owner.
     pub(crate) anna: String,
@@ -20,7 +20,7 @@ pub(crate) struct Cast {
     pub(crate) channel: String,
 }
 
-impl Cast {
+impl ChannelFixture {
     pub(crate) async fn start() -> Self {
         Self::on(&Setup::new()).await
     }

@@ -1,6 +1,6 @@
 //! What the hub says of what it did not do: refusals with their reason, what was masked, who was left out, what stands already.
 
-use crate::cast::{Cast, MINUTE};
+use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{Answer, SOON, TestHub, eventually};
 use chorus_protocol::relay::Code;
 use chorus_testkit::receiver::FakeAgent;
@@ -30,12 +30,13 @@ async fn credentials_in_a_channels_name() {
 /// A document is changed on top of whatever is there, if nothing is said; stale stays stale.
 #[tokio::test]
 async fn a_document_without_a_base_version() {
-    let cast = Cast::start().await;
-    let path = format!("/api/v1/channels/{}/artifacts", cast.channel);
-    let made = cast.hub.post(&path, Some(&cast.anna), &json!({"slug": "notes", "content": "1"})).await;
+    let fixture = ChannelFixture::start().await;
+    let path = format!("/api/v1/channels/{}/artifacts", fixture.channel);
+    let made = fixture.hub.post(&path, Some(&fixture.anna), &json!({"slug": "notes", "content": "1"})).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    let put =
-        async |body: Value| cast.hub.ask("PUT", &format!("{path}/notes"), Some(&cast.anna), &body).await;
+    let put = async |body: Value| {
+        fixture.hub.ask("PUT", &format!("{path}/notes"), Some(&fixture.anna), &body).await
+    };
     for version in [2, 3] {
         let changed = put(json!({"content": "more"})).await;
         assert_eq!((changed.status, &changed.body["version"]), (200, &json!(version)), "{}", changed.text);
@@ -46,17 +47,17 @@ async fn a_document_without_a_base_version() {
 /// The same reaction again adds nothing to the log, and is answered with the one that stands.
 #[tokio::test]
 async fn the_same_reaction_again() {
-    let cast = Cast::start().await;
-    let said = cast.say("who does it?").await;
-    let path = format!("/api/v1/channels/{}/messages/{said}/reactions", cast.channel);
+    let fixture = ChannelFixture::start().await;
+    let said = fixture.say("who does it?").await;
+    let path = format!("/api/v1/channels/{}/messages/{said}/reactions", fixture.channel);
     let react = async |body: Value| {
-        let answer = cast.hub.post(&path, Some(&cast.anna), &body).await;
+        let answer = fixture.hub.post(&path, Some(&fixture.anna), &body).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         answer.body
     };
     let first = react(json!({"signal": "seen"})).await;
     assert_eq!(react(json!({"signal": "seen"})).await, first);
-    assert_eq!(cast.log().await.len(), 2);
+    assert_eq!(fixture.log().await.len(), 2);
     let removed = react(json!({"signal": "seen", "removed": true})).await;
     assert_ne!(removed["event_id"], first["event_id"]);
     assert_ne!(react(json!({"signal": "seen"})).await["event_id"], first["event_id"]);
@@ -65,16 +66,16 @@ async fn the_same_reaction_again() {
 /// One message wakes 50 agents; who is named beyond them is told to its author.
 #[tokio::test]
 async fn more_agents_than_one_message_wakes() {
-    let cast = Cast::start().await;
+    let fixture = ChannelFixture::start().await;
     let names: Vec<_> = (0..52).map(|n| format!("a{n:02}")).collect();
     for name in &names {
-        cast.hub.register(name).await;
-        cast.join(&cast.channel, name).await;
+        fixture.hub.register(name).await;
+        fixture.join(&fixture.channel, name).await;
     }
-    let path = format!("/api/v1/channels/{}/messages", cast.channel);
+    let path = format!("/api/v1/channels/{}/messages", fixture.channel);
     let mentions = format!("@{}", names[..50].join(" @"));
     let said =
-        cast.hub.post(&path, Some(&cast.anna), &json!({"content": mentions, "to": &names[50..]})).await;
+        fixture.hub.post(&path, Some(&fixture.anna), &json!({"content": mentions, "to": &names[50..]})).await;
     let attention = &said.body["attention"];
     let woken = attention["woken"].as_array().unwrap();
     assert_eq!(woken.len(), 50);
@@ -85,27 +86,27 @@ async fn more_agents_than_one_message_wakes() {
 /// There are no skills yet: an answer that passes over the question would be a wrong one.
 #[tokio::test]
 async fn agents_by_skill() {
-    let cast = Cast::start().await;
-    let asked = cast.get("/api/v1/agents?skill=cooking").await;
+    let fixture = ChannelFixture::start().await;
+    let asked = fixture.get("/api/v1/agents?skill=cooking").await;
     assert!(asked.own_failure(Code::Validation).starts_with("skill: "), "{}", asked.text);
 }
 
 /// An agent that left a moment ago was seen then; one that has no inbox was seen when it used its key.
 #[tokio::test]
 async fn when_an_agent_was_last_seen() {
-    let (cast, clock) = Cast::with_clock().await;
-    let made = cast.agent(&json!({"name": "timber"})).await;
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
     let key = made["api_key"].as_str().unwrap();
-    let agent = async || cast.get("/api/v1/agents/timber").await.body;
+    let agent = async || fixture.get("/api/v1/agents/timber").await.body;
     let seen = async || agent().await["last_seen"].as_str().and_then(chorus_protocol::time::parse_rfc3339);
     assert_eq!(seen().await, None);
-    assert_eq!(cast.hub.get("/api/v1/me", Some(key)).await.status, 200);
+    assert_eq!(fixture.hub.get("/api/v1/me", Some(key)).await.status, 200);
     let first = clock.now();
     eventually(seen, |seen| *seen == Some(first)).await;
     clock.advance(30_000);
-    assert_eq!(cast.hub.get("/api/v1/me", Some(key)).await.status, 200);
+    assert_eq!(fixture.hub.get("/api/v1/me", Some(key)).await.status, 200);
     clock.advance(MINUTE);
-    let inbox = cast.hub.inbox(key, None).await;
+    let inbox = fixture.hub.inbox(key, None).await;
     eventually(async || agent().await["online"] == true, |online| *online).await;
     drop(inbox);
     let left = clock.now();
@@ -126,16 +127,16 @@ async fn the_form_for_tokens() {
 /// Who leaves and comes back answers nothing it was told before.
 #[tokio::test]
 async fn a_callback_does_not_come_back_with_its_agent() {
-    let (cast, timber) = (Cast::start().await, FakeAgent::start().await);
-    cast.connected("timber", &timber).await;
-    cast.say("@timber hello").await;
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    fixture.connected("timber", &timber).await;
+    fixture.say("@timber hello").await;
     let callback = timber.wait_for(1, SOON).await[0].body["callback"].clone();
-    let path = format!("/api/v1/channels/{}/members/timber", cast.channel);
-    assert_eq!(cast.hub.delete(&path, Some(&cast.anna)).await.status, 204);
-    cast.join(&cast.channel, "timber").await;
+    let path = format!("/api/v1/channels/{}/members/timber", fixture.channel);
+    assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
+    fixture.join(&fixture.channel, "timber").await;
     let answer = json!({"type": "message", "content": "I was away"});
-    cast.call_back(&callback, &answer).await.own_failure(Code::Gone);
-    cast.say("@timber again").await;
+    fixture.call_back(&callback, &answer).await.own_failure(Code::Gone);
+    fixture.say("@timber again").await;
     let callback = timber.wait_for(2, SOON).await[1].body["callback"].clone();
-    assert_eq!(cast.call_back(&callback, &answer).await.status, 200);
+    assert_eq!(fixture.call_back(&callback, &answer).await.status, 200);
 }
