@@ -98,6 +98,13 @@ enum Purpose {
     Answer(Answer),
 }
 
+impl Purpose {
+    /// Whether this may have been done before, by a process that died.
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Answer(answer) if answer.again)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Answer {
     text: String,
@@ -190,6 +197,10 @@ impl Core {
         out.push(Command::Write(record));
     }
 
+    fn intend(&mut self, job: &Job, text: &str, as_envelope: bool, out: &mut Vec<Command>) {
+        self.write(Record::Intent { id: job.turn.id.clone(), text: text.to_owned(), as_envelope }, out);
+    }
+
     fn offered(&mut self, taken: Taken, out: &mut Vec<Command>) {
         let turn = match taken.turn() {
             Ok(turn) if self.has_room() => turn,
@@ -260,8 +271,8 @@ impl Core {
             steps: VecDeque::new(),
         };
         match known {
-            Known::Intended(text) => {
-                job.steps.push_back(Step::Answer(Answer { text, cut: false, again: true }, true));
+            Known::Intended { text, as_envelope } => {
+                job.steps.push_back(Step::Answer(Answer { text, cut: false, again: true }, !as_envelope));
             }
             Known::Acted(tool) => {
                 let why = format!("interrupted after calling {tool}; it is not called again");
@@ -302,6 +313,7 @@ impl Core {
             Event::Posted { number, posted } => {
                 let own = job.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
                 let Some((purpose, mut outgoing)) = own else { return };
+                let posted = if purpose.is_again() { posted.unless_gone() } else { posted };
                 match outgoing.judge(posted, now_ms, self.environment.random_u64()) {
                     None => job.outgoing = Some((purpose, outgoing)),
                     Some(sent) => self.sent(job, purpose, &outgoing, sent, now_ms, out),
@@ -347,7 +359,7 @@ impl Core {
         match outcome {
             Outcome::Say { text, cut } => {
                 let (text, shorter) = self.profile.fit(&job.turn, &text);
-                self.write(Record::Intent { id: job.turn.id.clone(), text: text.clone() }, out);
+                self.intend(job, &text, false, out);
                 job.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
             }
             Outcome::Silence => job.be_silent("there is no answer", "silent", None),
@@ -418,7 +430,10 @@ impl Core {
             (Purpose::Answer(answer), Sent::Arrived) => job.answered(&answer),
             (Purpose::Answer(answer), Sent::Gone { refused: true }) if answer.again => job.answered(&answer),
             // The sender no longer listens: it gets an envelope.
-            (Purpose::Answer(answer), Sent::Gone { .. }) => job.steps.push_front(Step::Answer(answer, false)),
+            (Purpose::Answer(answer), Sent::Gone { .. }) => {
+                self.intend(job, &answer.text, true, out);
+                job.steps.push_front(Step::Answer(answer, false));
+            }
             // It is sent at the next start. An answer that is still to be sent is no rest.
             (Purpose::Answer(_), Sent::Unsent { .. })
                 if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}

@@ -98,8 +98,12 @@ impl Sender {
                 Posted::Undelivered { why, again }
             }
             Err(error) if error.code() == Some(Code::IdempotencyConflict) => Posted::Arrived,
-            // However long the hub asks to wait, it is not given up.
-            Err(error) => failed(error.to_string(), error.transient().map(|_| Duration::ZERO), true),
+            Err(error) => {
+                // However long the hub asks to wait, it is not given up.
+                let retry_after = error.transient().map(|_| Duration::ZERO);
+                let unclear = retry_after.is_some() || matches!(error, ClientError::Protocol(_));
+                failed(error.to_string(), retry_after, unclear)
+            }
         }
     }
 

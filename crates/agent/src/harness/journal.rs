@@ -147,6 +147,10 @@ mod tests {
         journal.write(record).unwrap();
     }
 
+    fn intent(id: &str, text: &str) -> Record {
+        Record::Intent { id: id.into(), text: text.into(), as_envelope: false }
+    }
+
     fn done(id: &str, end: End, cursor: Option<&str>) -> Record {
         Record::Done { id: id.into(), end, cursor: cursor.map(str::to_owned) }
     }
@@ -157,13 +161,13 @@ mod tests {
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!((journal.ledger().known("a"), journal.ledger().cursor()), (Known::New, None));
         write(&mut journal, Record::Cursor("0".into()));
-        write(&mut journal, Record::Intent { id: "a".into(), text: "yes".into() });
+        write(&mut journal, intent("a", "yes"));
         write(&mut journal, done("a", End::Answered, Some("1")));
         write(&mut journal, done("b", End::Failed, Some("2")));
         write(&mut journal, done("c", End::Silent, None));
         write(&mut journal, Record::Acted { id: "d".into(), tool: "chat_send_message".into() });
         write(&mut journal, Record::Acted { id: "e".into(), tool: "x".into() });
-        write(&mut journal, Record::Intent { id: "e".into(), text: "line\nbreak".into() });
+        write(&mut journal, intent("e", "line\nbreak"));
         let taken = |id: &str| Taken { id: id.into(), ..Taken::envelope(id, "s", json!({"n": 1})) };
         write(&mut journal, Record::Took(taken("f")));
         write(&mut journal, Record::Took(taken("g")));
@@ -178,7 +182,7 @@ mod tests {
                 Known::New,
                 Known::Settled,
                 Known::Acted("chat_send_message".into()),
-                Known::Intended("line\nbreak".into()),
+                Known::Intended { text: "line\nbreak".into(), as_envelope: false },
             ];
             assert_eq!(known, expected);
             assert_eq!(journal.ledger().cursor(), Some("2"));

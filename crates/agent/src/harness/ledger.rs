@@ -35,7 +35,12 @@ pub enum Known {
     /// A tool that may have changed something was called for it, and what came of that is not known.
     Acted(String),
     /// This is the answer, and perhaps it was sent.
-    Intended(String),
+    Intended {
+        /// The answer.
+        text: String,
+        /// Its sender no longer listened.
+        as_envelope: bool,
+    },
     /// It was answered, or there was nothing to say.
     Settled,
 }
@@ -105,6 +110,9 @@ pub enum Record {
         id: String,
         /// The answer.
         text: String,
+        /// Its sender no longer listens: from now on it goes no other way.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        as_envelope: bool,
     },
     /// The message was dealt with, and with it everything up to `cursor`.
     Done {
@@ -155,8 +163,8 @@ impl Ledger {
             Record::Acted { id, tool } => {
                 self.open.insert(id, Known::Acted(tool));
             }
-            Record::Intent { id, text } => {
-                self.open.insert(id, Known::Intended(text));
+            Record::Intent { id, text, as_envelope } => {
+                self.open.insert(id, Known::Intended { text, as_envelope });
             }
             Record::Done { id, end, cursor } => {
                 if cursor.is_some() {
@@ -181,7 +189,9 @@ impl Ledger {
         let done = |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None };
         let open = self.open.iter().filter_map(|(id, known)| match known {
             Known::Acted(tool) => Some(Record::Acted { id: id.clone(), tool: tool.clone() }),
-            Known::Intended(text) => Some(Record::Intent { id: id.clone(), text: text.clone() }),
+            Known::Intended { text, as_envelope } => {
+                Some(Record::Intent { id: id.clone(), text: text.clone(), as_envelope: *as_envelope })
+            }
             Known::New | Known::Settled => None,
         });
         let cursor = self.cursor.clone().map(Record::Cursor);

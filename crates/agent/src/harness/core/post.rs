@@ -117,6 +117,20 @@ pub enum Posted {
     },
 }
 
+impl Posted {
+    /// The same of an answer that a process which died may have sent: a stream that cannot be reached does not tell
+    /// whether it has carried it, and has to be asked again.
+    pub(super) fn unless_gone(self) -> Self {
+        match self {
+            Self::Gone { refused: false } => {
+                let why = "nobody can be reached there".into();
+                Self::Failed { why, retry_after_ms: Some(0), perhaps_arrived: false }
+            }
+            other => other,
+        }
+    }
+}
+
 /// What came of all tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sent {
@@ -136,8 +150,9 @@ pub(super) enum Sent {
 pub(super) enum Receiver {
     /// It knows keys: the hub.
     KnowsKeys,
-    /// It knows what came before by a number: a peer that is sent a numbered turn.
-    KnowsTurns,
+    /// It knows what it is sent again, but not a second answer that goes another way: a peer that is sent a numbered turn,
+    /// or the hub when the sender might be answered on its stream next time.
+    KnowsRepeats,
     /// It may not know what came before.
     Forgetful,
 }
@@ -243,13 +258,13 @@ mod tests {
 
     #[test]
     fn what_may_have_arrived_is_sent_again_only_to_whoever_can_tell() {
-        use Receiver::{Forgetful, KnowsKeys, KnowsTurns};
+        use Receiver::{Forgetful, KnowsKeys, KnowsRepeats};
         // Whom, whether it passes, whether it may have arrived: whether it is tried again, else whether it counts as sent.
         for (receiver, retry, perhaps, expected) in [
             (KnowsKeys, Some(0), true, None),
             (KnowsKeys, None, true, Some(false)),
-            (KnowsTurns, Some(0), true, None),
-            (KnowsTurns, None, true, Some(true)),
+            (KnowsRepeats, Some(0), true, None),
+            (KnowsRepeats, None, true, Some(true)),
             (Forgetful, Some(0), false, None),
             (Forgetful, Some(0), true, Some(true)),
             (Forgetful, None, false, Some(false)),

@@ -101,7 +101,7 @@ impl Profile {
                 return Route::PerhapsSent;
             }
             let body = reply_members(SendBody::direct(&self.name, &self.culture, text), turn, back);
-            let receiver = if numbered { Receiver::KnowsTurns } else { Receiver::Forgetful };
+            let receiver = if numbered { Receiver::KnowsRepeats } else { Receiver::Forgetful };
             return outgoing(To::Peer { url: url.to_owned(), body }, receiver, PATIENCE_MS);
         }
         if self.hub.is_none() {
@@ -109,7 +109,9 @@ impl Profile {
         }
         let body = SendBody::new(&self.name, &turn.sender, &self.culture, text);
         let to = To::Hub { key: turn.answer_key(), body: reply_members(body, turn, back) };
-        outgoing(to, Receiver::KnowsKeys, HUB_PATIENCE_MS)
+        let one_way = back.reply_stream.is_none();
+        let receiver = if one_way { Receiver::KnowsKeys } else { Receiver::KnowsRepeats };
+        outgoing(to, receiver, HUB_PATIENCE_MS)
     }
 
     /// The way of something that the channel is shown; an envelope has none. The `last` report, until `last`, is worth
