@@ -3,7 +3,7 @@
 //! Reads and writes are tried again as [`crate::Retry`] says; a write always carries the same idempotency key, so that a
 //! second try is no second act. What the answers hold is the hub's to say: this module passes them on as they are.
 
-use crate::client::{IDEMPOTENCY_KEY, key_header};
+use crate::client::IDEMPOTENCY_KEY;
 use crate::{Client, ClientError, Inbox, answer};
 use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
@@ -39,7 +39,7 @@ impl Client {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let key = key_header(None)?;
+        let key = self.key_header(None)?;
         self.api_call(|| {
             let request = self.request(method.clone(), url.clone()).header(IDEMPOTENCY_KEY, key.clone());
             match body {
@@ -70,7 +70,7 @@ impl Client {
         loop {
             let result = async { answer::read_any(self.call(request()).await?).await }.await;
             let asked = result.as_ref().err().and_then(ClientError::transient);
-            let Some(pause) = asked.and_then(|asked| self.retry().pause(failures, asked)) else {
+            let Some(pause) = asked.and_then(|asked| self.pause(failures, asked)) else {
                 return result;
             };
             tokio::time::sleep(pause).await;

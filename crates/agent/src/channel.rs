@@ -17,6 +17,7 @@ pub use secret::{ConnectionSecret, ConnectionSecretFault};
 
 use crate::receive::{Desk, Limits, Queue, Server, Waiting, desk};
 use crate::{BindError, Reach, WebhookSecret};
+use chorus_environment::Environment;
 use chorus_protocol::channel::Post;
 use secret::Digest;
 use std::net::SocketAddr;
@@ -34,8 +35,8 @@ pub struct ConnectionOptions {
     pub sources: Vec<Network>,
     /// Which callbacks will be called; a message with another is refused.
     pub reach: Reach,
-    /// The time, in milliseconds since 1970.
-    pub clock: fn() -> i64,
+    /// What time it is.
+    pub environment: Environment,
     /// How long the headers of a request may take.
     pub head_limit: Duration,
     /// How long its body may take.
@@ -46,13 +47,13 @@ pub struct ConnectionOptions {
 
 impl ConnectionOptions {
     /// With this secret, from anywhere, unsigned; public callbacks are called.
-    pub fn new(secret: ConnectionSecret, clock: fn() -> i64) -> Self {
+    pub fn new(secret: ConnectionSecret, environment: Environment) -> Self {
         Self {
             secret,
             signature: None,
             sources: Vec::new(),
             reach: Reach::default(),
-            clock,
+            environment,
             head_limit: Duration::from_secs(10),
             body_limit: Duration::from_secs(10),
             answer_limit: Duration::from_secs(25),

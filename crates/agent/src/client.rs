@@ -5,9 +5,9 @@
 //! have a key that keeps a second try from being a second message.
 
 use crate::answer;
-use crate::random::random_hex;
 use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
+use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{
@@ -61,6 +61,7 @@ pub struct Client {
     authorization: Option<HeaderValue>,
     endpoints: Arc<OnceCell<Endpoints>>,
     retry: Retry,
+    environment: Environment,
 }
 
 impl Client {
@@ -69,7 +70,14 @@ impl Client {
         let base = read_base(base_url)?;
         let authorization = key.map(|key| bearer(&key)).transpose()?;
         let http = http_client(&base).map_err(ClientError::Setup)?;
-        Ok(Self { http, base, authorization, endpoints: Arc::default(), retry: Retry::default() })
+        Ok(Self {
+            http,
+            base,
+            authorization,
+            endpoints: Arc::default(),
+            retry: Retry::default(),
+            environment: Environment::system(),
+        })
     }
 
     /// The hub's address, without a slash at its end.
@@ -81,6 +89,21 @@ impl Client {
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
+    }
+
+    /// The same client with time and randomness from elsewhere than the machine.
+    pub fn with_environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The pause before the next try, as [`Retry::pause`].
+    pub(crate) fn pause(&self, failures: u32, asked: Duration) -> Option<Duration> {
+        self.retry.pause(failures, asked, self.environment.random_u64())
     }
 
     /// Registers an agent; with the key of that agent, updates it and gives it a new key.
@@ -117,10 +140,18 @@ impl Client {
         Ok(self.get(url).await?.data)
     }
 
+    /// What makes a second try the same message: the given key, or a new one.
+    pub(crate) fn key_header(&self, given: Option<&str>) -> Result<HeaderValue, ClientError> {
+        match given {
+            Some(key) => header("idempotency_key", key),
+            None => header("idempotency_key", &self.environment.random_hex()),
+        }
+    }
+
     /// Sends a message. Transient failures are tried again as [`Retry`] says, always with the same idempotency key
     /// (`idempotency_key`, or a fresh one), so that the receiver gets it once. `delivery: failed` is no error.
     pub async fn send(&self, body: &SendBody, idempotency_key: Option<&str>) -> Result<Outcome, ClientError> {
-        let (body, key) = (body.checked(false)?, key_header(idempotency_key)?);
+        let (body, key) = (body.checked(false)?, self.key_header(idempotency_key)?);
         let mut failures = 0;
         loop {
             let result = self.send_once(body.clone(), key.clone()).await;
@@ -128,7 +159,7 @@ impl Client {
                 Ok(outcome) => (self.retry.failed_deliveries && may_pass(outcome)).then_some(Duration::ZERO),
                 Err(error) => error.transient(),
             };
-            let Some(pause) = asked.and_then(|asked| self.retry.pause(failures, asked)) else {
+            let Some(pause) = asked.and_then(|asked| self.pause(failures, asked)) else {
                 return result;
             };
             tokio::time::sleep(pause).await;
@@ -142,7 +173,7 @@ impl Client {
         body: &SendBody,
         idempotency_key: Option<&str>,
     ) -> Result<Answered, ClientError> {
-        let (body, key) = (body.checked(true)?, key_header(idempotency_key)?);
+        let (body, key) = (body.checked(true)?, self.key_header(idempotency_key)?);
         let path = &self.endpoints().await?.send;
         let request = self.post(path, body)?.header(IDEMPOTENCY_KEY, key);
         // No limit for the whole of it: the stream lasts as long as the receiver speaks.
@@ -261,10 +292,6 @@ impl Client {
         answer::read(self.call(self.request(Method::GET, url)).await?).await
     }
 
-    pub(crate) fn retry(&self) -> &Retry {
-        &self.retry
-    }
-
     pub(crate) async fn call(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         request.timeout(REQUEST_LIMIT).send().await.map_err(|source| self.unreachable(source))
     }
@@ -281,14 +308,6 @@ pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
         builder = builder.tls_certs_only([]);
     }
     builder.build()
-}
-
-/// What makes a second try the same message: the given key, or a new one.
-pub(crate) fn key_header(given: Option<&str>) -> Result<HeaderValue, ClientError> {
-    match given {
-        Some(key) => header("idempotency_key", key),
-        None => header("idempotency_key", &random_hex().map_err(ClientError::Random)?),
-    }
 }
 
 /// Whether a failed delivery may succeed when it is tried again.

@@ -7,6 +7,7 @@ use crate::answer::{ReadError, collect, retry_after};
 use crate::client::{REQUEST_LIMIT, http_client, web_address};
 use crate::{ExitClass, Retry, SendBody};
 use bytes::Bytes;
+use chorus_environment::Environment;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::ReceiverReply;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -74,7 +75,7 @@ impl DirectError {
 
     /// How long to wait at least before the same request may succeed; `None` when it never will, or when it could
     /// arrive twice. That does not matter if it is `numbered`.
-    fn transient(&self, numbered: bool) -> Option<Duration> {
+    pub(crate) fn transient(&self, numbered: bool) -> Option<Duration> {
         match self {
             Self::Unreachable { source, .. } => {
                 (source.is_connect() || numbered && !source.is_builder()).then_some(Duration::ZERO)
@@ -91,7 +92,12 @@ impl DirectError {
 }
 
 /// Sends an envelope to the agent at `url`, and gives what it answers: that it took it, or why it did not.
-pub async fn send_direct(url: &str, body: &SendBody, retry: Retry) -> Result<ReceiverReply, DirectError> {
+pub async fn send_direct(
+    url: &str,
+    body: &SendBody,
+    retry: Retry,
+    environment: &Environment,
+) -> Result<ReceiverReply, DirectError> {
     let form = "must be the address where an agent receives, such as http://127.0.0.1:8788/receive";
     let url = web_address(url, form).map_err(|what| DirectError::Invalid(Faults::one("url", what)))?;
     let (body, numbered) = body.checked_direct().map_err(DirectError::Invalid)?;
@@ -100,7 +106,8 @@ pub async fn send_direct(url: &str, body: &SendBody, retry: Retry) -> Result<Rec
     loop {
         let result = post(&http, &url, body.clone()).await;
         let asked = result.as_ref().err().and_then(|error| error.transient(numbered));
-        let Some(pause) = asked.and_then(|asked| retry.pause(failures, asked)) else { return result };
+        let random = environment.random_u64();
+        let Some(pause) = asked.and_then(|asked| retry.pause(failures, asked, random)) else { return result };
         tokio::time::sleep(pause).await;
         failures += 1;
     }

@@ -42,9 +42,6 @@ pub enum ClientError {
     /// The HTTP client could not be set up.
     #[error("cannot set up the HTTP client")]
     Setup(#[source] reqwest::Error),
-    /// The system gives no randomness, so no idempotency key can be made.
-    #[error("the system gives no random numbers")]
-    Random(#[source] getrandom::Error),
 }
 
 /// The classes of failure a program's exit code tells apart.
@@ -67,7 +64,7 @@ impl ClientError {
             Self::Invalid(_) => ExitClass::Usage,
             Self::Refused { .. } => ExitClass::Refused,
             Self::Unreachable { .. } | Self::Lost(_) => ExitClass::Unreachable,
-            Self::Protocol(_) | Self::Setup(_) | Self::Random(_) => ExitClass::Failed,
+            Self::Protocol(_) | Self::Setup(_) => ExitClass::Failed,
         }
     }
 
@@ -91,7 +88,7 @@ impl ClientError {
                     matches!(status, 408 | 429 | 502..=504) || self.code().is_some_and(Code::retryable);
                 again.then(|| retry_after.unwrap_or_default())
             }
-            Self::Invalid(_) | Self::Protocol(_) | Self::Setup(_) | Self::Random(_) => None,
+            Self::Invalid(_) | Self::Protocol(_) | Self::Setup(_) => None,
         }
     }
 }

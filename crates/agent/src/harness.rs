@@ -12,12 +12,14 @@
 mod activity;
 mod announce;
 mod completion;
+mod core;
 mod deliver;
 mod exec;
 mod history;
 mod home;
 mod intake;
 mod journal;
+mod ledger;
 mod mcp;
 mod openai;
 mod peers;
@@ -28,18 +30,22 @@ mod turn;
 mod worker;
 
 pub use activity::{Activity, Observer};
+pub use core::{Command, Core, Event, Outcome, Post, Posted, Profile, Run, To};
 pub use exec::Exec;
+pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use peers::{PeerFault, Peers};
+pub use turn::{Back, Culture, EnvelopeBack, Kind, Place, Turn};
 
 use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
+use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use home::Home;
-use journal::{End, Journal, Known, Taken};
+use intake::Intake;
+use journal::Journal;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use worker::Worker;
@@ -120,14 +126,25 @@ pub struct AgentOptions {
     pub allow_private: Vec<Network>,
     /// Whether tool servers that are not the hub's are used.
     pub foreign_mcp: bool,
-    /// The time, in milliseconds since 1970.
-    pub clock: fn() -> i64,
+    /// Where time and randomness come from.
+    pub environment: Environment,
 }
 
 impl AgentOptions {
     /// Whom it calls because a message says so.
     fn reach(&self) -> Reach {
         Reach::new(self.url.as_deref(), self.allow_private.clone()).with_foreign_mcp(self.foreign_mcp)
+    }
+
+    /// Who it is, and whom it answers.
+    fn profile(&self, hub: Option<&Client>) -> Profile {
+        let peers = match &self.listen {
+            Listen::Direct { peers, .. } => peers.clone(),
+            Listen::Inbox | Listen::Connection { .. } => Peers::default(),
+        };
+        // The address as it was given: without a hub nobody else knows the host.
+        let (name, culture) = (self.name.clone(), self.culture.clone());
+        Profile { name, culture, hub: hub.map(|hub| hub.base().to_owned()), peers }
     }
 }
 
@@ -201,84 +218,6 @@ impl HarnessError {
     }
 }
 
-/// What a driver made of a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
-    /// An answer, and whether it ends before its end.
-    Say {
-        text: String,
-        cut: bool,
-    },
-    Silence,
-    Failed {
-        why: String,
-        code: &'static str,
-    },
-}
-
-impl Outcome {
-    /// An answer as it was printed; one that holds nothing is silence.
-    fn of(text: &str) -> Self {
-        let text = text.trim_end();
-        if text.trim().is_empty() { Self::Silence } else { Self::Say { text: text.to_owned(), cut: false } }
-    }
-
-    fn failed(why: impl Into<String>, code: &'static str) -> Self {
-        Self::Failed { why: why.into(), code }
-    }
-}
-
-/// The journal, shared by what takes messages and what answers them. A line and its sync hold up one thread of the
-/// runtime for the moment that a disk takes: messages are few, and one after the other, so that nobody is sent to
-/// another thread for it.
-#[derive(Clone)]
-struct Memory(Arc<Mutex<Journal>>);
-
-impl Memory {
-    fn with<T>(&self, act: impl FnOnce(&mut Journal) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn cursor(&self) -> Option<String> {
-        self.with(|journal| journal.cursor().map(str::to_owned))
-    }
-
-    fn set_cursor(&self, cursor: &str) -> io::Result<()> {
-        self.with(|journal| journal.set_cursor(cursor))
-    }
-
-    fn known(&self, id: &str) -> Known {
-        self.with(|journal| journal.known(id))
-    }
-
-    fn taken(&self) -> Vec<Taken> {
-        self.with(|journal| journal.taken().to_vec())
-    }
-
-    /// Takes a message; whether it is one that nobody knows yet.
-    fn take(&self, taken: Taken) -> io::Result<bool> {
-        self.with(|journal| {
-            let waits = journal.taken().iter().any(|one| one.id == taken.id);
-            if waits || journal.known(&taken.id) == Known::Settled {
-                return Ok(false);
-            }
-            journal.take(taken).map(|()| true)
-        })
-    }
-
-    fn acted(&self, id: &str, tool: &str) -> io::Result<()> {
-        self.with(|journal| journal.acted(id, tool))
-    }
-
-    fn intend(&self, id: &str, text: &str) -> io::Result<()> {
-        self.with(|journal| journal.intend(id, text))
-    }
-
-    fn done(&self, id: &str, end: End, cursor: Option<&str>) -> io::Result<()> {
-        self.with(|journal| journal.done(id, end, cursor))
-    }
-}
-
 /// Runs an agent until it is told to stop, or cannot go on.
 pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> Result<(), HarnessError> {
     let address =
@@ -289,9 +228,9 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
     }
     let home = Home::open(&options.state, &name)?;
     // First of all, so that two processes do not register the same name.
-    let memory = Memory(Arc::new(Mutex::new(home.journal()?)));
+    let mut journal = home.journal()?;
     let hub = tokio::select! {
-        hub = connect(&options, &home, &memory, &observer) => hub?,
+        hub = connect(&options, &home, &mut journal, &observer) => hub?,
         () = async { stopped(&mut stop).await; tokio::time::sleep(REGISTRATION_GRACE).await } => {
             observer.tell(Activity::Stopped);
             return Ok(());
@@ -304,12 +243,11 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
             () = look_for(hub, &options.channels, &observer) => {}
         }
     }
-    let (arrivals, intake) =
-        intake::start(&options, &home, hub.as_ref(), &memory, &observer, stop.clone()).await?;
-    let worker = Worker::new(options, hub, memory, observer.clone(), stop);
-    let worked = worker.work(arrivals).await;
-    // It ends by itself once nobody takes what it brings, and lets its last answers out first.
-    intake.await.ok();
+    let ledger = journal.ledger().clone();
+    let mut intake = Intake::start(&options, &home, hub.as_ref(), ledger.cursor(), &observer).await?;
+    let core = Core::new(options.profile(hub.as_ref()), ledger, options.environment.clone());
+    let worked = Worker::new(options, hub, core, journal, observer.clone()).work(&mut intake, stop).await;
+    intake.close().await;
     worked.map_err(|error| home.blame_key(error))?;
     observer.tell(Activity::Stopped);
     Ok(())
@@ -319,11 +257,13 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
 async fn connect(
     options: &AgentOptions,
     home: &Home,
-    memory: &Memory,
+    journal: &mut Journal,
     observer: &Observer,
 ) -> Result<Option<Client>, HarnessError> {
     let Some(url) = &options.url else { return Ok(None) };
-    let anybody = Client::connect(url, options.token.clone())?;
+    let connect =
+        |key| Client::connect(url, key).map(|hub| hub.with_environment(options.environment.clone()));
+    let anybody = connect(options.token.clone())?;
     let mut key = home.key(anybody.base())?;
     if key.is_none() && matches!(options.listen, Listen::Direct { .. }) {
         return Ok(None);
@@ -333,10 +273,11 @@ async fn connect(
         key = Some(home.register(&anybody, &options.culture, owned, invitation).await?);
         // Everything in a new inbox is new. Without a place to go on after, a message that was handed over to a
         // process that died at once would not come again.
-        memory.set_cursor("0").map_err(|source| HarnessError::state(&options.state, source))?;
+        let begun = journal.write(Record::Cursor("0".into()));
+        begun.map_err(|source| HarnessError::state(&options.state, source))?;
         observer.tell(Activity::Registered);
     }
-    Ok(Some(Client::connect(url, key)?))
+    Ok(Some(connect(key)?))
 }
 
 /// Tells whether the agent is in the channels it is expected to be in.

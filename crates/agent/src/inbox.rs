@@ -7,7 +7,6 @@
 //! [`Inbox::next`] may be dropped at any await, in a `select!` for instance, without losing an event.
 
 use crate::client::header;
-use crate::random::random;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
 use chorus_protocol::relay::{Gap, InboxMessage, turn_number};
@@ -18,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use url::Url;
 
 /// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
@@ -72,8 +71,8 @@ pub enum InboxItem {
 }
 
 enum State {
-    /// Not connected; not to be tried before this moment.
-    Waiting(Instant),
+    /// Not connected; not to be tried before this moment of the clock that never goes back.
+    Waiting(i64),
     Open(Box<Response>, Parser),
     Ended,
 }
@@ -101,7 +100,7 @@ impl Inbox {
         Self {
             client,
             url: None,
-            state: State::Waiting(Instant::now()),
+            state: State::Waiting(i64::MIN),
             last_id,
             pending: VecDeque::new(),
             ids: Seen::new(REMEMBERED),
@@ -139,7 +138,8 @@ impl Inbox {
             let step = match &mut self.state {
                 State::Ended => return None,
                 State::Waiting(until) => {
-                    sleep_until(*until).await;
+                    let pause = until.saturating_sub(self.client.environment().elapsed());
+                    sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(0))).await;
                     self.open().await
                 }
                 State::Open(response, parser) => {
@@ -172,11 +172,11 @@ impl Inbox {
             self.state = State::Ended;
             return Err(why);
         };
-        let backoff = self.backoff.delay_ms(self.failures, random());
+        let backoff = self.backoff.delay_ms(self.failures, self.client.environment().random_u64());
         let asked = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
         let in_ms = backoff.max(asked.min(self.backoff.max_ms));
         self.failures = self.failures.saturating_add(1);
-        self.state = State::Waiting(Instant::now() + Duration::from_millis(in_ms));
+        self.state = State::Waiting(self.client.environment().elapsed().saturating_add_unsigned(in_ms));
         Ok(InboxItem::Reconnecting { in_ms, why })
     }
 

@@ -20,7 +20,6 @@ mod direct;
 mod error;
 pub mod harness;
 mod inbox;
-mod random;
 mod reach;
 mod receive;
 mod request;
@@ -35,6 +34,7 @@ pub use channel::{
     Callback, CallbackError, ConnectionOptions, ConnectionSecret, ConnectionSecretFault, ConnectionServer,
     Delivered, Network, NetworkFault,
 };
+pub use chorus_environment::Environment;
 pub use client::{Change, Client, Skill};
 pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};

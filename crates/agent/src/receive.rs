@@ -15,6 +15,7 @@ pub(crate) use desk::{Busy, Desk, Queue, Waiting, desk};
 pub(crate) use listen::{Limits, Server, json_answer, read_body};
 
 use crate::{Network, WebhookSecret};
+use chorus_environment::Environment;
 use chorus_protocol::relay::{ReceiverReply, ReceiverStatus};
 use serde_json::value::RawValue;
 use std::io;
@@ -31,8 +32,8 @@ pub struct ReceiveOptions {
     pub secret: Option<WebhookSecret>,
     /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
     pub sources: Vec<Network>,
-    /// The time, in milliseconds since 1970.
-    pub clock: fn() -> i64,
+    /// What time it is.
+    pub environment: Environment,
     /// How long the headers of a request may take.
     pub head_limit: Duration,
     /// How long its body may take.
@@ -43,12 +44,12 @@ pub struct ReceiveOptions {
 
 impl ReceiveOptions {
     /// At `/receive`, from anybody.
-    pub fn new(clock: fn() -> i64) -> Self {
+    pub fn new(environment: Environment) -> Self {
         Self {
             path: "/receive".into(),
             secret: None,
             sources: Vec::new(),
-            clock,
+            environment,
             head_limit: Duration::from_secs(10),
             body_limit: Duration::from_secs(10),
             answer_limit: Duration::from_secs(25),

@@ -37,7 +37,7 @@ impl RegisterBody {
 }
 
 /// A message to one agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SendBody {
     /// For whom, as a hub knows it; a peer that is sent to directly needs no name.
     receiver_id: Option<String>,

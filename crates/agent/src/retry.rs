@@ -1,14 +1,13 @@
 //! How often something is tried, and how long to wait in between.
 
 use crate::Backoff;
-use crate::random::random;
 use std::time::Duration;
 
 /// Whoever asks for a longer pause than this is believed, and not waited for.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// How often a send is tried.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// All tries together; the first counts.
     pub tries: u32,
@@ -26,11 +25,15 @@ impl Default for Retry {
 }
 
 impl Retry {
+    /// Not again.
+    pub(crate) const ONCE: Self =
+        Self { tries: 1, failed_deliveries: false, backoff: Backoff { base_ms: 0, max_ms: 0 } };
+
     /// The pause after `failures` failures before this one, at least as long as the other side `asked`; none when it
-    /// is time to give up.
-    pub(crate) fn pause(&self, failures: u32, asked: Duration) -> Option<Duration> {
+    /// is time to give up. `random` is any number, each as likely as the other.
+    pub(crate) fn pause(&self, failures: u32, asked: Duration, random: u64) -> Option<Duration> {
         let again = failures.saturating_add(1) < self.tries && asked <= LONGEST_PAUSE;
-        again.then(|| asked.max(Duration::from_millis(self.backoff.delay_ms(failures, random()))))
+        again.then(|| asked.max(Duration::from_millis(self.backoff.delay_ms(failures, random))))
     }
 }
 
@@ -41,9 +44,9 @@ mod tests {
     #[test]
     fn pauses_are_at_least_what_was_asked_and_end() {
         let retry = Retry { tries: 3, ..Retry::default() };
-        assert!(retry.pause(0, Duration::ZERO).is_some_and(|pause| pause >= Duration::from_millis(125)));
-        assert_eq!(retry.pause(1, Duration::from_secs(7)), Some(Duration::from_secs(7)));
-        assert_eq!(retry.pause(2, Duration::ZERO), None);
-        assert_eq!(retry.pause(0, Duration::from_secs(61)), None);
+        assert!(retry.pause(0, Duration::ZERO, 0).is_some_and(|pause| pause >= Duration::from_millis(125)));
+        assert_eq!(retry.pause(1, Duration::from_secs(7), 0), Some(Duration::from_secs(7)));
+        assert_eq!(retry.pause(2, Duration::ZERO, 0), None);
+        assert_eq!(retry.pause(0, Duration::from_secs(61), 0), None);
     }
 }

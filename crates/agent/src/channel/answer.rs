@@ -80,7 +80,7 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
         let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "invalid" };
         Refusal::new(status, code, fault)
     })?;
-    let now = (options.clock)();
+    let now = options.environment.now();
     let verified = options.signature.as_ref().map(|secret| secret.verify(&head.headers, &body, now));
     let webhook_id = verified
         .transpose()

@@ -7,10 +7,10 @@
 
 use crate::answer::{collect, retry_after};
 use crate::client::REQUEST_LIMIT;
-use crate::random::random_hex;
 use crate::reach::Http;
 use crate::{ExitClass, Reach, Retry};
 use bytes::Bytes;
+use chorus_environment::Environment;
 use chorus_outbound::Blocked;
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::faults::Faults;
@@ -75,9 +75,6 @@ pub enum CallbackError {
     /// The HTTP client could not be set up.
     #[error("cannot set up the HTTP client")]
     Setup(#[source] reqwest::Error),
-    /// The system gives no randomness, so no idempotency key can be made.
-    #[error("the system gives no random numbers")]
-    Random(#[source] getrandom::Error),
 }
 
 impl CallbackError {
@@ -87,7 +84,7 @@ impl CallbackError {
             Self::Invalid(_) => ExitClass::Usage,
             Self::Closed { .. } | Self::Refused { .. } | Self::Blocked { .. } => ExitClass::Refused,
             Self::Unreachable { .. } => ExitClass::Unreachable,
-            Self::Setup(_) | Self::Random(_) => ExitClass::Failed,
+            Self::Setup(_) => ExitClass::Failed,
         }
     }
 
@@ -107,16 +104,12 @@ impl CallbackError {
         match self {
             Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
             Self::Refused { status, .. } => matches!(status, 408 | 500..=599) && *status != 503,
-            Self::Invalid(_)
-            | Self::Closed { .. }
-            | Self::Blocked { .. }
-            | Self::Setup(_)
-            | Self::Random(_) => false,
+            Self::Invalid(_) | Self::Closed { .. } | Self::Blocked { .. } | Self::Setup(_) => false,
         }
     }
 
     /// How long to wait at least before the same event may arrive; `None` when it never will.
-    fn transient(&self) -> Option<Duration> {
+    pub(crate) fn transient(&self) -> Option<Duration> {
         match self {
             Self::Unreachable { source, .. } => (!source.is_builder()).then_some(Duration::ZERO),
             Self::Refused { status, retry_after, .. } => {
@@ -125,11 +118,7 @@ impl CallbackError {
                     matches!(status, 408 | 429 | 500..=599) || *status == 409 && retry_after.is_some();
                 again.then(|| retry_after.unwrap_or_default())
             }
-            Self::Invalid(_)
-            | Self::Closed { .. }
-            | Self::Blocked { .. }
-            | Self::Setup(_)
-            | Self::Random(_) => None,
+            Self::Invalid(_) | Self::Closed { .. } | Self::Blocked { .. } | Self::Setup(_) => None,
         }
     }
 }
@@ -141,6 +130,7 @@ pub struct Callback {
     url: Url,
     retry: Retry,
     at_most_once: bool,
+    environment: Environment,
 }
 
 impl fmt::Debug for Callback {
@@ -162,7 +152,8 @@ impl Callback {
     }
 
     fn with(http: Http, url: Url) -> Self {
-        Self { http, url, retry: Retry::default(), at_most_once: false }
+        let (retry, environment) = (Retry::default(), Environment::system());
+        Self { http, url, retry, at_most_once: false, environment }
     }
 
     /// The same callback with other ideas of trying again.
@@ -177,9 +168,15 @@ impl Callback {
         self
     }
 
+    /// The same callback with randomness from elsewhere than the machine.
+    pub fn with_environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
     /// Sends one event.
     pub async fn send(&self, event: &CallbackEvent) -> Result<(), CallbackError> {
-        self.send_as(&random_hex().map_err(CallbackError::Random)?, event).await
+        self.send_as(&self.environment.random_hex(), event).await
     }
 
     /// Sends one event under an idempotency key of the caller's own, which outlives this process.
@@ -191,7 +188,8 @@ impl Callback {
             let error = result.as_ref().err();
             let error = error.filter(|error| !(self.at_most_once && error.may_have_arrived()));
             let asked = error.and_then(CallbackError::transient);
-            let Some(pause) = asked.and_then(|asked| self.retry.pause(failures, asked)) else {
+            let random = self.environment.random_u64();
+            let Some(pause) = asked.and_then(|asked| self.retry.pause(failures, asked, random)) else {
                 return result;
             };
             tokio::time::sleep(pause).await;
@@ -219,13 +217,8 @@ impl Callback {
         }
     }
 
-    /// The address itself, which is a secret.
-    pub(crate) fn url(&self) -> &Url {
-        &self.url
-    }
-
     /// Where it leads.
-    pub(crate) fn origin(&self) -> String {
+    fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 }

@@ -1,6 +1,6 @@
 //! The secret in a connection string, and how it is compared.
 
-use crate::random::random_hex;
+use chorus_environment::Environment;
 use sha2::Sha256;
 use std::fmt;
 
@@ -21,8 +21,8 @@ impl fmt::Debug for ConnectionSecret {
 
 impl ConnectionSecret {
     /// A new one.
-    pub fn generate() -> Result<Self, getrandom::Error> {
-        Ok(Self(format!("sk_{}", random_hex()?)))
+    pub fn generate(environment: &Environment) -> Self {
+        Self(format!("sk_{}", environment.random_hex()))
     }
 
     /// One that was made before.
@@ -64,9 +64,10 @@ mod tests {
 
     #[test]
     fn secrets() {
-        let made = ConnectionSecret::generate().unwrap();
+        let environment = Environment::system();
+        let made = ConnectionSecret::generate(&environment);
         assert_eq!(ConnectionSecret::parse(made.as_str()).unwrap().as_str(), made.as_str());
-        assert_ne!(ConnectionSecret::generate().unwrap().as_str(), made.as_str());
+        assert_ne!(ConnectionSecret::generate(&environment).as_str(), made.as_str());
         for text in ["", "sk_", "sk_a1b2c3d4e5f6", "a1b2c3d4e5f6a7b8c9d0", "sk_a1b2c3d4e5f6a7b8/c9d0"] {
             assert!(ConnectionSecret::parse(text).is_err(), "{text}");
         }

@@ -8,8 +8,8 @@ use super::HarnessError;
 use super::activity::{Activity, Observer};
 use super::home::Home;
 use crate::client::web_address;
-use crate::random::random;
 use crate::{Backoff, Client, ClientError, ConnectionSecret, Method};
+use chorus_environment::Environment;
 use chorus_protocol::faults::Faults;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -41,6 +41,7 @@ pub(super) struct Announcement {
     pub(super) home: Home,
     pub(super) secret: ConnectionSecret,
     pub(super) connection_string: String,
+    pub(super) environment: Environment,
 }
 
 impl Announcement {
@@ -69,7 +70,8 @@ impl Announcement {
             if !passes {
                 return;
             }
-            sleep(Duration::from_millis(BACKOFF.delay_ms(failures, random()))).await;
+            let pause = BACKOFF.delay_ms(failures, self.environment.random_u64());
+            sleep(Duration::from_millis(pause)).await;
             failures = failures.saturating_add(1);
         }
         if let Err(error) = self.home.keep_connection(&self.secret, &self.connection_string) {

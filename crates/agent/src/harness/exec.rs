@@ -5,12 +5,13 @@
 //! leads a process group of its own, which is killed with it whenever the turn ends before the program does. It is
 //! given no key.
 
+use super::HarnessError;
 use super::activity::Activity;
+use super::core::Outcome;
 use super::report::{Reporter, clean};
 use super::turn::Turn;
-use super::{HarnessError, Outcome};
 use crate::Backoff;
-use crate::random::random;
+use chorus_environment::Environment;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
@@ -67,7 +68,13 @@ impl Exec {
     }
 
     /// Runs the program until it succeeds, or has failed for good.
-    pub(super) async fn answer(&self, turn: &Turn, prompt: &str, reporter: &Reporter) -> Outcome {
+    pub(super) async fn answer(
+        &self,
+        turn: &Turn,
+        prompt: &str,
+        reporter: &Reporter,
+        environment: &Environment,
+    ) -> Outcome {
         reporter.status(&format!("running {}", self.name())).await;
         let mut failures = 0;
         loop {
@@ -79,7 +86,7 @@ impl Exec {
             if !fault.again || failures >= TRIES {
                 return Outcome::failed(fault.why, fault.code);
             }
-            let in_ms = self.backoff.delay_ms(failures - 1, random());
+            let in_ms = self.backoff.delay_ms(failures - 1, environment.random_u64());
             reporter.observer().tell(Activity::Retrying { why: fault.why, in_ms });
             reporter.status(&format!("{} failed, trying again", self.name())).await;
             sleep(Duration::from_millis(in_ms)).await;

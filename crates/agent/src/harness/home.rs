@@ -6,6 +6,7 @@
 use super::HarnessError;
 use super::journal::{Journal, sync_folder};
 use crate::{Client, ClientError, ConnectionSecret, Method, RegisterBody};
+use chorus_environment::Environment;
 use chorus_protocol::relay::{CARD_VERSION, Code};
 use serde_json::json;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -116,13 +117,16 @@ impl Home {
     }
 
     /// What makes the agent's connection string a secret: the same at each start. It stands on the first line.
-    pub(crate) fn connection_secret(&self) -> Result<ConnectionSecret, HarnessError> {
+    pub(crate) fn connection_secret(
+        &self,
+        environment: &Environment,
+    ) -> Result<ConnectionSecret, HarnessError> {
         let path = self.path("connection");
         if let Some(text) = self.read("connection")? {
             let parsed = ConnectionSecret::parse(text.lines().next().unwrap_or_default());
             return parsed.map_err(|fault| HarnessError::state(&path, io::Error::other(fault)));
         }
-        let secret = ConnectionSecret::generate().map_err(ClientError::Random)?;
+        let secret = ConnectionSecret::generate(environment);
         self.write("connection", secret.as_str())?;
         Ok(secret)
     }
@@ -179,11 +183,11 @@ mod tests {
         assert!(home.key("http://a").unwrap().is_none());
         home.write("key", "ca_1").unwrap();
         assert_eq!(home.key("http://a").unwrap().as_deref(), Some("ca_1"));
-        let secret = home.connection_secret().unwrap();
+        let secret = home.connection_secret(&Environment::system()).unwrap();
         assert_eq!(home.told_connection().unwrap(), None);
         home.keep_connection(&secret, "http://x/inbox/sk_1").unwrap();
         assert_eq!(home.told_connection().unwrap().as_deref(), Some("http://x/inbox/sk_1"));
-        assert_eq!(home.connection_secret().unwrap().as_str(), secret.as_str());
+        assert_eq!(home.connection_secret(&Environment::system()).unwrap().as_str(), secret.as_str());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&folder.join("echo.key"))), (0o700, 0o600));
         assert_eq!(mode(&folder.join("echo.connection")), 0o600);
@@ -207,7 +211,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::open(folder.path(), "echo").unwrap();
         home.write("connection", "nonsense").unwrap();
-        let error = home.connection_secret().unwrap_err();
+        let error = home.connection_secret(&Environment::system()).unwrap_err();
         assert!(error.to_string().contains("echo.connection"), "{error}");
     }
 }

@@ -8,16 +8,16 @@
 
 use super::activity::Activity;
 use super::completion::{Broken, Completion, error_of};
+use super::core::Outcome;
 use super::history;
 use super::prompt::Own;
 use super::report::{Reporter, clean};
 use super::tools::Tools;
 use super::turn::Turn;
-use super::{Memory, Outcome};
 use crate::answer::{collect, retry_after};
 use crate::client::{http_client, web_address};
-use crate::random::random;
 use crate::{Backoff, Client, Reach};
+use chorus_environment::Environment;
 use chorus_protocol::sse::{Item, Parser};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Response, Url};
@@ -134,7 +134,7 @@ impl OpenAi {
         let (mut calls, mut strikes) = (0, 0);
         loop {
             let exhausted = calls >= MAX_CALLS;
-            let said = match self.complete(&messages, tools, exhausted, reporter).await {
+            let said = match self.complete(&messages, tools, exhausted, asked).await {
                 Ok(said) => said,
                 Err(why) => return Outcome::failed(why, "model_error"),
             };
@@ -151,10 +151,7 @@ impl OpenAi {
                 let (text, sensible) = if calls > MAX_CALLS {
                     ("error: no more tools may be called for this message; answer now".to_owned(), true)
                 } else {
-                    match tools.call(asked, &call, calls).await {
-                        Ok(called) => called,
-                        Err(error) => return Outcome::failed(error.to_string(), "state_error"),
-                    }
+                    tools.call(asked, &call, calls).await
                 };
                 messages.push(json!({"role": "tool", "tool_call_id": call.id, "content": text}));
                 strikes += usize::from(!sensible);
@@ -189,7 +186,7 @@ impl OpenAi {
         messages: &[Value],
         tools: &Tools,
         exhausted: bool,
-        reporter: &Reporter,
+        asked: &Asked<'_>,
     ) -> Result<Completion, String> {
         let mut body = json!({"model": self.model, "messages": messages, "stream": true});
         if !tools.described.is_empty() {
@@ -211,16 +208,16 @@ impl OpenAi {
                 self.new_limit.store(true, Ordering::Relaxed);
                 continue;
             }
-            let Some(asked) = fault.again.filter(|_| failures < self.retries) else { return Err(fault.why) };
-            let own = Duration::from_millis(self.backoff.delay_ms(failures, random()));
-            let pause = own.max(asked);
+            let Some(least) = fault.again.filter(|_| failures < self.retries) else { return Err(fault.why) };
+            let own = Duration::from_millis(self.backoff.delay_ms(failures, asked.environment.random_u64()));
+            let pause = own.max(least);
             if pause > self.turn_limit {
                 return Err(fault.why);
             }
             failures += 1;
             let in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            reporter.observer().tell(Activity::Retrying { why: fault.why, in_ms });
-            reporter.status("the model does not answer, trying again").await;
+            asked.reporter.observer().tell(Activity::Retrying { why: fault.why, in_ms });
+            asked.reporter.status("the model does not answer, trying again").await;
             sleep(pause).await;
         }
     }
@@ -280,7 +277,7 @@ pub(super) struct Asked<'a> {
     /// Which tool servers are called.
     pub(super) reach: &'a Reach,
     pub(super) reporter: &'a Reporter,
-    pub(super) memory: &'a Memory,
+    pub(super) environment: &'a Environment,
 }
 
 /// Why a completion came to nothing; whether it may pass, and the pause its server asks for.

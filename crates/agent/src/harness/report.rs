@@ -1,44 +1,30 @@
-//! What the channel sees while an agent works: lifecycle, status, tool calls, errors.
+//! What the channel sees while a driver works: status, tool calls.
 //!
-//! Reports are best effort: the turn does not wait long for them, and one that does not arrive changes nothing. Order
-//! is kept, because each is waited for. Only the last one, `lifecycle` idle, is worth more patience: the channel must
-//! end in a true state. Credentials are masked in everything but the answer itself, which the hub masks.
+//! Each report is handed to the core, which sends it, and is waited for: so their order is kept. They are best effort; one
+//! that does not arrive changes nothing. Credentials are masked in everything but the answer itself, which the hub masks.
 
 use super::activity::{Activity, Observer};
-use crate::{Backoff, Callback, CallbackError, Retry};
-use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_CONTENT, MAX_ERROR, MAX_NAME, MAX_STATUS};
+use super::core::Event;
+use chorus_protocol::channel::{CallbackEvent, MAX_CONTENT, MAX_ERROR, MAX_NAME, MAX_STATUS};
 use chorus_protocol::redact::redact;
 use serde_json::{Map, Value};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tokio::time::timeout;
+use tokio::sync::{mpsc, oneshot};
 
-/// How long one report may hold the turn up.
-const REPORT_LIMIT: Duration = Duration::from_secs(5);
+/// Something that a turn tells the core, and waits until it may go on.
+pub(crate) struct Ask {
+    pub(crate) event: Event,
+    pub(crate) resume: oneshot::Sender<()>,
+}
 
-/// How reports are tried again.
-const REPORTS: Retry =
-    Retry { tries: 2, failed_deliveries: false, backoff: Backoff { base_ms: 250, max_ms: 1000 } };
-
-/// How the last one is.
-const LAST: Retry =
-    Retry { tries: 10, failed_deliveries: false, backoff: Backoff { base_ms: 250, max_ms: 10_000 } };
-
-/// The way to the channel of one message; an envelope has none.
+/// The way from a turn to the core.
 pub(crate) struct Reporter {
-    callback: Option<Callback>,
+    asks: mpsc::Sender<Ask>,
     observer: Observer,
-    /// It was said already that reports do not arrive.
-    complained: AtomicBool,
 }
 
 impl Reporter {
-    pub(crate) fn new(callback: Option<Callback>, observer: Observer) -> Self {
-        Self { callback, observer, complained: AtomicBool::new(false) }
-    }
-
-    pub(crate) async fn lifecycle(&self, status: Lifecycle) {
-        self.report(CallbackEvent::Lifecycle { status }).await;
+    pub(crate) fn new(asks: mpsc::Sender<Ask>, observer: Observer) -> Self {
+        Self { asks, observer }
     }
 
     pub(crate) async fn status(&self, status: &str) {
@@ -61,18 +47,9 @@ impl Reporter {
         self.report(CallbackEvent::ToolResult { id: id.to_owned(), content }).await;
     }
 
-    pub(crate) async fn error(&self, message: &str, code: &str) {
-        let mut message = clean(message, MAX_ERROR);
-        if message.is_empty() {
-            message = "it failed".into();
-        }
-        self.report(CallbackEvent::Error { message, code: Some(code.to_owned()) }).await;
-    }
-
-    /// The agent is done with the message: the last thing that is said, with up to `patience`.
-    pub(crate) async fn idle(&self, patience: Duration) {
-        let idle = CallbackEvent::Lifecycle { status: Lifecycle::Idle };
-        self.send(idle, LAST, patience).await;
+    /// A tool that may change something is about to be called. When this returns, that is in the journal.
+    pub(crate) async fn acts(&self, tool: &str) {
+        self.ask(Event::Acts { tool: tool.to_owned() }).await;
     }
 
     pub(crate) fn observer(&self) -> &Observer {
@@ -80,22 +57,25 @@ impl Reporter {
     }
 
     async fn report(&self, event: CallbackEvent) {
-        self.send(event, REPORTS, REPORT_LIMIT).await;
+        self.ask(Event::Shows(event)).await;
     }
 
-    async fn send(&self, event: CallbackEvent, retry: Retry, patience: Duration) {
-        let Some(callback) = &self.callback else { return };
-        let sent = timeout(patience, callback.clone().with_retry(retry).send(&event)).await;
-        let why = match sent {
-            Ok(Ok(())) => return,
-            Ok(Err(error @ CallbackError::Unreachable { .. })) => error.to_string(),
-            Ok(Err(error)) => format!("{} was not taken: {error}", event.kind()),
-            Err(_) => format!("{} was not taken in time", event.kind()),
-        };
-        if !self.complained.swap(true, Ordering::Relaxed) {
-            self.observer.tell(Activity::Unseen { why });
+    async fn ask(&self, event: Event) {
+        let (resume, resumed) = oneshot::channel();
+        // Nobody answers only when the agent ends, and the turn with it.
+        if self.asks.send(Ask { event, resume }).await.is_err() || resumed.await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
+}
+
+/// What a channel is told of a failure.
+pub(crate) fn error_event(why: &str, code: &str) -> CallbackEvent {
+    let mut message = clean(why, MAX_ERROR);
+    if message.is_empty() {
+        message = "it failed".into();
+    }
+    CallbackEvent::Error { message, code: Some(code.to_owned()) }
 }
 
 /// A text without credentials, of at most so many characters.

@@ -11,7 +11,6 @@ use super::report::{Reporter, cut};
 use super::turn::{Kind, Turn};
 use crate::Reach;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 use url::Url;
 
 /// The most tools a model is told of.
@@ -74,15 +73,9 @@ impl Tools {
         }
     }
 
-    /// Calls a tool and shows it. Gives what the model is told, and whether the call made sense; an error only when
-    /// the journal cannot be written.
-    pub(super) async fn call(
-        &mut self,
-        asked: &Asked<'_>,
-        call: &Call,
-        n: usize,
-    ) -> std::io::Result<(String, bool)> {
-        let (id, begun, reporter) = (format!("tc_{n}"), Instant::now(), asked.reporter);
+    /// Calls a tool and shows it. Gives what the model is told, and whether the call made sense.
+    pub(super) async fn call(&mut self, asked: &Asked<'_>, call: &Call, n: usize) -> (String, bool) {
+        let (id, begun_ms, reporter) = (format!("tc_{n}"), asked.environment.elapsed(), asked.reporter);
         let args = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
         let args = serde_json::from_str::<Map<String, Value>>(args);
         let shown = args.as_ref().map_or_else(|_| Map::new(), Clone::clone);
@@ -93,7 +86,7 @@ impl Tools {
             (_, Err(error)) => (format!("error: the arguments are no JSON object: {error}"), false, false),
             (Some((server, tool)), Ok(args)) => {
                 if !tool.harmless {
-                    asked.memory.acted(&asked.turn.id, &tool.name)?;
+                    reporter.acts(&tool.name).await;
                 }
                 match self.servers[*server].call_tool(&tool.name, &args).await {
                     Ok(given) => (given.text, given.ok, true),
@@ -103,9 +96,9 @@ impl Tools {
         };
         let text = cut(&text, MAX_RESULT);
         reporter.tool_result(&id, &text).await;
-        let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let elapsed_ms = u64::try_from(asked.environment.elapsed() - begun_ms).unwrap_or(0);
         reporter.observer().tell(Activity::ToolResult { name: cut(&call.name, 100), ok, elapsed_ms });
-        Ok((text, sensible))
+        (text, sensible)
     }
 
     pub(super) async fn close(self) {

@@ -1,7 +1,7 @@
 //! What came, in one form: whichever door it came by, a turn says who wrote what, where, and how to answer.
 //!
 //! Pure. What is not what its kind promises is refused with every fault at once. A turn holds secrets (the callback,
-//! the headers of MCP servers), so it has no `Debug`.
+//! the headers of MCP servers), so its `Debug` shows little.
 
 use crate::seen::message_name;
 use chorus_protocol::channel::{McpServer, Post};
@@ -10,10 +10,11 @@ use chorus_protocol::relay::{InboxMessage, check_envelope, turn_number};
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use std::fmt;
 
 /// How something came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Said in a channel of the hub.
     Chat,
     /// Said in a channel of another service.
@@ -24,7 +25,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// As programs know it: the name of the event on an inbox.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
             Self::Channel => "channel",
@@ -35,29 +36,33 @@ impl Kind {
 
 /// Where something was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Place {
-    pub(crate) id: String,
-    pub(crate) name: Option<String>,
-    pub(crate) service: Option<String>,
-    pub(crate) context: Option<String>,
+pub struct Place {
+    /// Its id.
+    pub id: String,
+    /// What people call it.
+    pub name: Option<String>,
+    /// The service it is a channel of.
+    pub service: Option<String>,
+    /// What it is about.
+    pub context: Option<String>,
     /// The event that begins the thread it was said in.
-    pub(crate) thread: Option<String>,
+    pub thread: Option<String>,
     /// Its number in the conversation, where the hub gives one.
-    pub(crate) sequence: Option<i64>,
+    pub sequence: Option<i64>,
 }
 
 /// What an envelope says about cultures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Culture {
+pub struct Culture {
     /// The sender's.
-    pub(crate) sender: String,
+    pub sender: String,
     /// What somebody of another culture should know.
-    pub(crate) context: Option<String>,
+    pub context: Option<String>,
 }
 
 /// How to answer.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Back {
+pub enum Back {
     /// To the callback that came with it.
     Callback(String),
     /// With an envelope to its sender.
@@ -66,37 +71,53 @@ pub(crate) enum Back {
 
 /// What the answer to an envelope takes over from it.
 #[derive(Clone, PartialEq, Default)]
-pub(crate) struct EnvelopeBack {
+pub struct EnvelopeBack {
     /// Where its sender listens, if it does.
-    pub(crate) reply_stream: Option<String>,
-    pub(crate) conversation: Option<String>,
-    pub(crate) turn: Option<i64>,
+    pub reply_stream: Option<String>,
+    /// The conversation it is part of.
+    pub conversation: Option<String>,
+    /// Its number there.
+    pub turn: Option<i64>,
     /// How many answers to answers came before it, by the senders' own account.
-    pub(crate) depth: u64,
+    pub depth: u64,
 }
 
 /// One thing to answer.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Turn {
-    pub(crate) kind: Kind,
+pub struct Turn {
+    /// How it came.
+    pub kind: Kind,
     /// The same each time it comes, and of no other message.
-    pub(crate) id: String,
+    pub id: String,
     /// As the other side calls it.
-    pub(crate) message_id: String,
-    pub(crate) trace_id: Option<String>,
-    pub(crate) sender: String,
-    pub(crate) place: Option<Place>,
-    pub(crate) culture: Option<Culture>,
+    pub message_id: String,
+    /// The hub's name for its way.
+    pub trace_id: Option<String>,
+    /// Who wrote it.
+    pub sender: String,
+    /// Where, if it was in a channel.
+    pub place: Option<Place>,
+    /// What it says about cultures, if it is an envelope.
+    pub culture: Option<Culture>,
     /// Why it comes to this agent.
-    pub(crate) reason: Option<String>,
-    pub(crate) text: String,
-    pub(crate) back: Back,
-    pub(crate) mcp: Vec<McpServer>,
+    pub reason: Option<String>,
+    /// What was said.
+    pub text: String,
+    /// How to answer.
+    pub back: Back,
+    /// The tool servers that came with it.
+    pub mcp: Vec<McpServer>,
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("id", &self.id).field("sender", &self.sender).finish_non_exhaustive()
+    }
 }
 
 impl Turn {
     /// The event `chat` of an inbox.
-    pub(crate) fn chat(data: &str) -> Result<Self, Faults> {
+    pub fn chat(data: &str) -> Result<Self, Faults> {
         let data: Value =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
         let (channel, event) = (&data["channel"], &data["event"]);
@@ -123,7 +144,7 @@ impl Turn {
     }
 
     /// The event `channel` of an inbox.
-    pub(crate) fn channel(data: &str) -> Result<Self, Faults> {
+    pub fn channel(data: &str) -> Result<Self, Faults> {
         let mut turn = Self::post(Post::read(data.as_bytes())?);
         let data: Value = serde_json::from_str(data).unwrap_or_default();
         turn.trace_id = data["trace_id"].as_str().map(str::to_owned);
@@ -131,7 +152,7 @@ impl Turn {
     }
 
     /// A post to one's own connection string.
-    pub(crate) fn post(Post { channel, message, callback, mcp }: Post) -> Self {
+    pub fn post(Post { channel, message, callback, mcp }: Post) -> Self {
         Self {
             kind: Kind::Channel,
             id: format!("channel {}", message_name(&channel.id, &message.id)),
@@ -154,7 +175,7 @@ impl Turn {
     }
 
     /// The event `message` of an inbox.
-    pub(crate) fn message(message: InboxMessage) -> Result<Self, Faults> {
+    pub fn message(message: InboxMessage) -> Result<Self, Faults> {
         let trace = message.trace_id.to_string();
         let mut turn = Self::envelope(&trace, message.envelope.get(), &message.sender_id)?;
         turn.trace_id = Some(trace);
@@ -165,7 +186,7 @@ impl Turn {
     }
 
     /// An envelope that has the name `id` here.
-    pub(crate) fn envelope(id: &str, envelope: &str, sender: &str) -> Result<Self, Faults> {
+    pub fn envelope(id: &str, envelope: &str, sender: &str) -> Result<Self, Faults> {
         let envelope: Value = serde_json::from_str(envelope)
             .map_err(|error| Faults::one("envelope", format_args!("{error}")))?;
         let mut faults = Faults::new();
@@ -199,13 +220,13 @@ impl Turn {
     }
 
     /// What keeps a second try of the answer from being a second answer. It tells nothing of the message.
-    pub(crate) fn answer_key(&self) -> String {
+    pub fn answer_key(&self) -> String {
         let digest = Sha256::new().chain_update("answer ").chain_update(&self.id).finalize();
         format!("answer-{}", &HEXLOWER.encode(&digest)[..40])
     }
 
     /// Where it was said, in a few words for a person.
-    pub(crate) fn whereabouts(&self) -> Option<&str> {
+    pub fn whereabouts(&self) -> Option<&str> {
         self.place.as_ref().map(|place| place.name.as_deref().unwrap_or(&place.id))
     }
 }

@@ -1,274 +1,225 @@
-//! One message after the other: prompt, driver, answer; and what is written to the journal in between.
+//! The shell around the core: carries out its commands and tells it what happened.
 //!
-//! The order is what keeps promises: the answer is in the journal before it leaves, and the message counts as dealt
-//! with only after it has arrived. When the agent is told to stop, a turn that runs is cancelled and begun anew at the
-//! next start, unless a tool was called that may have changed something; an answer that is on its way is given a
-//! moment, and else sent at the next start.
+//! One loop, and at most one request and one turn at a time, which end with it. A line of the journal and its sync hold up
+//! one thread of the runtime for the moment that a disk takes: messages are few, and one after the other, so that nobody
+//! is sent to another thread for it.
 
-use super::activity::{Activity, Observer};
-use super::deliver::{Sender, Unsent};
-use super::intake::{Arrival, left_over};
-use super::journal::{End, Known};
+use super::activity::Observer;
+use super::core::{Command, Core, Event, Outcome, Posted, Run};
+use super::deliver::Sender;
+use super::intake::{Incoming, Intake, Offer};
+use super::journal::Journal;
 use super::openai::Asked;
-use super::peers::Peers;
-use super::prompt::{Own, prompt};
-use super::report::{Reporter, clean};
-use super::turn::{Back, Turn};
-use super::{AgentOptions, Driver, HarnessError, Listen, Memory, Outcome, Stop, stopped};
-use crate::random::random_hex;
-use crate::{Callback, Client, ClientError};
-use chorus_protocol::channel::Lifecycle;
-use std::io;
-use std::path::PathBuf;
+use super::prompt::Own;
+use super::report::{Ask, Reporter};
+use super::turn::Back;
+use super::{AgentOptions, Driver, HarnessError, Stop, stopped};
+use crate::{Client, Reach};
+use chorus_environment::Environment;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{mpsc, oneshot};
+use url::Url;
 
-/// How long an answer on its way, or the last word about a turn, may hold up the end of the agent.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// How long the channel is told that the agent is done.
-const IDLE_PATIENCE: Duration = Duration::from_mins(1);
-
-/// How many answers to answers two agents exchange before this one falls silent.
-const MAX_DEPTH: u64 = 8;
+type Doing<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
 /// See the [module](self).
 pub(super) struct Worker {
-    driver: Driver,
-    system: Option<String>,
-    sender: Sender,
-    memory: Memory,
+    core: Core,
+    journal: Journal,
+    environment: Environment,
     observer: Observer,
-    stop: Stop,
-    state: PathBuf,
-}
-
-/// One message that is being dealt with.
-struct Job<'a> {
-    turn: &'a Turn,
-    cursor: Option<&'a str>,
-    callback: Option<Callback>,
-    reporter: Reporter,
-    begun: Instant,
-}
-
-impl Job<'_> {
-    fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
+    options: AgentOptions,
+    sender: Arc<Sender>,
+    driving: Arc<Driving>,
+    turn: Doing<Outcome>,
+    post: Doing<(u64, Posted)>,
+    asks: (mpsc::Sender<Ask>, mpsc::Receiver<Ask>),
+    /// The turn waits for it.
+    resume: Option<oneshot::Sender<()>>,
+    ended: bool,
 }
 
 impl Worker {
     pub(super) fn new(
         options: AgentOptions,
         hub: Option<Client>,
-        memory: Memory,
+        core: Core,
+        journal: Journal,
         observer: Observer,
-        stop: Stop,
     ) -> Self {
-        let reach = options.reach();
-        let peers = match options.listen {
-            Listen::Direct { peers, .. } => peers,
-            Listen::Inbox | Listen::Connection { .. } => Peers::default(),
+        let (reach, environment) = (options.reach(), options.environment.clone());
+        let driving = Driving {
+            driver: options.driver.clone(),
+            name: options.name.clone(),
+            culture: options.culture.clone(),
+            system: options.system.clone(),
+            hub: hub.clone(),
+            reach: reach.clone(),
+            environment: environment.clone(),
         };
         Self {
-            driver: options.driver,
-            system: options.system,
-            // The address as it was given: without a hub nobody else knows the host.
-            sender: Sender { name: options.name, culture: options.culture, hub, peers, reach },
-            memory,
+            core,
+            journal,
+            sender: Arc::new(Sender::new(hub, reach, environment.clone())),
+            driving: Arc::new(driving),
+            environment,
             observer,
-            stop,
-            state: options.state,
+            options,
+            turn: None,
+            post: None,
+            asks: mpsc::channel(1),
+            resume: None,
+            ended: false,
         }
     }
 
     /// Deals with what was left over and with everything that comes, until it is told to stop.
-    pub(super) async fn work(mut self, mut arrivals: mpsc::Receiver<Arrival>) -> Result<(), HarnessError> {
-        for turn in left_over(&self.memory) {
-            if *self.stop.borrow() {
-                return Ok(());
-            }
-            self.deal(&turn, None).await?;
-        }
-        loop {
-            let arrival = tokio::select! {
+    pub(super) async fn work(mut self, intake: &mut Intake, mut stop: Stop) -> Result<(), HarnessError> {
+        let (mut stopping, mut closed) = (false, None);
+        while !self.ended {
+            let room = self.core.has_room() && closed.is_none();
+            let pause = self.core.wake_at_ms().map(|at_ms| {
+                let pause = at_ms.saturating_sub(self.environment.elapsed());
+                Duration::from_millis(u64::try_from(pause).unwrap_or(0))
+            });
+            let event = tokio::select! {
                 biased;
-                () = stopped(&mut self.stop) => return Ok(()),
-                arrival = arrivals.recv() => arrival,
+                () = stopped(&mut stop), if !stopping => {
+                    stopping = true;
+                    Event::Stop
+                }
+                (number, posted) = finished(&mut self.post) => Event::Posted { number, posted },
+                Some(ask) = self.asks.1.recv() => {
+                    self.resume = Some(ask.resume);
+                    ask.event
+                }
+                outcome = finished(&mut self.turn) => Event::Ended(outcome),
+                () = sleep(pause) => Event::Time,
+                incoming = intake.next(), if room => match incoming {
+                    Incoming::Event(event) => event,
+                    Incoming::Offered(offer) => {
+                        self.offered(offer)?;
+                        continue;
+                    }
+                    Incoming::Closed(why) => {
+                        closed = Some(why);
+                        Event::Closed
+                    }
+                },
             };
-            match arrival {
-                None => return Ok(()),
-                Some(Arrival::Ended(error)) => return Err(error),
-                Some(Arrival::Nothing(cursor)) => self.kept(self.memory.set_cursor(&cursor))?,
-                Some(Arrival::Turn(turn, cursor)) => self.deal(&turn, cursor.as_deref()).await?,
-            }
+            self.handle(event, &mut None)?;
+        }
+        match closed {
+            Some(why) if !stopping => why,
+            _ => Ok(()),
         }
     }
 
-    fn kept<T>(&self, result: io::Result<T>) -> Result<T, HarnessError> {
-        result.map_err(|source| HarnessError::state(&self.state, source))
+    fn offered(&mut self, offer: Offer) -> Result<(), HarnessError> {
+        let event = Event::Offered(offer.taken(&self.environment));
+        let mut offer = Some(offer);
+        let handled = self.handle(event, &mut offer);
+        if let Some(offer) = offer {
+            offer.refuse("it cannot be kept");
+        }
+        handled
     }
 
-    async fn deal(&mut self, turn: &Turn, cursor: Option<&str>) -> Result<(), HarnessError> {
-        let known = self.memory.known(&turn.id);
-        if known == Known::Settled {
-            self.observer.tell(Activity::Repeated { message: turn.message_id.clone() });
-            return match cursor {
-                Some(cursor) => self.kept(self.memory.set_cursor(cursor)),
-                None => Ok(()),
-            };
-        }
-        self.observer.tell(Activity::Took {
-            message: turn.message_id.clone(),
-            from: turn.sender.clone(),
-            channel: turn.whereabouts().map(str::to_owned),
-        });
-        let callback = self.sender.callback(turn);
-        let reporter = Reporter::new(callback.clone(), self.observer.clone());
-        let job = Job { turn, cursor, callback, reporter, begun: Instant::now() };
-        let sent = match known {
-            Known::Intended(text) => self.send(&job, &text, true, false).await?,
-            Known::Acted(tool) => {
-                let why = format!("interrupted after calling {tool}; it is not called again");
-                self.fail(&job, &why, "interrupted", End::Failed).await?;
-                true
+    fn handle(&mut self, event: Event, offer: &mut Option<Offer>) -> Result<(), HarnessError> {
+        for command in self.core.handle(self.environment.elapsed(), event) {
+            match command {
+                Command::Write(record) => {
+                    let written = self.journal.write(record);
+                    written.map_err(|source| HarnessError::state(&self.options.state, source))?;
+                }
+                Command::Accept => offer.take().into_iter().for_each(Offer::accept),
+                Command::Refuse { why } => offer.take().into_iter().for_each(|offer| offer.refuse(&why)),
+                Command::Run(run) => {
+                    let reporter = Reporter::new(self.asks.0.clone(), self.observer.clone());
+                    let driving = Arc::clone(&self.driving);
+                    self.turn = Some(Box::pin(async move { driving.drive(&run, &reporter).await }));
+                }
+                Command::Resume => {
+                    // A turn that ended meanwhile does not wait.
+                    self.resume.take().map(|resume| resume.send(()).ok());
+                }
+                Command::CancelTurn => (self.turn, self.resume) = (None, None),
+                Command::Post(post) => {
+                    let sender = Arc::clone(&self.sender);
+                    let (number, to) = (post.number, post.to);
+                    self.post = Some(Box::pin(async move { (number, sender.post(to).await) }));
+                }
+                Command::CancelPost => self.post = None,
+                Command::Tell(activity) => self.observer.tell(activity),
+                Command::End => self.ended = true,
             }
-            Known::New | Known::Settled => self.answer(&job).await?,
-        };
-        // An answer that is still to be sent is no rest.
-        if sent {
-            let patience = if *self.stop.borrow() { GRACE } else { IDLE_PATIENCE };
-            job.reporter.idle(patience).await;
         }
         Ok(())
     }
+}
 
-    /// Has the message answered; whether it is dealt with.
-    async fn answer(&mut self, job: &Job<'_>) -> Result<bool, HarnessError> {
-        if let Back::Envelope(back) = &job.turn.back
-            && back.depth >= MAX_DEPTH
-        {
-            let why = format!("it is the answer to {MAX_DEPTH} answers");
-            self.sender.fail(job.turn, &why, "loop").await;
-            return self.silent(job, Some(why)).map(|()| true);
-        }
-        if let Some(callback) = &job.callback
-            && let Err(blocked) = self.sender.reach.check(callback.url()).await
+/// What comes of something that is being done, and nothing while nothing is.
+async fn finished<T>(doing: &mut Doing<T>) -> T {
+    let done = match doing {
+        Some(doing) => doing.await,
+        None => pending().await,
+    };
+    *doing = None;
+    done
+}
+
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => pending().await,
+    }
+}
+
+/// What makes the answers, and what it needs.
+struct Driving {
+    driver: Driver,
+    name: String,
+    culture: String,
+    system: Option<String>,
+    hub: Option<Client>,
+    reach: Reach,
+    environment: Environment,
+}
+
+impl Driving {
+    async fn drive(&self, run: &Run, reporter: &Reporter) -> Outcome {
+        let Run { turn, prompt, delimiter } = run;
+        if let Back::Callback(url) = &turn.back
+            && let Ok(url) = Url::parse(url)
+            && let Err(blocked) = self.reach.check(&url).await
         {
             // An answer that nobody would get is not made.
-            self.fail(job, &format!("callback: {blocked}"), "blocked", End::Failed).await?;
-            return Ok(true);
+            return Outcome::failed(format!("callback: {blocked}"), "blocked");
         }
-        let mut stop = self.stop.clone();
-        let outcome = tokio::select! {
-            biased;
-            () = stopped(&mut stop) => None,
-            outcome = self.drive(job) => Some(outcome?),
-        };
-        match outcome {
-            Some(Outcome::Say { text, cut }) => {
-                let (text, shorter) = self.sender.fit(job.turn, job.callback.as_ref(), &text);
-                self.kept(self.memory.intend(&job.turn.id, &text))?;
-                return self.send(job, &text, false, cut || shorter).await;
-            }
-            Some(Outcome::Silence) => {
-                self.sender.fail(job.turn, "there is no answer", "silent").await;
-                self.silent(job, None)?;
-            }
-            Some(Outcome::Failed { why, code }) => self.fail(job, &why, code, End::Failed).await?,
-            None => self.put_off(job).await?,
-        }
-        Ok(true)
-    }
-
-    /// The agent ends in the middle of a message. Nothing is written, so that the next start begins it anew; only what
-    /// may have changed something is not done twice.
-    async fn put_off(&self, job: &Job<'_>) -> Result<(), HarnessError> {
-        if let Known::Acted(tool) = self.memory.known(&job.turn.id) {
-            let why = format!("stopped after calling {tool}; it is not called again");
-            return self.fail(job, &why, "stopped", End::Failed).await;
-        }
-        job.reporter.status("stopped; the answer comes at the next start").await;
-        self.observer.tell(Activity::PutOff { message: job.turn.message_id.clone() });
-        Ok(())
-    }
-
-    async fn drive(&self, job: &Job<'_>) -> Result<Outcome, HarnessError> {
-        let delimiter = random_hex().map_err(ClientError::Random)?;
-        let own = Own { name: &self.sender.name, culture: &self.sender.culture };
-        let prompt = prompt(job.turn, own, &delimiter);
-        job.reporter.lifecycle(Lifecycle::Processing).await;
-        Ok(match &self.driver {
+        match &self.driver {
             Driver::Exec(exec) => {
                 let prompt = match &self.system {
                     Some(system) => format!("{}\n\n{prompt}", system.trim_end()),
-                    None => prompt,
+                    None => prompt.clone(),
                 };
-                exec.answer(job.turn, &prompt, &job.reporter).await
+                exec.answer(turn, &prompt, reporter, &self.environment).await
             }
             Driver::OpenAi(model) => {
                 let asked = Asked {
-                    turn: job.turn,
-                    own,
-                    prompt: &prompt,
-                    delimiter: &delimiter,
-                    hub: self.sender.hub.as_ref(),
-                    reach: &self.sender.reach,
-                    reporter: &job.reporter,
-                    memory: &self.memory,
+                    turn,
+                    own: Own { name: &self.name, culture: &self.culture },
+                    prompt,
+                    delimiter,
+                    hub: self.hub.as_ref(),
+                    reach: &self.reach,
+                    reporter,
+                    environment: &self.environment,
                 };
                 model.answer(asked).await
             }
-        })
-    }
-
-    /// Sends an answer that is in the journal; whether it is dealt with.
-    async fn send(
-        &mut self,
-        job: &Job<'_>,
-        text: &str,
-        again: bool,
-        cut: bool,
-    ) -> Result<bool, HarnessError> {
-        let mut stop = self.stop.clone();
-        let sending = self.sender.answer(job.turn, job.callback.as_ref(), text, again);
-        let sent = tokio::select! {
-            sent = sending => sent,
-            () = async { stopped(&mut stop).await; tokio::time::sleep(GRACE).await } => return Ok(false),
-        };
-        match sent {
-            Ok(()) => {
-                self.kept(self.memory.done(&job.turn.id, End::Answered, job.cursor))?;
-                let (characters, elapsed_ms) = (text.chars().count(), job.elapsed_ms());
-                self.observer.tell(Activity::Answered { characters, cut, elapsed_ms });
-            }
-            Err(Unsent { why, perhaps_sent }) => {
-                // What may have arrived must not be said again, even if the message comes again.
-                let end = if perhaps_sent { End::Answered } else { End::Failed };
-                self.fail(job, &format!("the answer could not be sent: {why}"), "unsent", end).await?;
-            }
         }
-        Ok(true)
-    }
-
-    fn silent(&self, job: &Job<'_>, why: Option<String>) -> Result<(), HarnessError> {
-        self.kept(self.memory.done(&job.turn.id, End::Silent, job.cursor))?;
-        self.observer.tell(Activity::Silent { why, elapsed_ms: job.elapsed_ms() });
-        Ok(())
-    }
-
-    async fn fail(&self, job: &Job<'_>, why: &str, code: &str, end: End) -> Result<(), HarnessError> {
-        let why = clean(why, 2000);
-        // The last word of an agent that ends must not hold up its end.
-        let told = async {
-            job.reporter.error(&why, code).await;
-            self.sender.fail(job.turn, &why, code).await;
-        };
-        timeout(if *self.stop.borrow() { GRACE } else { IDLE_PATIENCE }, told).await.ok();
-        self.kept(self.memory.done(&job.turn.id, end, job.cursor))?;
-        self.observer.tell(Activity::Failed { why, elapsed_ms: job.elapsed_ms() });
-        Ok(())
     }
 }

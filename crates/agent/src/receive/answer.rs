@@ -100,7 +100,7 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
         // Agents do not send it, browsers always do: no page may write to an agent of the person who looks at it.
         return Err(Refusal::new(StatusCode::FORBIDDEN, None, "envelopes do not come from web pages"));
     }
-    let now = (shared.options.clock)();
+    let now = shared.options.environment.now();
     let webhook_id = authenticate(shared, &head.headers, &body, now)?;
     if let Some(challenge) = challenge(&body) {
         return Ok(Taken::Challenge(challenge));

@@ -2,7 +2,8 @@
 
 use crate::service::{Service, deliver, deliver_with};
 use chorus_agent::{
-    Callback, ConnectionOptions, ConnectionSecret, ConnectionServer, Delivered, Reach, WebhookSecret,
+    Callback, ConnectionOptions, ConnectionSecret, ConnectionServer, Delivered, Environment, Reach,
+    WebhookSecret,
 };
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY};
 use chorus_testkit::{http, raw};
@@ -20,7 +21,10 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn options() -> ConnectionOptions {
     let secret = ConnectionSecret::parse(SECRET).unwrap();
-    ConnectionOptions { reach: reach(), ..ConnectionOptions::new(secret, || NOW_MS) }
+    ConnectionOptions {
+        reach: reach(),
+        ..ConnectionOptions::new(secret, Environment::with_clocks(|| NOW_MS, || 0))
+    }
 }
 
 /// The services of the tests are on this machine.

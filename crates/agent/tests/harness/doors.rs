@@ -2,7 +2,9 @@
 
 use crate::hub::{Agent, Hub, Place, messages_of};
 use chorus_agent::harness::{Activity, Guard, Listen, Peers};
-use chorus_agent::{DirectError, ReceiveOptions, Receiver, Retry, SendBody, WebhookSecret, send_direct};
+use chorus_agent::{
+    DirectError, Environment, ReceiveOptions, Receiver, Retry, SendBody, WebhookSecret, send_direct,
+};
 use chorus_testkit::http;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -169,7 +171,7 @@ async fn only_who_is_admitted_can_write() {
         let agent = Agent::start(options);
         let url = told(&agent, listens).await.replace("0.0.0.0", "127.0.0.1");
         let envelope = SendBody::direct("eve@example.org", "en", "hello");
-        let error = send_direct(&url, &envelope, Retry::default()).await.unwrap_err();
+        let error = send_direct(&url, &envelope, Retry::default(), &Environment::system()).await.unwrap_err();
         assert!(matches!(error, DirectError::Refused { status: seen, .. } if seen == status), "{error}");
         assert!(!agent.stop().await.iter().any(|one| matches!(one, Activity::Unguarded { .. })));
     }
@@ -185,7 +187,7 @@ async fn only_who_is_admitted_can_write() {
 #[tokio::test]
 async fn directly_and_back_to_the_peer() {
     let (hub, place) = (Hub::start().await, Place::new());
-    let mut peer = Receiver::bind("127.0.0.1:0", ReceiveOptions::new(|| 0)).await.unwrap();
+    let mut peer = Receiver::bind("127.0.0.1:0", ReceiveOptions::new(Environment::system())).await.unwrap();
     let mut options = place.script(&hub, "cat > $D/prompt; echo gern");
     let mut peers = Peers::default();
     peers.add("Alice@example.org", &peer.url()).unwrap();
@@ -194,14 +196,21 @@ async fn directly_and_back_to_the_peer() {
     let url = told(&agent, listens).await;
     let body = SendBody::direct("alice@example.org", "zh-CN", "hello")
         .with("cultural_context", "a friendly greeting");
-    send_direct(&url, &body, Retry::default()).await.unwrap();
+    send_direct(&url, &body, Retry::default(), &Environment::system()).await.unwrap();
     let received = tokio::time::timeout(Duration::from_secs(30), peer.next()).await.unwrap().unwrap();
     let envelope: Value = serde_json::from_str(received.envelope.get()).unwrap();
     assert_eq!((&envelope["original_text"], &envelope["sender_id"]), (&json!("gern"), &json!("echo")));
     received.accept();
     assert!(place.read("prompt").contains("From culture: zh-CN\n"));
     // A stranger's message is taken, and nobody knows where to answer it.
-    send_direct(&url, &SendBody::direct("eve@example.org", "en", "hello"), Retry::default()).await.unwrap();
+    send_direct(
+        &url,
+        &SendBody::direct("eve@example.org", "en", "hello"),
+        Retry::default(),
+        &Environment::system(),
+    )
+    .await
+    .unwrap();
     let find = |activity: &Activity| match activity {
         Activity::Failed { why, .. } => Some(why.clone()),
         _ => None,

@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
-use chorus_agent::Backoff;
 use chorus_agent::harness::{Activity, AgentOptions, Driver, Exec, HarnessError, Listen, Observer, run};
+use chorus_agent::{Backoff, Environment};
 use futures_util::stream;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -396,7 +396,7 @@ impl Place {
             // Tool servers and services of the tests, on ports of their own.
             allow_private: vec!["127.0.0.0/8".parse().unwrap()],
             foreign_mcp: false,
-            clock: || 1_800_000_000_000,
+            environment: Environment::system(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sending to a peer, against one made of a script.
 
 use crate::support::{FakeHub, Reply, json_reply, plain};
-use chorus_agent::{Backoff, DirectError, ExitClass, Retry, SendBody, send_direct};
+use chorus_agent::{Backoff, DirectError, Environment, ExitClass, Retry, SendBody, send_direct};
 use chorus_protocol::relay::{ReceiverReply, ReceiverStatus};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn busy() -> Reply {
 }
 
 async fn send(peer: &FakeHub, body: &SendBody) -> Result<ReceiverReply, DirectError> {
-    send_direct(&format!("{}/in?box=1", peer.url), body, retry()).await
+    send_direct(&format!("{}/in?box=1", peer.url), body, retry(), &Environment::system()).await
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn nothing_wrong_is_sent() {
     assert_eq!(error.exit_class(), ExitClass::Usage);
     assert!(error.to_string().contains("envelope.sender_id") && error.to_string().contains("original_text"));
     for url in ["", "bob@example.org", "ftp://x/", "http://u:p@x/", "http://x/#y"] {
-        let error = send_direct(url, &hello(), retry()).await.unwrap_err();
+        let error = send_direct(url, &hello(), retry(), &Environment::system()).await.unwrap_err();
         assert!(error.to_string().starts_with("url: must"), "{url}: {error}");
     }
     assert!(peer.lines().is_empty());

@@ -1,7 +1,7 @@
 //! Receiving from peers and from a hub's webhooks, over real sockets.
 
 use chorus_agent::{
-    BindError, ReceiveOptions, Received, Receiver, Retry, SendBody, WebhookSecret, send_direct,
+    BindError, Environment, ReceiveOptions, Received, Receiver, Retry, SendBody, WebhookSecret, send_direct,
 };
 use chorus_protocol::relay::{MAX_BODY, ReceiverReply, ReceiverStatus};
 use chorus_testkit::{http, raw};
@@ -17,7 +17,7 @@ const SECRET: [u8; 32] = [7; 32];
 const SOON: Duration = Duration::from_secs(20);
 
 fn options() -> ReceiveOptions {
-    ReceiveOptions::new(|| NOW_MS)
+    ReceiveOptions::new(Environment::with_clocks(|| NOW_MS, || 0))
 }
 
 fn signed() -> ReceiveOptions {
@@ -91,7 +91,13 @@ async fn our_own_client_is_understood() {
     let mut receiver = receiver(options()).await;
     let url = receiver.url();
     let sending = tokio::spawn(async move {
-        send_direct(&url, &SendBody::direct("alice@x", "de", "Grüß dich"), Retry::default()).await
+        send_direct(
+            &url,
+            &SendBody::direct("alice@x", "de", "Grüß dich"),
+            Retry::default(),
+            &Environment::system(),
+        )
+        .await
     });
     let received = next(&mut receiver).await;
     assert_eq!(text(&received), "Grüß dich");

@@ -6,8 +6,7 @@
 use crate::failure::Explained;
 use crate::global::Global;
 use crate::{message, output};
-use chorus_agent::{BindError, ReceiveOptions, Received, Receiver, WebhookSecret};
-use chorus_hub::Sources;
+use chorus_agent::{BindError, Environment, ReceiveOptions, Received, Receiver, WebhookSecret};
 use chorus_protocol::time::rfc3339;
 use owo_colors::OwoColorize;
 use serde_json::json;
@@ -69,7 +68,7 @@ async fn bind(args: &Args) -> anyhow::Result<Receiver> {
         Explained::usage(format!("secret: {fault}"), hint)
     })?;
     let options =
-        ReceiveOptions { path: args.path.clone(), secret, ..ReceiveOptions::new(|| Sources::system().now()) };
+        ReceiveOptions { path: args.path.clone(), secret, ..ReceiveOptions::new(Environment::system()) };
     let bound = Receiver::bind(&args.listen, options).await;
     bound.map_err(|error| match error {
         BindError::Path => Explained::usage(error.to_string(), "the usual one is --path /receive").into(),

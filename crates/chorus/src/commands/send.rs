@@ -7,7 +7,7 @@ use crate::failure::{Explained, FAILED};
 use crate::global::Global;
 use crate::output;
 use anyhow::Context;
-use chorus_agent::{Answered, ReplyStream, Retry, Said, SendBody, send_direct};
+use chorus_agent::{Answered, Environment, ReplyStream, Retry, Said, SendBody, send_direct};
 use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus};
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         ..Retry::default()
     });
     if let Some(url) = args.to.clone() {
-        let reply = send_direct(&url, &compose(args)?, retry).await?;
+        let reply = send_direct(&url, &compose(args)?, retry, &Environment::system()).await?;
         return tell_reply(global, &url, &reply);
     }
     let client = global.agent_client()?;

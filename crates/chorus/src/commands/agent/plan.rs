@@ -3,8 +3,7 @@
 use super::{Args, warn};
 use crate::global::Global;
 use chorus_agent::harness::{AgentOptions, Driver, Exec, Guard, Listen, OpenAi, Peers};
-use chorus_agent::{Network, WebhookSecret};
-use chorus_hub::Sources;
+use chorus_agent::{Environment, Network, WebhookSecret};
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{CARD_VERSION, check_card};
@@ -126,7 +125,7 @@ impl Plan {
             driver: driver?,
             allow_private,
             foreign_mcp: self.foreign_mcp,
-            clock: || Sources::system().now(),
+            environment: Environment::system(),
         })
     }
 

@@ -1,0 +1,126 @@
+//! What goes into the core and what comes out of it: plain data.
+
+use super::post::{Post, Posted};
+use crate::harness::activity::Activity;
+use crate::harness::ledger::{Record, Taken};
+use crate::harness::turn::Turn;
+use chorus_protocol::channel::CallbackEvent;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The inbox was opened for the first time, and begins after this place.
+    Began {
+        /// The place.
+        cursor: String,
+    },
+    /// The inbox handed over a message. It stays in the inbox until the journal says that it was dealt with, so none may be
+    /// left out: while there is no room the inbox is not read.
+    Arrived {
+        /// What is to be answered.
+        turn: Box<Turn>,
+        /// Its place in the inbox.
+        cursor: Option<String>,
+    },
+    /// There is nothing to answer at this place of the inbox.
+    Nothing {
+        /// The place.
+        cursor: String,
+    },
+    /// A service or a peer offers a message. It is answered with [`Command::Accept`] or [`Command::Refuse`], at once.
+    Offered(Taken),
+    /// The turn that runs shows something to its channel, and waits for [`Command::Resume`].
+    Shows(CallbackEvent),
+    /// The turn that runs is about to call a tool that may change something, and waits for [`Command::Resume`].
+    Acts {
+        /// Which.
+        tool: String,
+    },
+    /// The turn that ran has ended.
+    Ended(Outcome),
+    /// What came of a request.
+    Posted {
+        /// Which.
+        number: u64,
+        /// What.
+        posted: Posted,
+    },
+    /// Nothing but that time has passed: see [`Core::wake_at_ms`](super::Core::wake_at_ms).
+    Time,
+    /// Nothing will come any more: the agent is to end once it has dealt with everything that came.
+    Closed,
+    /// The agent is to end.
+    Stop,
+}
+
+/// Something to be done, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Write this to the journal, for good, before anything else is done. If that fails, the agent ends.
+    Write(Record),
+    /// The message that was offered is taken, and ours to answer.
+    Accept,
+    /// The message that was offered is not taken.
+    Refuse {
+        /// Why.
+        why: String,
+    },
+    /// Have a message answered.
+    Run(Box<Run>),
+    /// The turn that runs may go on.
+    Resume,
+    /// The turn that runs is to end, with everything it started. Nothing is heard of it any more.
+    CancelTurn,
+    /// Make a request.
+    Post(Post),
+    /// The result of the request that is on its way does not matter any more.
+    CancelPost,
+    /// Tell whoever watches.
+    Tell(Activity),
+    /// The agent has ended.
+    End,
+}
+
+/// A message to be answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What came.
+    pub turn: Turn,
+    /// What to answer.
+    pub prompt: String,
+    /// What stands around the words of others in the prompt, which they cannot guess.
+    pub delimiter: String,
+}
+
+/// What a driver made of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// An answer.
+    Say {
+        /// The answer.
+        text: String,
+        /// Whether it ends before its end.
+        cut: bool,
+    },
+    /// There is nothing to say.
+    Silence,
+    /// There is no answer.
+    Failed {
+        /// Why.
+        why: String,
+        /// The same for programs.
+        code: &'static str,
+    },
+}
+
+impl Outcome {
+    /// An answer as it was printed; one that holds nothing is silence.
+    pub(crate) fn of(text: &str) -> Self {
+        let text = text.trim_end();
+        if text.trim().is_empty() { Self::Silence } else { Self::Say { text: text.to_owned(), cut: false } }
+    }
+
+    pub(crate) fn failed(why: impl Into<String>, code: &'static str) -> Self {
+        Self::Failed { why: why.into(), code }
+    }
+}

@@ -1,0 +1,204 @@
+//! The way back: where an answer goes, and what of it fits.
+//!
+//! To a callback and through the hub it goes under a key made of the message, the same for every try and after every
+//! restart. Other services and peers know no keys: an answer that may have reached one is not sent again, unless it is a
+//! numbered turn.
+
+use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
+use crate::SendBody;
+use crate::harness::peers::Peers;
+use crate::harness::report::cut;
+use crate::harness::turn::{Back, EnvelopeBack, Kind, Turn};
+use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
+use url::Url;
+
+/// The longest text of an envelope, in characters.
+const MAX_ENVELOPE: usize = 10_000;
+
+/// How long the hub is waited for: as long as a callback is good.
+const HUB_PATIENCE_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// How long anybody else is.
+const PATIENCE_MS: i64 = 5 * 60 * 1000;
+
+/// How long one report may hold the turn up.
+const REPORT_PATIENCE_MS: i64 = 5000;
+
+/// Who the agent is, and whom it reaches.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// Its name, or its address.
+    pub name: String,
+    /// The culture its user lives in.
+    pub culture: String,
+    /// The address of its hub, if it has one.
+    pub hub: Option<String>,
+    /// Where peers are answered; others are answered through the hub.
+    pub peers: Peers,
+}
+
+/// What to do with an answer.
+pub(super) enum Route {
+    Send(Outgoing),
+    /// It may have arrived, and nobody there could tell a second one.
+    PerhapsSent,
+    Nowhere(String),
+}
+
+impl Profile {
+    /// Whether a callback leads to the agent's own hub. Only that is known to know keys.
+    fn is_own(&self, turn: &Turn, callback: &str) -> bool {
+        let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin().ascii_serialization());
+        turn.kind == Kind::Chat || self.hub.as_deref().is_some_and(|hub| origin(hub) == origin(callback))
+    }
+
+    fn receiver(&self, turn: &Turn, callback: &str) -> (Receiver, i64) {
+        if self.is_own(turn, callback) {
+            (Receiver::KnowsKeys, HUB_PATIENCE_MS)
+        } else {
+            (Receiver::Forgetful, PATIENCE_MS)
+        }
+    }
+
+    /// What of an answer fits on its way, and whether it had to be cut.
+    pub(super) fn fit(&self, turn: &Turn, text: &str) -> (String, bool) {
+        // The hub says an envelope to a connection string as a message of this name, and makes one of its answer.
+        let envelope = match &turn.back {
+            Back::Callback(url) => turn.message_id.starts_with("msg_") && self.is_own(turn, url),
+            Back::Envelope(_) => true,
+        };
+        let most = if envelope { MAX_ENVELOPE } else { MAX_CONTENT };
+        let fits = most.min(characters_in(text, MAX_BODY - 1024));
+        let cut = cut(text, fits);
+        let shorter = cut.len() != text.len();
+        (cut, shorter)
+    }
+
+    /// The way of an answer. `again` is whether it may have been sent before, by a process that died; `stream` whether
+    /// the sender may still listen.
+    pub(super) fn answer(&self, turn: &Turn, text: &str, again: bool, stream: bool, now_ms: i64) -> Route {
+        let outgoing =
+            |to, receiver, patience| Route::Send(Outgoing::new(to, receiver, PERSISTENT, now_ms + patience));
+        let back = match &turn.back {
+            Back::Callback(url) => {
+                let (receiver, patience) = self.receiver(turn, url);
+                if again && receiver == Receiver::Forgetful {
+                    return Route::PerhapsSent;
+                }
+                let event = CallbackEvent::Message { content: text.to_owned() };
+                let to = To::Callback { url: url.clone(), key: turn.answer_key(), event };
+                return outgoing(to, receiver, patience);
+            }
+            Back::Envelope(back) => back,
+        };
+        if let Some(url) = back.reply_stream.as_ref().filter(|_| stream) {
+            let to = To::Stream { url: url.clone(), text: text.to_owned() };
+            return outgoing(to, Receiver::Forgetful, PATIENCE_MS);
+        }
+        if let Some(url) = self.peers.url(&turn.sender) {
+            let numbered = back.conversation.is_some() && back.turn.is_some();
+            if again && !numbered {
+                return Route::PerhapsSent;
+            }
+            let body = reply_members(SendBody::direct(&self.name, &self.culture, text), turn, back);
+            let receiver = if numbered { Receiver::KnowsRepeats } else { Receiver::Forgetful };
+            return outgoing(To::Peer { url: url.to_owned(), body }, receiver, PATIENCE_MS);
+        }
+        if self.hub.is_none() {
+            return Route::Nowhere(format!("nobody knows where {} can be reached", turn.sender));
+        }
+        let body = SendBody::new(&self.name, &turn.sender, &self.culture, text);
+        let to = To::Hub { key: turn.answer_key(), body: reply_members(body, turn, back) };
+        let one_way = back.reply_stream.is_none();
+        let receiver = if one_way { Receiver::KnowsKeys } else { Receiver::KnowsRepeats };
+        outgoing(to, receiver, HUB_PATIENCE_MS)
+    }
+
+    /// The way of something that the channel is shown; an envelope has none. The `last` report, until `last`, is worth
+    /// more patience than others: the channel must end in a true state.
+    pub(super) fn report(
+        &self,
+        turn: &Turn,
+        event: CallbackEvent,
+        key: String,
+        now_ms: i64,
+        last_ms: Option<i64>,
+    ) -> Option<Outgoing> {
+        let Back::Callback(url) = &turn.back else { return None };
+        let (receiver, _) = self.receiver(turn, url);
+        let retry = if last_ms.is_some() { LAST } else { REPORTS };
+        let to = To::Callback { url: url.clone(), key, event };
+        Some(Outgoing::new(to, receiver, retry, now_ms + last_ms.unwrap_or(REPORT_PATIENCE_MS)))
+    }
+}
+
+/// Tells a sender that listens why there is no answer. Nobody else can be told.
+pub(super) fn stream_error(turn: &Turn, why: &str, code: &str, deadline_ms: i64) -> Option<Outgoing> {
+    let Back::Envelope(back) = &turn.back else { return None };
+    let url = back.reply_stream.clone()?;
+    let to = To::StreamError { url, why: why.to_owned(), code: code.to_owned() };
+    Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, deadline_ms))
+}
+
+/// What an answer takes over from its question.
+fn reply_members(mut body: SendBody, turn: &Turn, back: &EnvelopeBack) -> SendBody {
+    body = body.with("in_reply_to", turn.message_id.as_str()).with("reply_depth", back.depth + 1);
+    if let Some(conversation) = &back.conversation {
+        body = body.with("conversation_id", conversation.as_str());
+        if let Some(number) = back.turn {
+            body = body.with("turn_number", number.saturating_add(1));
+        }
+    }
+    body
+}
+
+/// How many characters of a text fit into so many bytes of JSON.
+fn characters_in(text: &str, bytes: usize) -> usize {
+    let sizes = text.chars().map(|c| match c {
+        '"' | '\\' => 2,
+        c if c.is_control() => 6,
+        c => c.len_utf8(),
+    });
+    let filled = sizes.scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    filled.take_while(|sum| *sum <= bytes).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::channel::Post;
+    use serde_json::json;
+
+    fn turn(message: &str) -> Turn {
+        let post = json!({"channel": {"id": "c"}, "message": {"id": message, "sender": "s", "content": "c"},
+            "callback": "http://s/cb"});
+        Turn::post(Post::read(post.to_string().as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn answers_fit_their_way() {
+        let profile = Profile { name: "a".into(), hub: Some("http://s".into()), ..Profile::default() };
+        for (message, text, most) in [
+            ("evt_1", "x".repeat(150_000), 100_000),
+            // What an envelope may hold, also when it came by a connection string.
+            ("msg_1", "x".repeat(20_000), 10_000),
+            // And what a body may hold: three bytes each.
+            ("evt_1", "字".repeat(99_000), 87_040),
+        ] {
+            let (fitted, cut) = profile.fit(&turn(message), &text);
+            assert!(cut && fitted.ends_with('…') && fitted.chars().count() == most, "{message}");
+            let event = CallbackEvent::Message { content: fitted };
+            assert!(serde_json::to_vec(&event).unwrap().len() <= MAX_BODY);
+        }
+        let turn = turn("msg_1");
+        // The hub is waited for as long as its callbacks are good, whichever way the message came.
+        assert_eq!(profile.receiver(&turn, "http://s/cb"), (Receiver::KnowsKeys, HUB_PATIENCE_MS));
+        let elsewhere = Profile { hub: None, ..profile };
+        assert_eq!(elsewhere.receiver(&turn, "http://s/cb"), (Receiver::Forgetful, PATIENCE_MS));
+        let long = "x".repeat(20_000);
+        assert_eq!(elsewhere.fit(&turn, &long), (long, false));
+    }
+}

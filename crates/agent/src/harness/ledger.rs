@@ -1,0 +1,205 @@
+//! What was dealt with: the one reason why no message is answered twice.
+//!
+//! Pure: a [`Ledger`] is what a sequence of [`Record`]s comes to. The journal keeps them on disk; the core writes them,
+//! in this order: before an answer leaves, its text ([`Record::Intent`]); when it has arrived, or nothing more will be
+//! said, that ([`Record::Done`]), together with the place in the inbox to go on after. A program that dies in between
+//! sends the same text again under the same key.
+
+use super::turn::Turn;
+use chorus_protocol::channel::Post;
+use chorus_protocol::faults::Faults;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+/// How many messages that were dealt with are remembered.
+pub(super) const REMEMBERED: usize = 10_000;
+
+/// How something ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The answer arrived.
+    Answered,
+    /// There was nothing to say.
+    Silent,
+    /// It failed, and the other side was told so if it can be. If it is delivered once more, it is tried once more.
+    Failed,
+}
+
+/// What is known of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: it is new, or failed and came again.
+    New,
+    /// A tool that may have changed something was called for it, and what came of that is not known.
+    Acted(String),
+    /// This is the answer, and perhaps it was sent.
+    Intended {
+        /// The answer.
+        text: String,
+        /// Its sender no longer listened.
+        as_envelope: bool,
+    },
+    /// It was answered, or there was nothing to say.
+    Settled,
+}
+
+/// Something that a peer or service was told is taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The turn's.
+    pub(crate) id: String,
+    pub(crate) door: Door,
+    /// A post, or an envelope, as it came.
+    pub(crate) data: Value,
+    pub(crate) sender: Option<String>,
+}
+
+/// What [`Taken::data`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Door {
+    Post,
+    Envelope,
+}
+
+impl Taken {
+    /// A post to one's own connection string.
+    pub fn post(post: &Post) -> Self {
+        let id = Turn::post(post.clone()).id;
+        Self { id, door: Door::Post, data: serde_json::to_value(post).unwrap_or_default(), sender: None }
+    }
+
+    /// An envelope of a peer, which has the name `name` here.
+    pub fn envelope(name: &str, sender: &str, data: Value) -> Self {
+        Self { id: format!("message {name}"), door: Door::Envelope, data, sender: Some(sender.to_owned()) }
+    }
+
+    /// What is to be answered.
+    pub(super) fn turn(&self) -> Result<Turn, Faults> {
+        let data = self.data.to_string();
+        match self.door {
+            Door::Post => Post::read(data.as_bytes()).map(Turn::post),
+            Door::Envelope => {
+                let name = self.id.strip_prefix("message ").unwrap_or(&self.id);
+                Turn::envelope(name, &data, self.sender.as_deref().unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// What came before this place of the inbox was dealt with.
+    Cursor(String),
+    /// A message is taken: from now on it is ours to answer.
+    Took(Taken),
+    /// A tool that may change something is about to be called.
+    Acted {
+        /// For which turn.
+        id: String,
+        /// Which.
+        tool: String,
+    },
+    /// This answer is about to be sent.
+    Intent {
+        /// To which turn.
+        id: String,
+        /// The answer.
+        text: String,
+        /// Its sender no longer listens: from now on it goes no other way.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        as_envelope: bool,
+    },
+    /// The message was dealt with, and with it everything up to `cursor`.
+    Done {
+        /// Which turn.
+        id: String,
+        /// How it ended.
+        end: End,
+        /// Its place in the inbox, if it came by one.
+        cursor: Option<String>,
+    },
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ledger {
+    cursor: Option<String>,
+    open: BTreeMap<String, Known>,
+    taken: Vec<Taken>,
+    settled: HashSet<String>,
+    /// The same, the oldest first.
+    order: VecDeque<String>,
+}
+
+impl Ledger {
+    /// The place in the inbox to go on after.
+    pub fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// What was taken and not dealt with, in order.
+    pub(super) fn taken(&self) -> &[Taken] {
+        &self.taken
+    }
+
+    /// What is known of a turn.
+    pub fn known(&self, id: &str) -> Known {
+        if self.settled.contains(id) {
+            return Known::Settled;
+        }
+        self.open.get(id).cloned().unwrap_or(Known::New)
+    }
+
+    /// Takes note of a record.
+    pub fn apply(&mut self, record: Record) {
+        match record {
+            Record::Cursor(cursor) => self.cursor = Some(cursor),
+            Record::Took(taken) => self.taken.push(taken),
+            Record::Acted { id, tool } => {
+                self.open.insert(id, Known::Acted(tool));
+            }
+            Record::Intent { id, text, as_envelope } => {
+                self.open.insert(id, Known::Intended { text, as_envelope });
+            }
+            Record::Done { id, end, cursor } => {
+                if cursor.is_some() {
+                    self.cursor = cursor;
+                }
+                self.open.remove(&id);
+                self.taken.retain(|taken| taken.id != id);
+                if end != End::Failed && self.settled.insert(id.clone()) {
+                    self.order.push_back(id);
+                }
+                while self.order.len() > REMEMBERED
+                    && let Some(oldest) = self.order.pop_front()
+                {
+                    self.settled.remove(&oldest);
+                }
+            }
+        }
+    }
+
+    /// The fewest records that come to the same.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> {
+        let done = |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None };
+        let open = self.open.iter().filter_map(|(id, known)| match known {
+            Known::Acted(tool) => Some(Record::Acted { id: id.clone(), tool: tool.clone() }),
+            Known::Intended { text, as_envelope } => {
+                Some(Record::Intent { id: id.clone(), text: text.clone(), as_envelope: *as_envelope })
+            }
+            Known::New | Known::Settled => None,
+        });
+        let cursor = self.cursor.clone().map(Record::Cursor);
+        self.order
+            .iter()
+            .map(done)
+            .chain(cursor)
+            .chain(self.taken.iter().cloned().map(Record::Took))
+            .chain(open)
+    }
+}

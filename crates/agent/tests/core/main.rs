@@ -1,0 +1,8 @@
+//! The harness's core without a network: what must hold for any sequence of events.
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod world;
