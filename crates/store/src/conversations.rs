@@ -216,7 +216,7 @@ pub struct NewEvent<'a> {
 /// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation, or [`UNPLACED`].
 pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
     let inline = event.body.len() <= INLINE_BODY;
-    tx.execute(
+    tx.append(
         "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body, author_kind, thread_id,
                              target_id)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
@@ -235,7 +235,7 @@ pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Resu
         ],
     )?;
     if !inline {
-        tx.execute(
+        tx.append(
             "INSERT INTO large_bodies (event_id, body) VALUES ($1, $2)",
             &[(&event.id).into(), event.body.into()],
         )?;

@@ -101,7 +101,7 @@ pub struct Chat<'a> {
 pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
     // A relay send is final, so nothing retries it: the sender waits for the outcome and decides.
     let push = delivery.chat.and_then(|chat| chat.push);
-    tx.execute(
+    tx.append(
         "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, retry, attempt, lease_owner,
                                  lease_until, created_at, updated_at, trace_id, conversation_id, reason, due_at, give_up_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16)",

@@ -85,6 +85,11 @@ impl Tx for Watched<'_> {
         self.note(result)
     }
 
+    fn append(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        let result = self.tx.append(sql, params);
+        self.note(result)
+    }
+
     fn each(
         &mut self,
         sql: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! A write is a synchronous closure over a [`Tx`]; [`Store::write`] returns when it is committed to disk, and never
 //! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
-//! runs them on a few worker threads, again after a conflict. What the closures say is the same for both and lives
+//! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
 //! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`), what is
 //! on its way (`deliveries`, `inboxes`, `push`), and the transactions of each protocol (`relay`, `channel`).
 //!
@@ -50,6 +50,7 @@ pub use tx::{Cell, Param, Row, Tx, TxExt};
 
 use job::Job;
 use queue::Queue;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uuid::Uuid;
@@ -136,7 +137,10 @@ impl Store {
 
     /// How many writes wait for their turn.
     pub fn queued(&self) -> usize {
-        self.writes().len()
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.writes().len(),
+            Backend::Postgres(postgres) => postgres.queued(),
+        }
     }
 
     /// Runs `work` in a transaction of its own and returns once it is committed to disk.
@@ -151,6 +155,26 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         submit(self.writes(), work).await
+    }
+
+    /// The same for work that comes in crowds: it reads a little, appends rows ([`Tx::append`]) and takes one place in one
+    /// stream, for which `key` stands. On PostgreSQL such work is spread by that stream, and what has gathered is done in the
+    /// few round trips of one. Work that turns out to be of another kind is done all the same, only not so fast.
+    pub async fn write_on<T, E, F>(&self, key: impl Hash, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let queue = match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.writes(),
+            Backend::Postgres(postgres) => {
+                let mut hasher = DefaultHasher::new();
+                key.hash(&mut hasher);
+                postgres.lane(hasher.finish())
+            }
+        };
+        submit(queue, work).await
     }
 
     /// Runs `work` against one consistent snapshot. It must not write, and it ends with [`StoreError::TooLong`] when it takes

@@ -1,7 +1,8 @@
 //! A bounded queue from async callers to the store's own threads.
 //!
 //! Pushing never blocks: a full queue is an error the caller passes on as "try later". Taking blocks, because the
-//! takers are threads of their own. No timer: what waits when a taker comes is its batch.
+//! takers are threads of their own. No timer: what waits when a taker comes is its batch, or its share of that when other takers
+//! are idle.
 
 use crate::StoreError;
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ struct Shared<T> {
 struct State<T> {
     items: VecDeque<T>,
     closed: bool,
+    /// Takers that have nothing to do.
+    idle: usize,
 }
 
 impl<T> Clone for Queue<T> {
@@ -30,7 +33,7 @@ impl<T> Clone for Queue<T> {
 
 impl<T> Queue<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        let state = Mutex::new(State { items: VecDeque::new(), closed: false });
+        let state = Mutex::new(State { items: VecDeque::new(), closed: false, idle: 0 });
         Self { shared: Arc::new(Shared { state, filled: Condvar::new(), capacity }) }
     }
 
@@ -51,10 +54,13 @@ impl<T> Queue<T> {
     /// At least one and at most `most` items; nothing once the queue is closed and empty.
     pub(crate) fn take(&self, most: usize) -> Vec<T> {
         let mut state = self.state();
+        state.idle += 1;
         while state.items.is_empty() && !state.closed {
             state = self.shared.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let count = state.items.len().min(most);
+        // Each item that is left has called one of the idle ones already.
+        let count = state.items.len().div_ceil(state.idle).min(most);
+        state.idle -= 1;
         state.items.drain(..count).collect()
     }
 
@@ -62,11 +68,6 @@ impl<T> Queue<T> {
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.shared.filled.notify_all();
-    }
-
-    /// Whether both are one queue.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -95,6 +96,26 @@ mod tests {
         assert!(matches!(queue.push(9), Err(StoreError::Closed)));
         assert_eq!(queue.take(2), [2]);
         assert_eq!(queue.take(2), [0; 0]);
+    }
+
+    #[test]
+    fn idle_takers_share() {
+        let (queue, told) = (Queue::new(8), std::sync::mpsc::channel());
+        let takers: Vec<_> = (0..4)
+            .map(|_| {
+                let (queue, told) = (queue.clone(), told.0.clone());
+                std::thread::spawn(move || told.send(queue.take(8)).unwrap())
+            })
+            .collect();
+        while queue.state().idle < 4 {
+            std::thread::yield_now();
+        }
+        queue.state().items.extend(0..7);
+        queue.shared.filled.notify_all();
+        let mut counts: Vec<usize> = told.1.iter().take(4).map(|items| items.len()).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [1, 2, 2, 2]);
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
     }
 
     #[test]

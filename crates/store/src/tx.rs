@@ -74,7 +74,7 @@ id_params!(
 );
 
 /// A value read from a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Cell {
     /// Absent.
     Null,
@@ -86,8 +86,30 @@ pub enum Cell {
     Bytes(Vec<u8>),
 }
 
+impl From<Param<'_>> for Cell {
+    fn from(param: Param<'_>) -> Self {
+        match param {
+            Param::Null => Self::Null,
+            Param::Int(value) => Self::Int(value),
+            Param::Text(value) => Self::Text(value.to_owned()),
+            Param::Bytes(value) => Self::Bytes(value.to_owned()),
+        }
+    }
+}
+
+impl<'a> From<&'a Cell> for Param<'a> {
+    fn from(cell: &'a Cell) -> Self {
+        match cell {
+            Cell::Null => Self::Null,
+            Cell::Int(value) => Self::Int(*value),
+            Cell::Text(value) => Self::Text(value),
+            Cell::Bytes(value) => Self::Bytes(value),
+        }
+    }
+}
+
 /// One row of an answer. Its readers consume cells, so a column is read once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Row(pub(crate) Vec<Cell>);
 
 impl Row {
@@ -151,6 +173,12 @@ fn wrong(column: usize, expected: &str, found: &Cell) -> StoreError {
 pub trait Tx {
     /// Runs a statement and says how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
+
+    /// Inserts one row, with a plain `INSERT INTO … VALUES (…)`. What others append at the same time may go with it in one
+    /// statement, so whether the database refuses it may be known only when the transaction ends.
+    fn append(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.execute(sql, params).map(drop)
+    }
 
     /// Runs a query and hands its rows to `take` until that says `false`.
     fn each(

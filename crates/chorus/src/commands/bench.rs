@@ -6,6 +6,7 @@
 
 mod channel;
 mod child;
+mod delay;
 mod disk;
 mod echo;
 mod histogram;
@@ -20,6 +21,7 @@ mod progress;
 mod relay;
 mod report;
 mod request;
+mod served;
 mod siege;
 mod size;
 mod spread;
@@ -53,6 +55,7 @@ Examples:
   chorus bench relay                              send → inbox, against echo server, store and disk
   chorus bench relay --senders 1 --seconds 2      one sender at a time: latency
   chorus bench relay --url http://127.0.0.1:3000  another relay, with the same client
+  chorus bench relay --database postgres://…      hubs on PostgreSQL, against one on SQLite
   chorus bench mcp --peer target/release/rmcp-peer    tool calls, against the official SDK
   chorus bench all --json > figures.json          every figure, for programs
 
@@ -75,6 +78,9 @@ pub(crate) struct Args {
 enum What {
     /// Messages per second and their latency, durable, from the sender to the open inbox
     Relay {
+        /// postgres://…: hubs on this database instead, against one on SQLite. It should be an empty one, to be thrown away
+        #[arg(long, value_name = "URL")]
+        database: Option<String>,
         #[command(flatten)]
         load: Load,
     },
@@ -123,6 +129,9 @@ enum What {
     Size,
     /// All of these; `mcp` only if --peer is given
     All {
+        /// postgres://…: an empty database to measure hubs on as well
+        #[arg(long, value_name = "URL")]
+        database: Option<String>,
         #[command(flatten)]
         stored: Stored,
         #[command(flatten)]
@@ -206,9 +215,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     if matches!(what, What::EchoServer) {
         return echo::serve().await;
     }
-    if against.is_some() && !matches!(what, What::Relay { .. }) {
+    if against.is_some() && !matches!(what, What::Relay { database: None, .. }) {
         return Err(Explained::usage(
-            "only `chorus bench relay` can measure another server",
+            "only `chorus bench relay` without --database can measure another server",
             "leave --url out: the others start hubs of their own",
         )
         .into());
@@ -237,7 +246,10 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         progress.done("this is a debug build: its figures say nothing about a release");
     }
     Ok(match what {
-        What::Relay { load } => vec![relay::measure(folder, &load, against, progress).await?],
+        What::Relay { database: Some(url), load } => {
+            vec![served::measure(folder, &url, &load, progress).await?]
+        }
+        What::Relay { database: None, load } => vec![relay::measure(folder, &load, against, progress).await?],
         What::History { stored: Stored { messages, load } } => {
             let filled = Filled::make(folder, &load, messages, progress).await?;
             vec![history::measure(folder, &filled, &load, progress).await?]
@@ -258,8 +270,11 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
             vec![siege::measure(folder, Duration::from_secs(seconds), progress).await?]
         }
         What::Size => vec![size::measure(folder, progress).await?],
-        What::All { stored: Stored { messages, load }, opened, crowd, peer } => {
+        What::All { database, stored: Stored { messages, load }, opened, crowd, peer } => {
             let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
+            if let Some(url) = database {
+                sections.push(served::measure(folder, &url, &load, progress).await?);
+            }
             let filled = Filled::make(folder, &load, messages, progress).await?;
             sections.push(history::measure(folder, &filled, &load, progress).await?);
             sections.push(start::measure(&filled, &load, progress).await?);

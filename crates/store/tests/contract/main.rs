@@ -6,6 +6,8 @@ mod accounts;
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod clock;

@@ -107,6 +107,12 @@ impl Fixture {
         Self { store: place.open().unwrap(), place }
     }
 
+    /// Where its PostgreSQL is.
+    pub(crate) fn url(&self) -> String {
+        let Place::Postgres(database) = &self.place else { panic!("not on a server") };
+        database.url.clone()
+    }
+
     /// Closes the store, of which this must be the only handle.
     pub(crate) fn close(self) -> Place {
         self.place
@@ -178,18 +184,30 @@ pub(crate) async fn abandon(future: impl Future) {
 
 /// Keeps one writing thread busy until the returned value is dropped.
 pub(crate) async fn hold(store: &Store) -> mpsc::Sender<()> {
+    hold_with(|work| store.write(work)).await
+}
+
+/// The same with the thread that does what is written on `key`.
+pub(crate) async fn hold_on(store: &Store, key: &str) -> mpsc::Sender<()> {
+    hold_with(|work| store.write_on(key, work)).await
+}
+
+async fn hold_with<F: Future>(write: impl FnOnce(Held) -> F) -> mpsc::Sender<()> {
     let (entered, mut entering) = tokio::sync::mpsc::unbounded_channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
-    abandon(store.write(move |_| {
+    abandon(write(Box::new(move |_| {
         entered.send(()).ok();
         released.lock().unwrap().recv().ok();
         Ok::<_, StoreError>(())
-    }))
+    })))
     .await;
     soon(entering.recv()).await.unwrap();
     release
 }
+
+/// Work that keeps a thread busy.
+type Held = Box<dyn Fn(&mut dyn Tx) -> Result<(), StoreError> + Send>;
 
 /// Starts a write and returns once it waits behind the one that [`hold`]s the only writing thread.
 pub(crate) async fn queue<T, F>(store: &Store, work: F) -> JoinHandle<Result<T, StoreError>>
@@ -201,6 +219,22 @@ where
     let task = tokio::spawn({
         let store = store.clone();
         async move { soon(store.write(work)).await }
+    });
+    until(|| store.queued() > before).await;
+    task
+}
+
+/// The same on `key`, with errors of any kind.
+pub(crate) async fn queue_on<T, E, F>(store: &Store, key: &'static str, work: F) -> JoinHandle<Result<T, E>>
+where
+    F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let before = store.queued();
+    let task = tokio::spawn({
+        let store = store.clone();
+        async move { soon(store.write_on(key, work)).await }
     });
     until(|| store.queued() > before).await;
     task

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long a child may take to end.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// All nodes on one database have the same.
+const MASTER_KEY: &str = "bebebebebebebebebebebebebebebebebebebebebebebebebebebebebebebebe";
 
 /// A server that runs.
 #[derive(Debug)]
@@ -23,19 +25,14 @@ pub(crate) struct Child {
 impl Child {
     /// `chorus serve` on a free port with its data in `folder`: durable as it is by default, but without limits.
     pub(crate) async fn hub(folder: &Path) -> anyhow::Result<Self> {
-        let mut command = this_program()?;
-        command
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(folder)
-            .env("CHORUS_RATE_LIMIT", "off")
-            .env("CHORUS_MAX_CONNECTIONS", "1000000")
-            .env("CHORUS_QUOTA_AGENT_BYTES", "off")
-            .env("CHORUS_QUOTA_ACCOUNT_BYTES", "off")
-            .env("CHORUS_QUOTA_CHANNELS", "off")
-            .env("CHORUS_QUOTA_MEMBERS", "off")
-            .env("CHORUS_OPERATOR_KEY", "co_bench_bench_bench")
-            .env("CHORUS_LOG", "warn");
-        Self::start(command).await.context("the hub did not start")
+        Self::start(unlimited_hub(folder)?).await.context("the hub did not start")
+    }
+
+    /// The same on a PostgreSQL, which others may share.
+    pub(crate) async fn node(folder: &Path, database: &str) -> anyhow::Result<Self> {
+        let mut command = unlimited_hub(folder)?;
+        command.env("CHORUS_DATABASE_URL", database).env("CHORUS_MASTER_KEY", MASTER_KEY);
+        Self::start(command).await.context("the hub did not start on that database")
     }
 
     /// The same with the limits that a hub has by default, and a folder for its mails.
@@ -134,5 +131,22 @@ fn this_program() -> anyhow::Result<Command> {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CHORUS_")) {
         command.env_remove(name);
     }
+    Ok(command)
+}
+
+/// `chorus serve` on a free port, durable as it is by default, but without limits.
+fn unlimited_hub(folder: &Path) -> anyhow::Result<Command> {
+    let mut command = this_program()?;
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(folder)
+        .env("CHORUS_RATE_LIMIT", "off")
+        .env("CHORUS_MAX_CONNECTIONS", "1000000")
+        .env("CHORUS_QUOTA_AGENT_BYTES", "off")
+        .env("CHORUS_QUOTA_ACCOUNT_BYTES", "off")
+        .env("CHORUS_QUOTA_CHANNELS", "off")
+        .env("CHORUS_QUOTA_MEMBERS", "off")
+        .env("CHORUS_OPERATOR_KEY", "co_bench_bench_bench")
+        .env("CHORUS_LOG", "warn");
     Ok(command)
 }

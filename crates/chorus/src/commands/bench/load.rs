@@ -73,7 +73,8 @@ fn receiver_of(sender: usize, sequence: u64, receivers: usize) -> usize {
 pub(crate) struct Senders {
     all: Vec<Sender>,
     receivers: usize,
-    address: SocketAddr,
+    /// Where they send to, in turn.
+    addresses: Vec<SocketAddr>,
     clock: Clock,
 }
 
@@ -86,20 +87,23 @@ struct Sent {
 }
 
 impl Senders {
-    pub(crate) fn new(target: &Target, fleet: &Fleet, size: usize, clock: Clock) -> Self {
+    /// Senders at these servers, which know the same agents, in turn.
+    pub(crate) fn new(targets: &[Target], fleet: &Fleet, size: usize, clock: Clock) -> Self {
         let sender = |(index, key): (usize, &String)| {
-            let head = target.head("POST", "/messages", key);
+            let head = targets[index % targets.len()].head("POST", "/messages", key);
             Sender { index, request: Request::new(&head, &fleet.run, index, size), next: 0 }
         };
+        let addresses = targets.iter().map(|target| target.address).collect();
         let all = fleet.senders.iter().enumerate().map(sender).collect();
-        Self { all, receivers: fleet.receivers.len(), address: target.address, clock }
+        Self { all, receivers: fleet.receivers.len(), addresses, clock }
     }
 
     /// Sends for a while, on new connections: a server may close those that were idle during other phases.
     async fn run(&mut self, duration: Duration) -> anyhow::Result<Sent> {
         let mut connections = vec![];
-        for _ in &self.all {
-            connections.push(Connection::open(self.address).await?);
+        for sender in &self.all {
+            let address = self.addresses[sender.index % self.addresses.len()];
+            connections.push(Connection::open(address).await?);
         }
         let begun = self.clock.nanos();
         let until = begun + duration.as_nanos() as u64;
@@ -139,12 +143,17 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) async fn open(target: &Target, fleet: &Fleet, size: usize) -> anyhow::Result<Self> {
+        Self::across(std::slice::from_ref(target), fleet, size).await
+    }
+
+    /// At several nodes of one hub, in turn.
+    pub(crate) async fn across(targets: &[Target], fleet: &Fleet, size: usize) -> anyhow::Result<Self> {
         let clock = Clock::start();
         let mut listeners = Vec::new();
-        for key in &fleet.receivers {
+        for (key, target) in fleet.receivers.iter().zip(targets.iter().cycle()) {
             listeners.push(Listener::open(target, key, clock).await?);
         }
-        Ok(Self { senders: Senders::new(target, fleet, size, clock), listeners, checked: 0 })
+        Ok(Self { senders: Senders::new(targets, fleet, size, clock), listeners, checked: 0 })
     }
 
     /// Sends for a while, waits until everything came, and checks it.

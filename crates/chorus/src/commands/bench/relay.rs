@@ -57,7 +57,7 @@ async fn rounds(
 ) -> anyhow::Result<Section> {
     let (pace, size) = (&load.pace, load.pace.size);
     let echo = Child::echo().await?;
-    let mut bare = Senders::new(&Target::find(&echo.url).await?, fleet, size, Clock::start());
+    let mut bare = Senders::new(&[Target::find(&echo.url).await?], fleet, size, Clock::start());
     let mut relay = Relay::open(&Target::find(url).await?, fleet, size).await?;
     let disk = Disk::open(folder)?;
     let mut series = Series::default();

@@ -100,7 +100,8 @@ impl StorePath {
                 while begun.elapsed() < duration {
                     let send = Instant::now();
                     let command = cast.command(&sources, sender, n);
-                    store.write(move |tx: &mut dyn Tx| stored(tx, &command)).await?;
+                    let to = command.receiver.clone();
+                    store.write_on(to, move |tx: &mut dyn Tx| stored(tx, &command)).await?;
                     latencies.record(send.elapsed().as_nanos() as u64);
                     n += 1;
                 }

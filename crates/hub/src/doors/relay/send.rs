@@ -124,7 +124,8 @@ async fn deliver(
     let (from, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
     let (listener, lines) = mpsc::channel(1);
-    let accepted = app.store.write::<_, ApiError, _>({
+    let to = command.receiver.to_ascii_lowercase();
+    let accepted = app.store.write_on::<_, ApiError, _>(to, {
         let envelope = Arc::clone(&envelope);
         move |tx: &mut dyn Tx| {
             let sent = relay::send(tx, &command).map_err(refusal)?;
