@@ -6,41 +6,16 @@
 //! business.
 
 use crate::directory::Agent;
+use crate::error::word;
 use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::relay::{Code, Delivery};
+use chorus_protocol::words::{DeliveryState, EntryKind, Reason};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// How a delivery travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// It waits in the inbox.
-    Inbox,
-    /// It is POSTed to the agent's endpoint.
-    Webhook,
-    /// It is POSTed to the agent's connection string.
-    Channel,
-}
-
-impl Transport {
-    /// As it is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Inbox => "inbox",
-            Self::Webhook => "webhook",
-            Self::Channel => "channel",
-        }
-    }
-
-    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
-        [Self::Inbox, Self::Webhook, Self::Channel]
-            .into_iter()
-            .find(|transport| transport.as_str() == text)
-            .ok_or_else(|| StoreError::unexpected(format!("transport {text:?}")))
-    }
-}
+pub use chorus_protocol::words::Transport;
 
 /// The best way an agent has open: its inbox, else its endpoint, else its connection string; if it has none, it waits
 /// in the inbox.
@@ -67,38 +42,38 @@ pub struct Lease {
 
 /// A delivery to be stored.
 #[derive(Debug)]
-pub struct NewDelivery<'a> {
+pub struct NewDelivery {
     /// For whom.
     pub agent: AgentId,
     /// Of which event.
     pub event: EventId,
-    /// What kind of inbox entry it is: `message` (an envelope), `chat`, `channel`.
-    pub kind: &'a str,
+    /// What kind of inbox entry it is.
+    pub kind: EntryKind,
     /// How it travels.
     pub transport: Transport,
     /// How it stands.
-    pub state: Delivery,
+    pub state: DeliveryState,
     /// Who sends it, if somebody has to.
     pub lease: Option<Lease>,
     /// What a conversation gives it, unless it is a relay send.
-    pub chat: Option<Chat<'a>>,
+    pub chat: Option<Chat>,
     /// What it belongs to.
     pub trace: TraceId,
 }
 
 /// What a delivery has of the conversation its event was said in.
 #[derive(Debug, Clone, Copy)]
-pub struct Chat<'a> {
+pub struct Chat {
     /// Which conversation.
     pub conversation: ConversationId,
     /// Why it goes to this agent.
-    pub reason: &'a str,
+    pub reason: Reason,
     /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
     pub push: Option<(Option<i64>, i64)>,
 }
 
 /// Stores a delivery at `seq`, which the caller took with [`Tx::next_seq`] of the agent's inbox.
-pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
+pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery, seq: i64, now: i64) -> Result<(), StoreError> {
     // A relay send is final, so nothing retries it: the sender waits for the outcome and decides.
     let push = delivery.chat.and_then(|chat| chat.push);
     tx.execute(
@@ -109,7 +84,7 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -
             (&delivery.agent).into(),
             seq.into(),
             (&delivery.event).into(),
-            delivery.kind.into(),
+            delivery.kind.as_str().into(),
             delivery.transport.as_str().into(),
             delivery.state.as_str().into(),
             if push.is_some() { "push" } else { "none" }.into(),
@@ -119,7 +94,7 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -
             now.into(),
             (&delivery.trace).into(),
             delivery.chat.as_ref().map(|chat| &chat.conversation).into(),
-            delivery.chat.map(|chat| chat.reason).into(),
+            delivery.chat.map(|chat| chat.reason.as_str()).into(),
             push.and_then(|(due_at, _)| due_at).into(),
             push.map(|(_, give_up_at)| give_up_at).into(),
         ],
@@ -133,7 +108,7 @@ pub fn finish(
     agent: AgentId,
     seq: i64,
     lease: Lease,
-    state: Delivery,
+    state: DeliveryState,
     failure: Option<(Code, &str)>,
     now: i64,
 ) -> Result<bool, StoreError> {
@@ -171,11 +146,11 @@ pub struct Entry {
     /// Its place in the inbox.
     pub seq: i64,
     /// The SSE event it becomes.
-    pub kind: String,
+    pub kind: EntryKind,
     /// Whether it is to be streamed; what went by webhook is in the history only.
     pub streamed: bool,
     /// How it stands.
-    pub state: Delivery,
+    pub state: DeliveryState,
     /// What it belongs to.
     pub trace: TraceId,
     /// When it was committed.
@@ -189,13 +164,11 @@ pub struct Entry {
 }
 
 fn entry(mut row: Row) -> Result<Entry, StoreError> {
-    let state = row.text(3)?;
     Ok(Entry {
         seq: row.int(0)?,
-        kind: row.text(1)?,
-        streamed: row.text(2)? == Transport::Inbox.as_str(),
-        state: Delivery::parse(&state)
-            .ok_or_else(|| StoreError::unexpected(format!("delivery state {state:?}")))?,
+        kind: word(&row.text(1)?, EntryKind::parse)?,
+        streamed: word(&row.text(2)?, Transport::parse)? == Transport::Inbox,
+        state: word(&row.text(3)?, DeliveryState::parse)?,
         trace: TraceId(row.uuid(4)?),
         created_at: row.int(5)?,
         author: row.opt_text(6)?,

@@ -12,11 +12,11 @@ mod records;
 pub use leasing::{Due, Room, find_due, find_rerouted, hurry, lease, next_due};
 pub use records::{Cursor, Filter, Record, attempts, get, list, of_event};
 
-use crate::deliveries::{self, Transport};
+use crate::deliveries;
 use crate::directory::{self, Agent};
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{DeliveryState, Disposition, Transport};
 use std::collections::BTreeSet;
 
 /// How long a delivery is tried before it is given up.
@@ -99,11 +99,11 @@ pub fn finish(
         outcome => outcome,
     };
     let (state, due_at) = match outcome {
-        Outcome::Delivered => (Delivery::Delivered, None),
-        Outcome::Again(at) => (Delivery::Waiting, Some(at.min(due.give_up_at))),
-        Outcome::Broken(_) => (Delivery::Waiting, Some(due.give_up_at)),
-        Outcome::Refused => (Delivery::Failed, None),
-        Outcome::Dead => (Delivery::Dead, None),
+        Outcome::Delivered => (DeliveryState::Delivered, None),
+        Outcome::Again(at) => (DeliveryState::Waiting, Some(at.min(due.give_up_at))),
+        Outcome::Broken(_) => (DeliveryState::Waiting, Some(due.give_up_at)),
+        Outcome::Refused => (DeliveryState::Failed, None),
+        Outcome::Dead => (DeliveryState::Dead, None),
     };
     let error = attempt.map_or(why, |attempt| attempt.error.as_deref());
     let held = tx.execute(
@@ -238,7 +238,7 @@ pub fn find_replayable(
     limit: i64,
 ) -> Result<(Vec<DeliveryId>, bool), StoreError> {
     let mut found = vec![];
-    let states = filter.state.map_or(vec![Delivery::Dead, Delivery::Failed], |state| vec![state]);
+    let states = filter.state.map_or(vec![DeliveryState::Dead, DeliveryState::Failed], |state| vec![state]);
     for state in states {
         let filter = Filter { state: Some(state), ..filter.clone() };
         found.extend(list(tx, &filter, None, limit + 1)?);
@@ -259,11 +259,16 @@ pub fn replay_all(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<u64
 }
 
 /// What an agent made of what it was given. Who once responded has responded, whatever it says later.
-pub fn dispose(tx: &mut dyn Tx, id: DeliveryId, disposition: &str, now: i64) -> Result<(), StoreError> {
+pub fn dispose(
+    tx: &mut dyn Tx,
+    id: DeliveryId,
+    disposition: Disposition,
+    now: i64,
+) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE deliveries SET disposition = $3, disposition_at = $4
          WHERE agent_id = $1 AND seq = $2 AND (disposition IS NULL OR disposition <> 'responded')",
-        &[(&id.agent).into(), id.seq.into(), disposition.into(), now.into()],
+        &[(&id.agent).into(), id.seq.into(), disposition.as_str().into(), now.into()],
     )?;
     Ok(())
 }
@@ -272,13 +277,13 @@ pub fn dispose(tx: &mut dyn Tx, id: DeliveryId, disposition: &str, now: i64) -> 
 pub fn dispose_unless(
     tx: &mut dyn Tx,
     id: DeliveryId,
-    disposition: &str,
+    disposition: Disposition,
     now: i64,
 ) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE deliveries SET disposition = $3, disposition_at = $4
          WHERE agent_id = $1 AND seq = $2 AND disposition IS NULL",
-        &[(&id.agent).into(), id.seq.into(), disposition.into(), now.into()],
+        &[(&id.agent).into(), id.seq.into(), disposition.as_str().into(), now.into()],
     )?;
     Ok(())
 }

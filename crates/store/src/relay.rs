@@ -4,12 +4,14 @@
 //! an endpoint, or when the receiver's output is streamed, it is two, with a lease between them, because no
 //! transaction may wait for a stranger.
 
-use crate::deliveries::{self, Lease, NewDelivery, Transport};
+use crate::deliveries::{self, Lease, NewDelivery};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
 use crate::{StoreError, Tx, blocks, conversations, inboxes};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
-use chorus_protocol::relay::{Code, Delivery, Outcome};
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Transport};
 
 /// How long a turn is known: the same one within this time is delivered once.
 const TURN_LIFE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -192,7 +194,7 @@ pub enum SendError {
 
 /// The HTTP status of an outcome: what waits for its receiver is accepted, not done.
 pub fn status(outcome: &Outcome) -> u16 {
-    if outcome.delivery == Delivery::Queued { 202 } else { 200 }
+    if outcome.delivery == DeliveryState::Queued { 202 } else { 200 }
 }
 
 /// What an outcome is told as, now and when it is asked for again: what the receiver said, only for a while.
@@ -236,12 +238,12 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     let is_out = receiver.disabled_at.is_some();
     let transport = if is_out { Transport::Inbox } else { deliveries::best_transport(&receiver, send.now) };
     let state = match transport {
-        Transport::Inbox if open && send.stream => Delivery::Sending,
-        Transport::Inbox if open => Delivery::DeliveredSse,
-        Transport::Inbox => Delivery::Queued,
-        Transport::Webhook | Transport::Channel => Delivery::Sending,
+        Transport::Inbox if open && send.stream => DeliveryState::Sending,
+        Transport::Inbox if open => DeliveryState::DeliveredSse,
+        Transport::Inbox => DeliveryState::Queued,
+        Transport::Webhook | Transport::Channel => DeliveryState::Sending,
     };
-    let pending = state == Delivery::Sending;
+    let pending = state == DeliveryState::Sending;
     let lease = pending.then_some(send.lease);
     let seq = store(tx, send, receiver.id, transport, state, lease)?;
 
@@ -278,13 +280,13 @@ fn store(
     send: &Send,
     receiver: AgentId,
     transport: Transport,
-    state: Delivery,
+    state: DeliveryState,
     lease: Option<Lease>,
 ) -> Result<i64, StoreError> {
     let event = conversations::NewEvent {
         id: send.event,
         conversation: ConversationId::of_pair(send.sender, receiver),
-        kind: "envelope",
+        kind: EventKind::Envelope,
         author: send.sender.into(),
         trace: send.trace,
         thread: None,
@@ -295,7 +297,7 @@ fn store(
     let delivery = NewDelivery {
         agent: receiver,
         event: send.event,
-        kind: "message",
+        kind: EntryKind::Message,
         transport,
         state,
         lease,
@@ -314,7 +316,7 @@ pub fn settle(tx: &mut dyn Tx, pending: &Pending, outcome: &Outcome, now: i64) -
     deliveries::finish(tx, pending.receiver.id, pending.seq, pending.lease, outcome.delivery, failure, now)?;
     let answer = answer_of(outcome, now)?;
     for key in &pending.keys {
-        if outcome.delivery == Delivery::Failed {
+        if outcome.delivery == DeliveryState::Failed {
             idempotency::forget(tx, key, pending.lease.until)?;
         } else {
             idempotency::answer(tx, key, pending.lease.until, &answer)?;

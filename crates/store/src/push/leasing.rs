@@ -4,9 +4,11 @@
 //! only a part of a node's tries: receivers that hang do not hold up those that answer.
 
 use super::next_in_line;
-use crate::deliveries::{Lease, Transport};
+use crate::deliveries::Lease;
+use crate::error::word;
 use crate::{StoreError, Tx, TxExt, directory, log, members};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use chorus_protocol::words::{EntryKind, EventKind, Transport};
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -25,7 +27,7 @@ pub struct Due {
     /// In which conversation.
     pub conversation: ConversationId,
     /// What kind of inbox entry it would be.
-    pub kind: String,
+    pub kind: EntryKind,
     /// How it travels.
     pub transport: Transport,
     /// Which try this is, from 1.
@@ -192,7 +194,7 @@ fn lease_one(
         id,
         event: EventId(row.uuid(0)?),
         conversation: ConversationId(row.uuid(1)?),
-        kind: row.text(2)?,
+        kind: word(&row.text(2)?, EntryKind::parse)?,
         transport,
         attempt: row.int(3)?,
         give_up_at: row.opt_int(4)?.unwrap_or(now),
@@ -210,7 +212,8 @@ fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, now: i64) -> Result<bool, Stor
         &[(&agent).into(), first.seq.into(), now.into()],
     )?;
     let Some(mut row) = row else { return Ok(false) };
-    let (conversation, is_chat) = (ConversationId(row.uuid(0)?), row.text(1)? == "chat");
+    let (conversation, is_chat) =
+        (ConversationId(row.uuid(0)?), word(&row.text(1)?, EntryKind::parse)? == EntryKind::Chat);
     if is_chat && members::of(tx, conversation, agent.into())?.is_none() {
         return Ok(false);
     }
@@ -222,7 +225,7 @@ fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, now: i64) -> Result<bool, Stor
     let mut went = false;
     for mut row in waiting {
         let (from, event) = (row.int(0)?, EventId(row.uuid(1)?));
-        if log::changes(tx, &[], &[event])?.iter().any(|change| change.kind == "delete") {
+        if log::changes(tx, &[], &[event])?.iter().any(|change| change.kind == EventKind::Delete) {
             break;
         }
         let to = tx.next_seq(agent.0)?;

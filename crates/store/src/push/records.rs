@@ -1,10 +1,10 @@
 //! Deliveries as their owners see them: one, those of an event, lists, and the tries.
 
 use super::Attempt;
-use crate::deliveries::Transport;
+use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, DeliveryId, EventId, TraceId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{DeliveryState, Disposition, EntryKind, Reason, Transport};
 
 /// A delivery as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub struct Record {
     /// In which conversation.
     pub conversation: ConversationId,
     /// What kind of inbox entry it is.
-    pub kind: String,
+    pub kind: EntryKind,
     /// How it travels.
     pub transport: Transport,
     /// How it stands.
-    pub state: Delivery,
+    pub state: DeliveryState,
     /// Why it goes to this agent.
-    pub reason: Option<String>,
+    pub reason: Reason,
     /// How often it was tried, since it was replayed if it was.
     pub attempt: i64,
     /// When it is tried next.
@@ -40,7 +40,7 @@ pub struct Record {
     /// When, if that is known.
     pub handed_at: Option<i64>,
     /// What the agent made of it, and when.
-    pub disposition: Option<(String, i64)>,
+    pub disposition: Option<(Disposition, i64)>,
     /// What it belongs to.
     pub trace: TraceId,
 }
@@ -59,24 +59,24 @@ macro_rules! select_record {
 }
 
 fn record(mut row: Row) -> Result<Record, StoreError> {
-    let (seq, state) = (row.int(1)?, row.text(7)?);
-    let transport = Transport::parse(&row.text(6)?)?;
+    let seq = row.int(1)?;
+    let transport = word(&row.text(6)?, Transport::parse)?;
     let through = transport == Transport::Inbox && seq <= row.opt_int(17)?.unwrap_or(0);
     let handed_at = row.opt_int(13)?;
-    let stored = Delivery::parse(&state).ok_or_else(|| StoreError::unexpected(format!("state {state:?}")))?;
+    let disposition = row.opt_text(14)?.map(|text| word(&text, Disposition::parse)).transpose()?;
     Ok(Record {
         id: DeliveryId { agent: AgentId(row.uuid(0)?), seq },
         agent: row.text(2)?,
         event: EventId(row.uuid(3)?),
         conversation: ConversationId(row.uuid(4)?),
-        kind: row.text(5)?,
+        kind: word(&row.text(5)?, EntryKind::parse)?,
         transport,
         // What waited in an inbox and was handed since has been delivered.
-        state: match stored {
-            Delivery::Queued if through => Delivery::DeliveredSse,
+        state: match word(&row.text(7)?, DeliveryState::parse)? {
+            DeliveryState::Queued if through => DeliveryState::DeliveredSse,
             state => state,
         },
-        reason: row.opt_text(8)?,
+        reason: word(&row.text(8)?, Reason::parse)?,
         attempt: row.int(9)?,
         due_at: row.opt_int(10)?,
         detail: row.opt_text(11)?,
@@ -84,7 +84,7 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
         updated_at: row.int(18)?,
         handed: through || handed_at.is_some(),
         handed_at,
-        disposition: row.opt_text(14)?.zip(row.opt_int(15)?),
+        disposition: disposition.zip(row.opt_int(15)?),
         trace: TraceId(row.uuid(16)?),
     })
 }
@@ -117,7 +117,7 @@ pub struct Filter {
     /// Only those of this conversation.
     pub conversation: Option<ConversationId>,
     /// Only those in this state.
-    pub state: Option<Delivery>,
+    pub state: Option<DeliveryState>,
     /// Only those stored since.
     pub since: i64,
     /// Only those stored before.
@@ -183,7 +183,7 @@ fn page(
 ) -> Result<Vec<Record>, StoreError> {
     let nobody = uuid::Uuid::nil();
     let conversation = filter.conversation.map_or(nobody, |id| id.0);
-    let state = filter.state.map_or("", Delivery::as_str);
+    let state = filter.state.map_or("", DeliveryState::as_str);
     let (time, id) = after.map_or((i64::MIN, (nobody, 0)), |(time, id)| (time, (id.agent.0, id.seq)));
     let mut params = vec![
         filter.since.max(time).into(),
@@ -197,7 +197,7 @@ fn page(
         limit.into(),
     ];
     params.extend(filter.agent.as_ref().map(Param::from));
-    let undelivered = matches!(filter.state, Some(Delivery::Dead | Delivery::Failed));
+    let undelivered = matches!(filter.state, Some(DeliveryState::Dead | DeliveryState::Failed));
     let sql = match (undelivered, filter.agent) {
         (true, None) => UNDELIVERED,
         (true, Some(_)) => UNDELIVERED_OF_AGENT,

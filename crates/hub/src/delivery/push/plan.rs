@@ -7,6 +7,7 @@ use crate::secrets::WebhookSecret;
 use crate::webhooks;
 use bytes::Bytes;
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::Transport;
 use chorus_store::push::{Due, Outcome};
 use chorus_store::{StoreError, Tx, conversations, directory, members};
@@ -87,12 +88,17 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
 /// What is POSTed, each time with a fresh callback; or why nothing is.
 fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
     const GONE: &str = "what was said is gone";
-    if due.kind == "channel" {
-        let event = conversations::event_by_id(tx, due.event)?;
-        let open = |event: conversations::Event| {
-            sealing::open_post(&app.config.master_key, event.id, &event.body).into()
-        };
-        return Ok(event.map(open).ok_or(GONE));
+    match due.kind {
+        EntryKind::Chat => {}
+        EntryKind::Channel => {
+            let event = conversations::event_by_id(tx, due.event)?;
+            let open = |event: conversations::Event| {
+                sealing::open_post(&app.config.master_key, event.id, &event.body).into()
+            };
+            return Ok(event.map(open).ok_or(GONE));
+        }
+        // Its sender waits for the outcome and decides what then.
+        EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }
     let Some(said) = Said::read(tx, due.id)? else { return Ok(Err(GONE)) };
     if members::of(tx, due.conversation, due.id.agent.into())?.is_none() {

@@ -24,6 +24,7 @@ use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::json;
 use chorus_protocol::mentions::{MAX_MENTIONS, mentions};
+use chorus_protocol::words::EventKind;
 use chorus_store::Tx;
 use chorus_store::channel::{self, Act, Post, Posted, Woken};
 use chorus_store::conversations::Event;
@@ -144,7 +145,7 @@ struct DecisionView {
 impl From<Woken> for DecisionView {
     fn from(woken: Woken) -> Self {
         let Attention { directedness, policy, mode } = WOKEN;
-        Self { handle: woken.handle, directedness, policy, mode, reason: woken.reason }
+        Self { handle: woken.handle, directedness, policy, mode, reason: woken.reason.as_str() }
     }
 }
 
@@ -305,7 +306,7 @@ pub(crate) fn hand_on(
         id: act.event,
         conversation: act.conversation,
         seq,
-        kind: "message".into(),
+        kind: EventKind::Message,
         author: act.author,
         handle: Some(posted.handle.clone()),
         trace: act.trace,
