@@ -14,7 +14,7 @@ pub use roster::{
 
 use crate::artifacts::{self, Artifact};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
-use crate::deliveries::{self, Chat, NewDelivery};
+use crate::deliveries::{self, Chat, NewDelivery, Way};
 use crate::members::{self, Member, Stay};
 use crate::push::{self, GIVE_UP_MS};
 use crate::usage::Exceeded;
@@ -353,24 +353,19 @@ pub fn deliver(
     reason: Reason,
 ) -> Result<Option<Transport>, StoreError> {
     let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
-    let best = deliveries::best_transport(&agent, act.now);
-    let waiting = push::first_waiting(tx, id.agent, act.conversation)?;
-    let give_up_at = act.now + GIVE_UP_MS;
-    let (transport, state, push) = match (best, waiting) {
-        (Transport::Inbox, None) if agent.open_until > act.now => (best, DeliveryState::DeliveredSse, None),
-        (Transport::Inbox, None) => (best, DeliveryState::Queued, None),
-        (_, None) => {
-            let broken = push::waits_for_its_owner(&agent, act.now);
-            let due_at = if broken { give_up_at } else { act.now };
-            (best, DeliveryState::Waiting, Some((Some(due_at), give_up_at)))
-        }
-        (_, Some(first)) => {
+    let first = push::first_waiting(tx, id.agent, act.conversation)?;
+    let (pushed, give_up_at) = (deliveries::push_transport(&agent), act.now + GIVE_UP_MS);
+    let (transport, state, push) = match deliveries::way(&agent, first, act.now) {
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
+        Way::Inbox => (Transport::Inbox, DeliveryState::Queued, None),
+        Way::Webhook | Way::Connection => (pushed, DeliveryState::Waiting, Some((Some(act.now), give_up_at))),
+        Way::WaitForOwner(_) => (pushed, DeliveryState::Waiting, Some((Some(give_up_at), give_up_at))),
+        Way::WaitBehind(first) => {
             // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.
             if agent.open_until > act.now {
-                push::hurry(tx, &[first], act.now)?;
+                push::reroute(tx, &[first], act.now)?;
             }
-            let way = if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel };
-            (way, DeliveryState::Waiting, Some((None, give_up_at)))
+            (pushed, DeliveryState::Waiting, Some((None, give_up_at)))
         }
     };
     let delivery = NewDelivery {

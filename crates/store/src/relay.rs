@@ -4,7 +4,7 @@
 //! an endpoint, or when the receiver's output is streamed, it is two, with a lease between them, because no
 //! transaction may wait for a stranger.
 
-use crate::deliveries::{self, Lease, NewDelivery};
+use crate::deliveries::{self, Hold, Lease, NewDelivery, Way};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
 use crate::{StoreError, Tx, blocks, conversations, inboxes};
@@ -233,15 +233,16 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         }
     }
 
-    let open = receiver.open_until > send.now;
-    // Whoever is kept out is called nowhere: what it is sent waits for it.
-    let is_out = receiver.disabled_at.is_some();
-    let transport = if is_out { Transport::Inbox } else { deliveries::best_transport(&receiver, send.now) };
-    let state = match transport {
-        Transport::Inbox if open && send.stream => DeliveryState::Sending,
-        Transport::Inbox if open => DeliveryState::DeliveredSse,
-        Transport::Inbox => DeliveryState::Queued,
-        Transport::Webhook | Transport::Channel => DeliveryState::Sending,
+    let (transport, state) = match deliveries::way(&receiver, None, send.now) {
+        Way::Session if send.stream => (Transport::Inbox, DeliveryState::Sending),
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse),
+        Way::Webhook => (Transport::Webhook, DeliveryState::Sending),
+        // Its sender waits for the outcome, so a broken one is tried all the same.
+        Way::Connection | Way::WaitForOwner(Hold::Broken) => (Transport::Channel, DeliveryState::Sending),
+        // Envelopes wait behind nobody; and whoever is kept out is called nowhere.
+        Way::Inbox | Way::WaitForOwner(Hold::Disabled) | Way::WaitBehind(_) => {
+            (Transport::Inbox, DeliveryState::Queued)
+        }
     };
     let pending = state == DeliveryState::Sending;
     let lease = pending.then_some(send.lease);

@@ -27,7 +27,7 @@ pub struct Record {
     pub reason: Reason,
     /// How often it was tried, since it was replayed if it was.
     pub attempt: i64,
-    /// When it is tried next.
+    /// When it is tried next; while it is being tried, when that is taken for lost.
     pub due_at: Option<i64>,
     /// What went wrong last.
     pub detail: Option<String>,
@@ -48,11 +48,11 @@ pub struct Record {
 macro_rules! select_record {
     ($($rest:literal),+) => {
         concat!(
-            "SELECT d.agent_id, d.seq, a.name, d.event_id, d.conversation_id, d.kind, d.transport, d.state, d.reason, d.attempt,
-                    d.due_at, d.detail, d.created_at, d.handed_at, d.disposition, d.disposition_at, d.trace_id, i.handed_through,
+            "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.reason, c.attempt,
+                    c.due_at, d.detail, c.created_at, c.handed_at, c.disposition, c.disposition_at, d.trace_id, i.handed_through,
                     d.updated_at
-             FROM deliveries d JOIN agents a ON a.id = d.agent_id LEFT JOIN inboxes i ON i.agent_id = d.agent_id
-             WHERE d.conversation_id IS NOT NULL AND ",
+             FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+             JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
         )
     };
@@ -91,7 +91,7 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
 
 /// One delivery.
 pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError> {
-    tx.first(select_record!("d.agent_id = $1 AND d.seq = $2"), &[(&id.agent).into(), id.seq.into()])?
+    tx.first(select_record!("c.agent_id = $1 AND c.seq = $2"), &[(&id.agent).into(), id.seq.into()])?
         .map(record)
         .transpose()
 }
@@ -99,7 +99,7 @@ pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError
 /// All deliveries of an event.
 pub fn of_event(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Record>, StoreError> {
     tx.query(
-        select_record!("d.event_id = $1 ORDER BY d.agent_id LIMIT $2"),
+        select_record!("c.event_id = $1 ORDER BY c.agent_id LIMIT $2"),
         &[(&event).into(), limit.into()],
     )?
     .into_iter()
@@ -153,25 +153,24 @@ macro_rules! select_page {
     ($($which:literal),+) => {
         select_record!(
             $($which),+,
-            " AND d.created_at >= $1 AND (d.created_at > $2 OR d.agent_id > $3 OR (d.agent_id = $3 AND d.seq > $4))
-              AND d.created_at < $5 AND (CAST($7 AS BIGINT) = 0 OR d.conversation_id = $8)
-              ORDER BY d.created_at, d.agent_id, d.seq LIMIT $9"
+            " AND c.created_at >= $1 AND (c.created_at > $2 OR c.agent_id > $3 OR (c.agent_id = $3 AND c.seq > $4))
+              AND c.created_at < $5 AND (CAST($7 AS BIGINT) = 0 OR c.conversation_id = $8)
+              ORDER BY c.created_at, c.agent_id, c.seq LIMIT $9"
         )
     };
 }
 
 // One statement for each index, because a planner that knows no numbers would take the wrong one for a statement that
 // serves them all.
-const UNDELIVERED: &str = select_page!("d.state IN ('dead', 'failed') AND d.state = $6");
-const UNDELIVERED_OF_AGENT: &str =
-    select_page!("d.state IN ('dead', 'failed') AND d.state = $6 AND d.agent_id = $10");
+const UNDELIVERED: &str = select_page!("c.undelivered = $6");
+const UNDELIVERED_OF_AGENT: &str = select_page!("c.undelivered = $6 AND c.agent_id = $10");
 const ANY: &str = select_page!(
     "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
                            THEN 'delivered_sse' ELSE d.state END)"
 );
 const ANY_OF_AGENT: &str = select_page!(
     "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
-                           THEN 'delivered_sse' ELSE d.state END) AND d.agent_id = $10 AND d.seq > 0"
+                           THEN 'delivered_sse' ELSE d.state END) AND c.agent_id = $10 AND c.seq > 0"
 );
 
 /// The same of one agent, or of all: whose they are is not asked here.
@@ -234,13 +233,13 @@ mod tests {
     #[tokio::test]
     async fn each_list_has_its_index() {
         for (sql, params, index) in [
-            (ANY, 9, "deliveries_by_time (created_at>? AND created_at<?)"),
-            (ANY_OF_AGENT, 10, "deliveries_by_agent (agent_id=? AND created_at>? AND created_at<?)"),
-            (UNDELIVERED, 9, "deliveries_undelivered (state=? AND created_at>? AND created_at<?)"),
+            (ANY, 9, "chats_by_time (created_at>? AND created_at<?)"),
+            (ANY_OF_AGENT, 10, "chats_by_agent (agent_id=? AND created_at>? AND created_at<?)"),
+            (UNDELIVERED, 9, "chats_undelivered (undelivered=? AND created_at>? AND created_at<?)"),
             (
                 UNDELIVERED_OF_AGENT,
                 10,
-                "deliveries_undelivered_by_agent (agent_id=? AND state=? AND created_at>? AND created_at<?)",
+                "chats_undelivered_by_agent (agent_id=? AND undelivered=? AND created_at>? AND created_at<?)",
             ),
         ] {
             let plan = plan_of(sql, params).await;
