@@ -3,7 +3,7 @@
 //! The one seam through which every message passes. Today's rule is plain: an agent is woken when it is named, and by
 //! everything in a conversation of two; nobody wakes himself, and people are never pushed to.
 
-use chorus_protocol::words::{Directedness, Mode, Policy};
+use chorus_protocol::words::{Directedness, Mode, Policy, Reason};
 use chorus_store::channel::{Scene, Woken};
 
 /// What is expected of an agent that a message is delivered to.
@@ -22,8 +22,8 @@ pub const WOKEN: Attention =
 
 /// Decides who is woken.
 pub fn decide_recipients(scene: &Scene<'_>) -> Vec<Woken> {
-    let named = scene.named.iter().map(|member| (member, "direct_mention"));
-    let pair = scene.pair.iter().map(|member| (member, "direct_message"));
+    let named = scene.named.iter().map(|member| (member, Reason::DirectMention));
+    let pair = scene.pair.iter().map(|member| (member, Reason::DirectMessage));
     let mut woken: Vec<Woken> = vec![];
     for (member, reason) in pair.chain(named) {
         let Some(agent) = member.principal.agent() else { continue };
@@ -55,7 +55,10 @@ mod tests {
             let named: Vec<_> = named.iter().copied().map(member).collect();
             let pair: Vec<_> = pair.iter().copied().map(member).collect();
             let scene = Scene { kind, author, named: &named, pair: &pair };
-            decide_recipients(&scene).into_iter().map(|woken| (woken.agent.into(), woken.reason)).collect()
+            decide_recipients(&scene)
+                .into_iter()
+                .map(|woken| (woken.agent.into(), woken.reason.as_str()))
+                .collect()
         };
         let (channel, dm) = (ConversationKind::Channel, ConversationKind::Dm);
         assert_eq!(woken(channel, person, &[], &[]), []);

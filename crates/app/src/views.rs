@@ -7,6 +7,7 @@ use bytes::Bytes;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EventKind;
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
 use serde::Serialize;
@@ -190,11 +191,12 @@ impl EventView {
             _ => None,
         };
         let target = event.target.map(|id| id.to_string());
-        let (reply_to, target) = if event.kind == "message" { (target, None) } else { (None, target) };
+        let (reply_to, target) =
+            if event.kind == EventKind::Message { (target, None) } else { (None, target) };
         Self {
             event_id: event.id.to_string(),
             sequence: event.seq,
-            kind: event.kind.clone(),
+            kind: event.kind.as_str().into(),
             author: AuthorView {
                 id: event.author.to_string(),
                 kind: event.author.kind(),
@@ -229,17 +231,17 @@ pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -
     for change in changes {
         let Some(&place) = change.target.as_ref().and_then(|target| places.get(target)) else { continue };
         let mut new = EventView::new(change);
-        match &*change.kind {
-            "edit" if !views[place].deleted => {
+        match change.kind {
+            EventKind::Edit if !views[place].deleted => {
                 views[place].content = new.content;
                 views[place].edited_at = Some(new.created_at);
             }
-            "delete" => {
+            EventKind::Delete => {
                 views[place].content = None;
                 views[place].deleted = true;
                 views[place].more = Map::new();
             }
-            "reaction" => {
+            EventKind::Reaction => {
                 let Some(Value::String(signal)) = new.more.remove("signal") else { continue };
                 let by = change.handle.clone().unwrap_or_else(|| change.author.to_string());
                 let all = reactions.entry((place, signal)).or_default();
@@ -263,10 +265,10 @@ pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -
     }
     // An edit says something as long as its message says it: until the next edit, or until the message is taken back.
     let over = |edit: &Event, change: &Event| {
-        let newer = change.kind == "edit" && change.seq > edit.seq;
-        change.target == edit.target && (newer || change.kind == "delete")
+        let newer = change.kind == EventKind::Edit && change.seq > edit.seq;
+        change.target == edit.target && (newer || change.kind == EventKind::Delete)
     };
-    for (view, event) in views.iter_mut().zip(events).filter(|(_, event)| event.kind == "edit") {
+    for (view, event) in views.iter_mut().zip(events).filter(|(_, event)| event.kind == EventKind::Edit) {
         if changes.iter().any(|change| over(event, change)) {
             view.content = None;
         }
@@ -285,7 +287,7 @@ mod tests {
             id: EventId(Uuid::from_u128(n)),
             conversation: ConversationId(Uuid::nil()),
             seq: n as i64,
-            kind: kind.into(),
+            kind: EventKind::parse(kind).unwrap(),
             author: AgentId(Uuid::from_u128(n % 2)).into(),
             handle: Some(format!("h{}", n % 2)),
             trace: TraceId(Uuid::nil()),

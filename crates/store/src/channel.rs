@@ -14,13 +14,13 @@ pub use roster::{
 
 use crate::artifacts::{self, Artifact};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
-use crate::deliveries::{self, Chat, NewDelivery, Transport};
+use crate::deliveries::{self, Chat, NewDelivery, Way};
 use crate::members::{self, Member, Stay};
 use crate::push::{self, GIVE_UP_MS};
 use crate::usage::Exceeded;
 use crate::{StoreError, Tx, TxExt, blocks, directory, log, search};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Reason, Transport};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -137,7 +137,7 @@ pub fn message(
     id: EventId,
 ) -> Result<Event, ChannelError> {
     let event = conversations::event_by_id(tx, id)?
-        .filter(|event| event.conversation == conversation.id && event.kind == "message");
+        .filter(|event| event.conversation == conversation.id && event.kind == EventKind::Message);
     let event = event.ok_or(ChannelError::NoTarget)?;
     let stays = log::readable(tx, conversation, who)?;
     if Stay::any_holds(&stays, event.seq) { Ok(event) } else { Err(ChannelError::NoTarget) }
@@ -159,7 +159,7 @@ fn standing_message(
 fn append(
     tx: &mut dyn Tx,
     act: &Act,
-    kind: &str,
+    kind: EventKind,
     thread: Option<EventId>,
     target: Option<EventId>,
     body: &str,
@@ -172,7 +172,7 @@ fn append(
 fn place(
     tx: &mut dyn Tx,
     act: &Act,
-    kind: &str,
+    kind: EventKind,
     thread: Option<EventId>,
     target: Option<EventId>,
     body: &str,
@@ -212,7 +212,7 @@ pub struct Woken {
     /// What it is called there.
     pub handle: String,
     /// Why.
-    pub reason: &'static str,
+    pub reason: Reason,
 }
 
 /// A rule that decides who is woken.
@@ -254,7 +254,7 @@ pub struct Posted {
 pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Posted, ChannelError> {
     let (conversation, member) = enter(tx, act.conversation, act.author)?;
     let Prepared { thread, mut woken, left_out } = prepare(tx, &conversation, act, new, decide)?;
-    let seq = append(tx, act, "message", thread, new.reply_to, &new.body)?;
+    let seq = append(tx, act, EventKind::Message, thread, new.reply_to, &new.body)?;
     search::put(tx, act.conversation, act.event, &new.text)?;
 
     // The smaller inbox first, so that two that wake the same agents never wait for each other.
@@ -262,7 +262,7 @@ pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Po
     let mut done = vec![];
     for woken in woken {
         let id = DeliveryId { agent: woken.agent, seq: tx.next_seq(woken.agent.0)? };
-        if let Some(transport) = deliver(tx, act, id, "chat", woken.reason)? {
+        if let Some(transport) = deliver(tx, act, id, EntryKind::Chat, woken.reason)? {
             done.push((woken, id, transport));
         }
     }
@@ -349,28 +349,23 @@ pub fn deliver(
     tx: &mut dyn Tx,
     act: &Act,
     id: DeliveryId,
-    kind: &str,
-    reason: &str,
+    kind: EntryKind,
+    reason: Reason,
 ) -> Result<Option<Transport>, StoreError> {
     let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
-    let best = deliveries::best_transport(&agent, act.now);
-    let waiting = push::first_waiting(tx, id.agent, act.conversation)?;
-    let give_up_at = act.now + GIVE_UP_MS;
-    let (transport, state, push) = match (best, waiting) {
-        (Transport::Inbox, None) if agent.open_until > act.now => (best, Delivery::DeliveredSse, None),
-        (Transport::Inbox, None) => (best, Delivery::Queued, None),
-        (_, None) => {
-            let broken = push::waits_for_its_owner(&agent, act.now);
-            let due_at = if broken { give_up_at } else { act.now };
-            (best, Delivery::Waiting, Some((Some(due_at), give_up_at)))
-        }
-        (_, Some(first)) => {
+    let first = push::first_waiting(tx, id.agent, act.conversation)?;
+    let (pushed, give_up_at) = (deliveries::push_transport(&agent), act.now + GIVE_UP_MS);
+    let (transport, state, push) = match deliveries::way(&agent, first, act.now) {
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
+        Way::Inbox => (Transport::Inbox, DeliveryState::Queued, None),
+        Way::Webhook | Way::Connection => (pushed, DeliveryState::Waiting, Some((Some(act.now), give_up_at))),
+        Way::WaitForOwner(_) => (pushed, DeliveryState::Waiting, Some((Some(give_up_at), give_up_at))),
+        Way::WaitBehind(first) => {
             // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.
             if agent.open_until > act.now {
-                push::hurry(tx, &[first], act.now)?;
+                push::reroute(tx, &[first], act.now)?;
             }
-            let way = if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel };
-            (way, Delivery::Waiting, Some((None, give_up_at)))
+            (pushed, DeliveryState::Waiting, Some((None, give_up_at)))
         }
     };
     let delivery = NewDelivery {
@@ -391,7 +386,7 @@ pub fn deliver(
 pub fn note(
     tx: &mut dyn Tx,
     act: &Act,
-    kind: &str,
+    kind: EventKind,
     thread: Option<EventId>,
     target: Option<EventId>,
     body: &str,
@@ -410,14 +405,14 @@ pub fn edit(
 ) -> Result<i64, ChannelError> {
     let thread = own(tx, act, target, false)?.thread;
     search::put(tx, act.conversation, target, text)?;
-    Ok(append(tx, act, "edit", thread, Some(target), body)?)
+    Ok(append(tx, act, EventKind::Edit, thread, Some(target), body)?)
 }
 
 /// Takes a message back; its author may, and the conversation's owner.
 pub fn delete(tx: &mut dyn Tx, act: &Act, target: EventId) -> Result<i64, ChannelError> {
     let thread = own(tx, act, target, true)?.thread;
     search::remove(tx, target)?;
-    Ok(append(tx, act, "delete", thread, Some(target), "{}")?)
+    Ok(append(tx, act, EventKind::Delete, thread, Some(target), "{}")?)
 }
 
 fn own(tx: &mut dyn Tx, act: &Act, target: EventId, owner_may: bool) -> Result<Event, ChannelError> {
@@ -443,7 +438,7 @@ pub fn react(
     let standing = log::last_reaction(tx, target, act.author, signal)?;
     match standing.filter(|standing| standing.body == body) {
         Some(standing) => Ok((standing.id, standing.seq)),
-        None => Ok((act.event, append(tx, act, "reaction", thread, Some(target), body)?)),
+        None => Ok((act.event, append(tx, act, EventKind::Reaction, thread, Some(target), body)?)),
     }
 }
 
@@ -487,6 +482,6 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
     };
     artifacts::insert(tx, act.conversation, &artifact, act.trace)?;
     let body = json!({"slug": artifact.slug, "version": artifact.version, "title": artifact.title});
-    place(tx, act, "artifact", None, None, &body.to_string(), artifact.seq)?;
+    place(tx, act, EventKind::Artifact, None, None, &body.to_string(), artifact.seq)?;
     Ok(artifact)
 }

@@ -24,14 +24,16 @@ pub struct Longest {
 macro_rules! select_late {
     ($which:literal) => {
         concat!(
-            "SELECT agent_id, seq FROM deliveries WHERE due_at IS NOT NULL AND lease_until IS NULL AND ",
+            "SELECT c.agent_id, c.seq FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+             WHERE c.due_at IS NOT NULL AND ",
             $which,
-            " AND due_at > $1 AND due_at < give_up_at AND updated_at > $2 ORDER BY due_at LIMIT $3"
+            " AND c.due_at > $1 AND c.due_at < c.give_up_at AND d.updated_at > $2 AND d.lease_until IS NULL
+             ORDER BY c.due_at LIMIT $3"
         )
     };
 }
 
-const LATE: [&str; 2] = [select_late!("attempt = 0"), select_late!("attempt > 0")];
+const LATE: [&str; 2] = [select_late!("c.attempt = 0"), select_late!("c.attempt > 0")];
 
 /// What was put off at a time that is yet to come, at most `limit`: for `push::hurry`. What waits for its end, because its
 /// connection is broken, may do so.
@@ -62,10 +64,21 @@ pub fn finds_ahead(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> 
 /// What other nodes hold for longer than anybody can ends now. A node that lives renews its inboxes, and tells how its
 /// tries ended, if nobody took them over meanwhile.
 pub fn pull_back(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> Result<(), StoreError> {
+    let ahead = now + longest.lease_ms + MAX_SKEW_MS;
+    let held = "SELECT DISTINCT agent_id FROM deliveries WHERE lease_until > $1 AND lease_owner <> $2 ORDER BY agent_id";
+    for mut row in tx.query(held, &[ahead.into(), (&node).into()])? {
+        // Whoever records a try holds the agent's stream as well.
+        tx.lock(row.uuid(0)?)?;
+    }
+    // What is being pushed is due when its lease ends.
     tx.execute(
-        "UPDATE deliveries SET lease_until = $3, due_at = CASE WHEN due_at > $3 THEN $3 ELSE due_at END
-         WHERE lease_until > $1 AND lease_owner <> $2",
-        &[(now + longest.lease_ms + MAX_SKEW_MS).into(), (&node).into(), now.into()],
+        "UPDATE chats SET due_at = $3 WHERE due_at > $3 AND (agent_id, seq) IN
+             (SELECT agent_id, seq FROM deliveries WHERE lease_until > $1 AND lease_owner <> $2)",
+        &[ahead.into(), (&node).into(), now.into()],
+    )?;
+    tx.execute(
+        "UPDATE deliveries SET lease_until = $3 WHERE lease_until > $1 AND lease_owner <> $2",
+        &[ahead.into(), (&node).into(), now.into()],
     )?;
     tx.execute(
         "UPDATE inboxes SET open_until = $3 WHERE node IS NOT NULL AND node <> $2 AND open_until > $1",
@@ -84,7 +97,7 @@ mod tests {
     async fn looking_is_cheap() {
         for (sql, index) in LATE.into_iter().zip(["first_tries", "retries"]) {
             let plan = plan_of(sql, 3).await;
-            assert!(plan.contains(&format!("INDEX deliveries_{index} (due_at>?")), "{plan}");
+            assert!(plan.contains(&format!("INDEX chats_{index} (due_at>?")), "{plan}");
             assert!(!plan.contains("TEMP B-TREE"), "{plan}");
         }
     }

@@ -3,8 +3,10 @@
 //! What changes a message (an edit, a deletion, a reaction) is an event of its own that names it; [`log`](crate::log) finds
 //! them, and whoever shows a message applies them. Events are never rewritten.
 
+use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::words::EventKind;
 
 /// A body up to this size lies in the event's own row; a larger one elsewhere, so that the rows stay small.
 pub(crate) const INLINE_BODY: usize = 64 * 1024;
@@ -199,8 +201,8 @@ pub struct NewEvent<'a> {
     pub id: EventId,
     /// Where.
     pub conversation: ConversationId,
-    /// What kind of thing: `envelope`, `message`, `reaction`…
-    pub kind: &'a str,
+    /// What kind of thing.
+    pub kind: EventKind,
     /// By whom.
     pub author: Principal,
     /// What it belongs to.
@@ -224,7 +226,7 @@ pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Resu
             (&event.id).into(),
             (&event.conversation).into(),
             seq.into(),
-            event.kind.into(),
+            event.kind.as_str().into(),
             (&event.author.uuid()).into(),
             (&event.trace).into(),
             now.into(),
@@ -253,7 +255,7 @@ pub struct Event {
     /// Its place there.
     pub seq: i64,
     /// What kind of thing.
-    pub kind: String,
+    pub kind: EventKind,
     /// By whom.
     pub author: Principal,
     /// What the author was called there at last; none for one that never was a member.
@@ -291,7 +293,7 @@ pub(crate) fn event(mut row: Row) -> Result<Event, StoreError> {
         id: EventId(row.uuid(0)?),
         conversation: ConversationId(row.uuid(1)?),
         seq: row.int(2)?,
-        kind: row.text(3)?,
+        kind: word(&row.text(3)?, EventKind::parse)?,
         author: Principal::new(&kind, author)
             .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?,
         trace: TraceId(row.uuid(6)?),

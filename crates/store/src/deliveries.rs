@@ -1,59 +1,76 @@
 //! Deliveries: events on their way to agents. In the order of their sequence numbers they are an agent's inbox.
 //!
+//! The table holds what every delivery has. What only those of conversations have, such as when they are tried, is in `chats`
+//! under the same key, with its indexes, so that a relay send pays for none of it. A delivery is `waiting` if and only
+//! if its row there has a `give_up_at`.
+//!
 //! A delivery by inbox is done when it is stored: who reads it, and how far, is `inboxes`' business. A delivery by
 //! webhook or connection string is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
 //! A relay send is POSTed once, while its sender waits; everything else is pushed until it arrives, which is `push`'s
 //! business.
 
 use crate::directory::Agent;
+use crate::error::word;
 use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::relay::{Code, Delivery};
+use chorus_protocol::words::{DeliveryState, EntryKind, Reason};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// How a delivery travels.
+pub use chorus_protocol::words::Transport;
+
+/// How a delivery reaches its agent now: the whole decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// It waits in the inbox.
+pub enum Way {
+    /// Into its inbox, which is open.
+    Session,
+    /// Into its inbox, until somebody opens it: there is nowhere to POST it to.
     Inbox,
-    /// It is POSTed to the agent's endpoint.
+    /// POSTed to its endpoint.
     Webhook,
-    /// It is POSTed to the agent's connection string.
-    Channel,
+    /// POSTed to its connection string.
+    Connection,
+    /// Nowhere, until somebody mends this.
+    WaitForOwner(Hold),
+    /// Where this one goes, once that has gone: of one conversation the first comes first.
+    WaitBehind(DeliveryId),
 }
 
-impl Transport {
-    /// As it is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Inbox => "inbox",
-            Self::Webhook => "webhook",
-            Self::Channel => "channel",
-        }
-    }
+/// Why nothing is POSTed to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// It is kept out, and is called nowhere.
+    Disabled,
+    /// Its connection string is wrong, and it has no endpoint.
+    Broken,
+}
 
-    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
-        [Self::Inbox, Self::Webhook, Self::Channel]
-            .into_iter()
-            .find(|transport| transport.as_str() == text)
-            .ok_or_else(|| StoreError::unexpected(format!("transport {text:?}")))
+/// The way to an agent for which `first_waiting` waits already in the same conversation, if there is one: an open inbox, else
+/// the endpoint, else the connection string.
+pub fn way(agent: &Agent, first_waiting: Option<DeliveryId>, now: i64) -> Way {
+    match first_waiting {
+        Some(first) => Way::WaitBehind(first),
+        None if agent.open_until > now => Way::Session,
+        None => way_of_push(agent),
     }
 }
 
-/// The best way an agent has open: its inbox, else its endpoint, else its connection string; if it has none, it waits
-/// in the inbox.
-pub fn best_transport(agent: &Agent, now: i64) -> Transport {
-    if agent.open_until > now {
-        Transport::Inbox
-    } else if agent.endpoint.is_some() {
-        Transport::Webhook
-    } else if agent.connection.is_some() {
-        Transport::Channel
-    } else {
-        Transport::Inbox
+/// The way of what cannot go into an open inbox. `push::find_rerouted` says the same in SQL; a test compares them.
+pub fn way_of_push(agent: &Agent) -> Way {
+    match (&agent.endpoint, &agent.connection) {
+        (None, None) => Way::Inbox,
+        _ if agent.disabled_at.is_some() => Way::WaitForOwner(Hold::Disabled),
+        (Some(_), _) => Way::Webhook,
+        (None, Some(_)) if agent.broken.is_some() => Way::WaitForOwner(Hold::Broken),
+        (None, Some(_)) => Way::Connection,
     }
+}
+
+/// How a delivery is marked that is POSTed, or waits for it: who has nothing waits for a connection string.
+pub(crate) fn push_transport(agent: &Agent) -> Transport {
+    if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel }
 }
 
 /// A right to send, for a time.
@@ -67,63 +84,71 @@ pub struct Lease {
 
 /// A delivery to be stored.
 #[derive(Debug)]
-pub struct NewDelivery<'a> {
+pub struct NewDelivery {
     /// For whom.
     pub agent: AgentId,
     /// Of which event.
     pub event: EventId,
-    /// What kind of inbox entry it is: `message` (an envelope), `chat`, `channel`.
-    pub kind: &'a str,
+    /// What kind of inbox entry it is.
+    pub kind: EntryKind,
     /// How it travels.
     pub transport: Transport,
     /// How it stands.
-    pub state: Delivery,
+    pub state: DeliveryState,
     /// Who sends it, if somebody has to.
     pub lease: Option<Lease>,
     /// What a conversation gives it, unless it is a relay send.
-    pub chat: Option<Chat<'a>>,
+    pub chat: Option<Chat>,
     /// What it belongs to.
     pub trace: TraceId,
 }
 
 /// What a delivery has of the conversation its event was said in.
 #[derive(Debug, Clone, Copy)]
-pub struct Chat<'a> {
+pub struct Chat {
     /// Which conversation.
     pub conversation: ConversationId,
     /// Why it goes to this agent.
-    pub reason: &'a str,
+    pub reason: Reason,
     /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
     pub push: Option<(Option<i64>, i64)>,
 }
 
 /// Stores a delivery at `seq`, which the caller took with [`Tx::next_seq`] of the agent's inbox.
-pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
-    // A relay send is final, so nothing retries it: the sender waits for the outcome and decides.
-    let push = delivery.chat.and_then(|chat| chat.push);
+pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery, seq: i64, now: i64) -> Result<(), StoreError> {
     tx.append(
-        "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, retry, attempt, lease_owner,
-                                 lease_until, created_at, updated_at, trace_id, conversation_id, reason, due_at, give_up_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16)",
+        "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, lease_owner, lease_until, created_at,
+                                 updated_at, trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)",
         &[
             (&delivery.agent).into(),
             seq.into(),
             (&delivery.event).into(),
-            delivery.kind.into(),
+            delivery.kind.as_str().into(),
             delivery.transport.as_str().into(),
             delivery.state.as_str().into(),
-            if push.is_some() { "push" } else { "none" }.into(),
-            i64::from(delivery.lease.is_some()).into(),
             delivery.lease.as_ref().map(|lease| &lease.owner).into(),
             delivery.lease.map(|lease| lease.until).into(),
             now.into(),
             (&delivery.trace).into(),
-            delivery.chat.as_ref().map(|chat| &chat.conversation).into(),
-            delivery.chat.map(|chat| chat.reason).into(),
-            push.and_then(|(due_at, _)| due_at).into(),
-            push.map(|(_, give_up_at)| give_up_at).into(),
         ],
     )?;
+    if let Some(chat) = delivery.chat {
+        tx.execute(
+            "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            &[
+                (&delivery.agent).into(),
+                seq.into(),
+                (&delivery.event).into(),
+                (&chat.conversation).into(),
+                chat.reason.as_str().into(),
+                now.into(),
+                chat.push.and_then(|(due_at, _)| due_at).into(),
+                chat.push.map(|(_, give_up_at)| give_up_at).into(),
+            ],
+        )?;
+    }
     Ok(())
 }
 
@@ -133,7 +158,7 @@ pub fn finish(
     agent: AgentId,
     seq: i64,
     lease: Lease,
-    state: Delivery,
+    state: DeliveryState,
     failure: Option<(Code, &str)>,
     now: i64,
 ) -> Result<bool, StoreError> {
@@ -154,13 +179,14 @@ pub fn finish(
     Ok(ended == 1)
 }
 
-/// A reconciler: deliveries whose node died while it was sending have failed; nobody knows how far they came.
+/// A reconciler: relay sends whose node died meanwhile have failed; nobody knows how far they came. What is pushed is tried
+/// again instead.
 pub fn fail_abandoned(tx: &mut dyn Tx, now: i64) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE deliveries SET state = 'failed', error_code = 'ERR_AGENT_UNREACHABLE',
                 detail = 'the hub stopped before the outcome was known', updated_at = $1,
                 lease_owner = NULL, lease_until = NULL
-         WHERE lease_until < $1 AND retry = 'none'",
+         WHERE lease_until < $1 AND state = 'sending'",
         &[now.into()],
     )
 }
@@ -171,11 +197,11 @@ pub struct Entry {
     /// Its place in the inbox.
     pub seq: i64,
     /// The SSE event it becomes.
-    pub kind: String,
+    pub kind: EntryKind,
     /// Whether it is to be streamed; what went by webhook is in the history only.
     pub streamed: bool,
     /// How it stands.
-    pub state: Delivery,
+    pub state: DeliveryState,
     /// What it belongs to.
     pub trace: TraceId,
     /// When it was committed.
@@ -189,13 +215,11 @@ pub struct Entry {
 }
 
 fn entry(mut row: Row) -> Result<Entry, StoreError> {
-    let state = row.text(3)?;
     Ok(Entry {
         seq: row.int(0)?,
-        kind: row.text(1)?,
-        streamed: row.text(2)? == Transport::Inbox.as_str(),
-        state: Delivery::parse(&state)
-            .ok_or_else(|| StoreError::unexpected(format!("delivery state {state:?}")))?,
+        kind: word(&row.text(1)?, EntryKind::parse)?,
+        streamed: word(&row.text(2)?, Transport::parse)? == Transport::Inbox,
+        state: word(&row.text(3)?, DeliveryState::parse)?,
         trace: TraceId(row.uuid(4)?),
         created_at: row.int(5)?,
         author: row.opt_text(6)?,
@@ -256,7 +280,7 @@ pub struct Removed {
 /// stay. An inbox remembers the oldest entry it still has, so that a reader learns of the gap.
 pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed, StoreError> {
     let old = tx.query(
-        "SELECT d.agent_id, d.seq, d.event_id FROM deliveries d JOIN inboxes i ON i.agent_id = d.agent_id
+        "SELECT d.agent_id, d.seq, d.event_id, d.kind FROM deliveries d JOIN inboxes i ON i.agent_id = d.agent_id
          WHERE d.created_at < $1 AND d.seq >= i.oldest AND d.lease_until IS NULL AND d.state <> 'waiting'
            AND (d.transport <> 'inbox' OR d.seq <= i.handed_through)
          ORDER BY d.agent_id, d.seq LIMIT $2",
@@ -266,10 +290,14 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
     let mut inboxes = BTreeMap::new();
     for mut row in old {
         let (agent, seq, event) = (row.uuid(0)?, row.int(1)?, row.uuid(2)?);
-        removed.deliveries += tx.execute(
-            "DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2",
-            &[(&agent).into(), seq.into()],
-        )?;
+        let kind = word(&row.text(3)?, EntryKind::parse)?;
+        let key = [(&agent).into(), seq.into()];
+        if kind != EntryKind::Message {
+            // The chat first, as whoever replays it does.
+            tx.execute("DELETE FROM chats WHERE agent_id = $1 AND seq = $2", &key)?;
+            tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &key)?;
+        }
+        removed.deliveries += tx.execute("DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2", &key)?;
         // An event with a place in a conversation belongs to all its readers; one without goes with its only delivery.
         let gone = tx.first(
             "DELETE FROM events WHERE id = $1 AND seq = 0 RETURNING author_kind, author_id, OCTET_LENGTH(body)",
@@ -287,7 +315,6 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
             }
             removed.events += 1;
         }
-        tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &[(&agent).into(), seq.into()])?;
         inboxes.insert(agent, seq + 1);
     }
     for (agent, next) in inboxes {

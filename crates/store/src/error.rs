@@ -54,6 +54,11 @@ pub enum StoreError {
     Unexpected(#[source] Cause),
 }
 
+/// A word of the vocabulary, as a column holds it.
+pub(crate) fn word<T>(text: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
+    parse(text).ok_or_else(|| StoreError::unexpected(format!("the word {text:?}")))
+}
+
 impl StoreError {
     pub(crate) fn unexpected(what: impl Into<Cause>) -> Self {
         Self::Unexpected(what.into())

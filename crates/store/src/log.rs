@@ -7,6 +7,7 @@ use crate::conversations::{self, Conversation, Event, History, event, select_eve
 use crate::members::{self, Stay};
 use crate::{Param, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::words::EventKind;
 use serde_json::Value;
 
 /// So many events are looked at together for what changed them.
@@ -17,7 +18,7 @@ const TOGETHER: usize = 20;
 pub struct Filter {
     /// Only this thread, its first message included.
     pub thread: Option<EventId>,
-    /// Only this kind.
+    /// Only this kind, as a caller spelled it: a word that is no kind finds nothing.
     pub kind: Option<String>,
 }
 
@@ -161,7 +162,7 @@ impl Reading {
         let kind = filter.kind.as_deref().unwrap_or_default();
         let mut first = match filter.thread {
             Some(thread) => conversations::event_by_id(tx, thread)?.filter(|first| {
-                let asked = (kind.is_empty() || first.kind == kind) && at.holds(first.seq);
+                let asked = (kind.is_empty() || first.kind.as_str() == kind) && at.holds(first.seq);
                 first.conversation == id && asked && Stay::any_holds(stays, first.seq)
             }),
             None => None,
@@ -215,10 +216,10 @@ pub fn stand(
 ) -> Result<Standing, StoreError> {
     let targets: Vec<_> = events
         .iter()
-        .filter_map(|event| match &*event.kind {
-            "message" => Some(event.id),
+        .filter_map(|event| match event.kind {
+            EventKind::Message => Some(event.id),
             // What an edit said stands as long as the message says so.
-            "edit" => event.target,
+            EventKind::Edit => event.target,
             _ => None,
         })
         .collect();
@@ -293,9 +294,9 @@ pub fn changes(tx: &mut dyn Tx, stays: &[Stay], messages: &[EventId]) -> Result<
         for row in texts.into_iter().chain(reactions.into_iter().rev()) {
             let mut change = event(row)?;
             if !Stay::any_holds(stays, change.seq) {
-                match &*change.kind {
-                    "delete" => {}
-                    "edit" => change.body = "{}".into(),
+                match change.kind {
+                    EventKind::Delete => {}
+                    EventKind::Edit => change.body = "{}".into(),
                     _ => continue,
                 }
             }

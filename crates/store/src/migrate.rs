@@ -34,6 +34,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0010_consent.sql"),
     migration!("0011_endpoint_proof.sql"),
     migration!("0012_documents.sql"),
+    migration!("0013_chats.sql"),
 ];
 
 /// The number of the newest.

@@ -2,21 +2,23 @@
 //!
 //! Of the deliveries that wait for one agent in one conversation only the first is due; the others have no time until
 //! their turn comes, so that order is kept and a dead agent costs nothing but its first delivery's tries. Whoever POSTs
-//! holds a lease; one that ran out belongs to a node that died, and the delivery is tried again. Every try is recorded, and each
-//! takes the best way the agent has by then; if that is its inbox, the delivery goes there and is done.
+//! holds a lease, and meanwhile the delivery is due when that ends: one that ran out belongs to a node that died, and the
+//! delivery is tried again. Every try is recorded, and each takes the best way the agent has by then; if that is its inbox, the
+//! delivery goes there and is done. The way that failed rests until `not_before`: whatever makes the delivery due sooner
+//! is for another way.
 //! Both ends of the chain, a new delivery and a finished one, hold the agent's stream, so that neither misses the other.
 
 mod leasing;
 mod records;
 
-pub use leasing::{Due, Room, find_due, find_rerouted, hurry, lease, next_due};
+pub use leasing::{Due, Room, find_due, find_rerouted, hurry, lease, next_due, reroute};
 pub use records::{Cursor, Filter, Record, attempts, get, list, of_event};
 
-use crate::deliveries::{self, Transport};
+use crate::deliveries::{self, Way};
 use crate::directory::{self, Agent};
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{DeliveryState, Disposition};
 use std::collections::BTreeSet;
 
 /// How long a delivery is tried before it is given up.
@@ -30,16 +32,16 @@ pub fn first_waiting(
     conversation: ConversationId,
 ) -> Result<Option<DeliveryId>, StoreError> {
     let row = tx.first(
-        "SELECT seq FROM deliveries WHERE agent_id = $1 AND conversation_id = $2 AND state = 'waiting' AND due_at IS NOT NULL
+        "SELECT seq FROM chats WHERE agent_id = $1 AND conversation_id = $2 AND give_up_at IS NOT NULL AND due_at IS NOT NULL
          LIMIT 1",
         &[(&agent).into(), (&conversation).into()],
     )?;
     row.map(|mut row| Ok(DeliveryId { agent, seq: row.int(0)? })).transpose()
 }
 
-/// Whether what goes to this agent waits for its owner: its connection string is broken, and there is no other way.
-pub(crate) fn waits_for_its_owner(agent: &Agent, now: i64) -> bool {
-    agent.broken.is_some() && deliveries::best_transport(agent, now) == Transport::Channel
+/// Whether what goes to this agent waits for somebody who lets it.
+fn waits_for_its_owner(agent: &Agent, now: i64) -> bool {
+    matches!(deliveries::way(agent, None, now), Way::WaitForOwner(_))
 }
 
 /// One try.
@@ -99,27 +101,24 @@ pub fn finish(
         outcome => outcome,
     };
     let (state, due_at) = match outcome {
-        Outcome::Delivered => (Delivery::Delivered, None),
-        Outcome::Again(at) => (Delivery::Waiting, Some(at.min(due.give_up_at))),
-        Outcome::Broken(_) => (Delivery::Waiting, Some(due.give_up_at)),
-        Outcome::Refused => (Delivery::Failed, None),
-        Outcome::Dead => (Delivery::Dead, None),
+        Outcome::Delivered => (DeliveryState::Delivered, None),
+        Outcome::Again(at) => (DeliveryState::Waiting, Some(at.min(due.give_up_at))),
+        Outcome::Broken(_) => (DeliveryState::Waiting, Some(due.give_up_at)),
+        Outcome::Refused => (DeliveryState::Failed, None),
+        Outcome::Dead => (DeliveryState::Dead, None),
     };
     let error = attempt.map_or(why, |attempt| attempt.error.as_deref());
     let held = tx.execute(
-        "UPDATE deliveries SET state = $3, due_at = $4, detail = COALESCE($5, detail), updated_at = $6, lease_owner = NULL,
-                lease_until = NULL, handed_at = CASE WHEN $3 = 'delivered' THEN $6 ELSE handed_at END, attempt = attempt - $9
-         WHERE agent_id = $1 AND seq = $2 AND lease_owner = $7 AND lease_until = $8",
+        "UPDATE deliveries SET state = $3, detail = COALESCE($4, detail), updated_at = $5, lease_owner = NULL, lease_until = NULL
+         WHERE agent_id = $1 AND seq = $2 AND lease_owner = $6 AND lease_until = $7",
         &[
             (&due.id.agent).into(),
             due.id.seq.into(),
             state.as_str().into(),
-            due_at.into(),
             error.into(),
             now.into(),
             (&due.lease.owner).into(),
             due.lease.until.into(),
-            i64::from(attempt.is_none()).into(),
         ],
     )? == 1;
     if let Some(attempt) = attempt {
@@ -140,6 +139,20 @@ pub fn finish(
     if !held {
         return Ok(Finished { held, broke: false });
     }
+    tx.execute(
+        "UPDATE chats SET due_at = $3, not_before = $3, give_up_at = $4, undelivered = $5,
+                handed_at = COALESCE($6, handed_at), attempt = attempt - $7
+         WHERE agent_id = $1 AND seq = $2",
+        &[
+            (&due.id.agent).into(),
+            due.id.seq.into(),
+            due_at.into(),
+            due_at.map(|_| due.give_up_at).into(),
+            matches!(outcome, Outcome::Refused | Outcome::Dead).then_some(state.as_str()).into(),
+            (outcome == Outcome::Delivered).then_some(now).into(),
+            i64::from(attempt.is_none()).into(),
+        ],
+    )?;
     let mut broke = false;
     match outcome {
         Outcome::Again(_) => {}
@@ -170,8 +183,10 @@ pub fn break_connection(
     }
     directory::set_broken(tx, agent, Some((why, now)))?;
     tx.execute(
-        "UPDATE deliveries SET due_at = give_up_at WHERE agent_id = $1 AND transport = 'channel' AND seq IN
-             (SELECT seq FROM deliveries WHERE agent_id = $1 AND state = 'waiting' AND due_at IS NOT NULL)",
+        "UPDATE chats SET due_at = give_up_at WHERE agent_id = $1 AND seq IN
+             (SELECT c.seq FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+              WHERE c.agent_id = $1 AND c.give_up_at IS NOT NULL AND c.due_at IS NOT NULL
+                AND d.lease_until IS NULL AND d.transport = 'channel')",
         &[(&agent).into()],
     )?;
     Ok(true)
@@ -187,9 +202,9 @@ fn next_in_line(
     // Over a broken connection nothing is tried: it waits for its end, or for whoever mends it.
     let broken = directory::by_id(tx, agent)?.is_some_and(|agent| waits_for_its_owner(&agent, now));
     tx.execute(
-        "UPDATE deliveries SET due_at = CASE WHEN CAST($4 AS BIGINT) = 1 THEN give_up_at ELSE $3 END
+        "UPDATE chats SET due_at = CASE WHEN CAST($4 AS BIGINT) = 1 THEN give_up_at ELSE $3 END
          WHERE agent_id = $1 AND due_at IS NULL AND seq =
-             (SELECT MIN(seq) FROM deliveries WHERE agent_id = $1 AND conversation_id = $2 AND state = 'waiting')",
+             (SELECT MIN(seq) FROM chats WHERE agent_id = $1 AND conversation_id = $2 AND give_up_at IS NOT NULL)",
         &[(&agent).into(), (&conversation).into(), now.into(), i64::from(broken).into()],
     )?;
     Ok(())
@@ -202,8 +217,9 @@ pub fn mend(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError
     tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])
 }
 
-const RETRY_NOW: &str =
-    "UPDATE deliveries SET due_at = $2 WHERE agent_id = $1 AND state = 'waiting' AND due_at IS NOT NULL";
+const RETRY_NOW: &str = "UPDATE chats SET due_at = $2, not_before = NULL WHERE agent_id = $1 AND seq IN
+     (SELECT c.seq FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+      WHERE c.agent_id = $1 AND c.give_up_at IS NOT NULL AND c.due_at IS NOT NULL AND d.lease_until IS NULL)";
 
 /// The agent may be called again: what waited for it is due now, unless it waits for its owner.
 pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
@@ -219,11 +235,15 @@ pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreE
 pub fn replay(tx: &mut dyn Tx, id: DeliveryId, now: i64) -> Result<bool, StoreError> {
     tx.lock(id.agent.0)?;
     let row = tx.first(
-        "UPDATE deliveries SET state = 'waiting', due_at = NULL, attempt = 0, give_up_at = $4, updated_at = $3
-         WHERE agent_id = $1 AND seq = $2 AND state IN ('dead', 'failed') AND retry = 'push' RETURNING conversation_id",
-        &[(&id.agent).into(), id.seq.into(), now.into(), (now + GIVE_UP_MS).into()],
+        "UPDATE chats SET undelivered = NULL, due_at = NULL, not_before = NULL, attempt = 0, give_up_at = $3
+         WHERE agent_id = $1 AND seq = $2 AND undelivered IS NOT NULL RETURNING conversation_id",
+        &[(&id.agent).into(), id.seq.into(), (now + GIVE_UP_MS).into()],
     )?;
     let Some(mut row) = row else { return Ok(false) };
+    tx.execute(
+        "UPDATE deliveries SET state = 'waiting', updated_at = $3 WHERE agent_id = $1 AND seq = $2",
+        &[(&id.agent).into(), id.seq.into(), now.into()],
+    )?;
     let conversation = ConversationId(row.uuid(0)?);
     if first_waiting(tx, id.agent, conversation)?.is_none() {
         next_in_line(tx, id.agent, conversation, now)?;
@@ -238,7 +258,7 @@ pub fn find_replayable(
     limit: i64,
 ) -> Result<(Vec<DeliveryId>, bool), StoreError> {
     let mut found = vec![];
-    let states = filter.state.map_or(vec![Delivery::Dead, Delivery::Failed], |state| vec![state]);
+    let states = filter.state.map_or(vec![DeliveryState::Dead, DeliveryState::Failed], |state| vec![state]);
     for state in states {
         let filter = Filter { state: Some(state), ..filter.clone() };
         found.extend(list(tx, &filter, None, limit + 1)?);
@@ -259,11 +279,16 @@ pub fn replay_all(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<u64
 }
 
 /// What an agent made of what it was given. Who once responded has responded, whatever it says later.
-pub fn dispose(tx: &mut dyn Tx, id: DeliveryId, disposition: &str, now: i64) -> Result<(), StoreError> {
+pub fn dispose(
+    tx: &mut dyn Tx,
+    id: DeliveryId,
+    disposition: Disposition,
+    now: i64,
+) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE deliveries SET disposition = $3, disposition_at = $4
+        "UPDATE chats SET disposition = $3, disposition_at = $4
          WHERE agent_id = $1 AND seq = $2 AND (disposition IS NULL OR disposition <> 'responded')",
-        &[(&id.agent).into(), id.seq.into(), disposition.into(), now.into()],
+        &[(&id.agent).into(), id.seq.into(), disposition.as_str().into(), now.into()],
     )?;
     Ok(())
 }
@@ -272,13 +297,13 @@ pub fn dispose(tx: &mut dyn Tx, id: DeliveryId, disposition: &str, now: i64) -> 
 pub fn dispose_unless(
     tx: &mut dyn Tx,
     id: DeliveryId,
-    disposition: &str,
+    disposition: Disposition,
     now: i64,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE deliveries SET disposition = $3, disposition_at = $4
+        "UPDATE chats SET disposition = $3, disposition_at = $4
          WHERE agent_id = $1 AND seq = $2 AND disposition IS NULL",
-        &[(&id.agent).into(), id.seq.into(), disposition.into(), now.into()],
+        &[(&id.agent).into(), id.seq.into(), disposition.as_str().into(), now.into()],
     )?;
     Ok(())
 }

@@ -4,12 +4,14 @@
 //! an endpoint, or when the receiver's output is streamed, it is two, with a lease between them, because no
 //! transaction may wait for a stranger.
 
-use crate::deliveries::{self, Lease, NewDelivery, Transport};
+use crate::deliveries::{self, Hold, Lease, NewDelivery, Way};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
 use crate::{StoreError, Tx, blocks, conversations, inboxes};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
-use chorus_protocol::relay::{Code, Delivery, Outcome};
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Transport};
 
 /// How long a turn is known: the same one within this time is delivered once.
 const TURN_LIFE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -192,7 +194,7 @@ pub enum SendError {
 
 /// The HTTP status of an outcome: what waits for its receiver is accepted, not done.
 pub fn status(outcome: &Outcome) -> u16 {
-    if outcome.delivery == Delivery::Queued { 202 } else { 200 }
+    if outcome.delivery == DeliveryState::Queued { 202 } else { 200 }
 }
 
 /// What an outcome is told as, now and when it is asked for again: what the receiver said, only for a while.
@@ -231,17 +233,18 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         }
     }
 
-    let open = receiver.open_until > send.now;
-    // Whoever is kept out is called nowhere: what it is sent waits for it.
-    let is_out = receiver.disabled_at.is_some();
-    let transport = if is_out { Transport::Inbox } else { deliveries::best_transport(&receiver, send.now) };
-    let state = match transport {
-        Transport::Inbox if open && send.stream => Delivery::Sending,
-        Transport::Inbox if open => Delivery::DeliveredSse,
-        Transport::Inbox => Delivery::Queued,
-        Transport::Webhook | Transport::Channel => Delivery::Sending,
+    let (transport, state) = match deliveries::way(&receiver, None, send.now) {
+        Way::Session if send.stream => (Transport::Inbox, DeliveryState::Sending),
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse),
+        Way::Webhook => (Transport::Webhook, DeliveryState::Sending),
+        // Its sender waits for the outcome, so a broken one is tried all the same.
+        Way::Connection | Way::WaitForOwner(Hold::Broken) => (Transport::Channel, DeliveryState::Sending),
+        // Envelopes wait behind nobody; and whoever is kept out is called nowhere.
+        Way::Inbox | Way::WaitForOwner(Hold::Disabled) | Way::WaitBehind(_) => {
+            (Transport::Inbox, DeliveryState::Queued)
+        }
     };
-    let pending = state == Delivery::Sending;
+    let pending = state == DeliveryState::Sending;
     let lease = pending.then_some(send.lease);
     let seq = store(tx, send, receiver.id, transport, state, lease)?;
 
@@ -278,13 +281,13 @@ fn store(
     send: &Send,
     receiver: AgentId,
     transport: Transport,
-    state: Delivery,
+    state: DeliveryState,
     lease: Option<Lease>,
 ) -> Result<i64, StoreError> {
     let event = conversations::NewEvent {
         id: send.event,
         conversation: ConversationId::of_pair(send.sender, receiver),
-        kind: "envelope",
+        kind: EventKind::Envelope,
         author: send.sender.into(),
         trace: send.trace,
         thread: None,
@@ -295,7 +298,7 @@ fn store(
     let delivery = NewDelivery {
         agent: receiver,
         event: send.event,
-        kind: "message",
+        kind: EntryKind::Message,
         transport,
         state,
         lease,
@@ -314,7 +317,7 @@ pub fn settle(tx: &mut dyn Tx, pending: &Pending, outcome: &Outcome, now: i64) -
     deliveries::finish(tx, pending.receiver.id, pending.seq, pending.lease, outcome.delivery, failure, now)?;
     let answer = answer_of(outcome, now)?;
     for key in &pending.keys {
-        if outcome.delivery == Delivery::Failed {
+        if outcome.delivery == DeliveryState::Failed {
             idempotency::forget(tx, key, pending.lease.until)?;
         } else {
             idempotency::answer(tx, key, pending.lease.until, &answer)?;

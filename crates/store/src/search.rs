@@ -6,6 +6,7 @@
 use crate::members::{self, Stay};
 use crate::{Kind, StoreError, Tx, TxExt, conversations, log, settings};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::words::EventKind;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -94,7 +95,7 @@ pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
     for mut row in events {
         from = row.uuid(0)?;
         let (event, conversation) = (EventId(from), ConversationId(row.uuid(1)?));
-        if row.text(2)? == "message" {
+        if row.text(2)? == EventKind::Message.as_str() {
             match text_of(tx, event)? {
                 Some(text) => put(tx, conversation, event, &text)?,
                 None => remove(tx, event)?,
@@ -120,9 +121,9 @@ pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
 fn text_of(tx: &mut dyn Tx, message: EventId) -> Result<Option<String>, StoreError> {
     let mut said = conversations::event_by_id(tx, message)?;
     for change in log::changes(tx, &[Stay { from: 0, to: None }], &[message])? {
-        match &*change.kind {
-            "delete" => return Ok(None),
-            "edit" => said = Some(change),
+        match change.kind {
+            EventKind::Delete => return Ok(None),
+            EventKind::Edit => said = Some(change),
             _ => {}
         }
     }

@@ -259,7 +259,9 @@ impl Writer {
         self.connection.batch(
             "DELETE FROM idempotency WHERE state = 'in_progress';
              UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE node IS NOT NULL;
-             UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE lease_until IS NOT NULL AND retry = 'push';",
+             UPDATE chats SET due_at = created_at WHERE (agent_id, seq) IN
+                 (SELECT agent_id, seq FROM deliveries WHERE lease_until IS NOT NULL AND state = 'waiting');
+             UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE lease_until IS NOT NULL AND state = 'waiting';",
         )
     }
 

@@ -13,7 +13,7 @@ use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Sai
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
-use chorus_protocol::words::{EventKind, Reason};
+use chorus_protocol::words::EventKind;
 use chorus_store::Tx;
 use chorus_store::channel::{self, Act, Post, Posted};
 use chorus_store::conversations::Event;
@@ -61,10 +61,9 @@ pub async fn preview(
     let ((post, _), act) = (prepare(&new)?, act(app, who, conversation));
     let find = move |tx: &mut dyn Tx| Ok(channel::rehearse(tx, &act, &post, attention::decide_recipients)?);
     let woken = app.store.read::<_, Error, _>(find).await?;
-    let decided = woken.into_iter().filter_map(|woken| {
-        let reason = Reason::parse(woken.reason)?;
+    let decided = woken.into_iter().map(|woken| {
         let Attention { directedness, policy, mode } = WOKEN;
-        Some(Decision { handle: woken.handle, directedness, policy, mode, reason })
+        Decision { handle: woken.handle, directedness, policy, mode, reason: woken.reason }
     });
     Ok(Preview { attention: decided.collect() })
 }
@@ -98,7 +97,7 @@ pub fn publish(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &
         id: act.event,
         conversation: act.conversation,
         seq,
-        kind: EventKind::Message.as_str().into(),
+        kind: EventKind::Message,
         author: act.author,
         handle: Some(posted.handle.clone()),
         trace: act.trace,

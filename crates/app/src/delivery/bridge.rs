@@ -9,6 +9,7 @@ use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, ConversationView, EventView};
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
+use chorus_protocol::words::{EntryKind, EventKind};
 use chorus_store::conversations::{self, Conversation, Event};
 use chorus_store::deliveries::Entry;
 use chorus_store::relay::Pending;
@@ -36,14 +37,14 @@ pub enum Content {
 impl Content {
     /// Looks up what the entry itself does not hold.
     pub fn read(tx: &mut dyn Tx, agent: AgentId, entry: Entry) -> Result<(Entry, Self), StoreError> {
-        let content = match &*entry.kind {
-            "chat" => {
+        let content = match entry.kind {
+            EntryKind::Chat => {
                 let said = Said::read(tx, DeliveryId { agent, seq: entry.seq })?;
                 let missing = || StoreError::Unexpected("a delivery without its conversation".into());
                 Self::Chat(Box::new(said.ok_or_else(missing)?))
             }
-            "channel" => Self::Foreign,
-            _ => Self::Envelope,
+            EntryKind::Channel => Self::Foreign,
+            EntryKind::Message => Self::Envelope,
         };
         Ok((entry, content))
     }
@@ -84,7 +85,7 @@ impl Said {
 
     /// Whether it was taken back.
     pub fn was_deleted(&self) -> bool {
-        self.changes.iter().any(|change| change.kind == "delete")
+        self.changes.iter().any(|change| change.kind == EventKind::Delete)
     }
 
     fn view(&self) -> EventView {

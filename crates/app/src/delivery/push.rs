@@ -297,6 +297,7 @@ mod tests {
     use super::*;
     use crate::delivery::outbound::Policy;
     use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
+    use chorus_protocol::words::EntryKind;
     use uuid::Uuid;
 
     const NOW: i64 = 1_774_000_800_000;
@@ -306,7 +307,7 @@ mod tests {
             id: DeliveryId { agent: AgentId(Uuid::nil()), seq: 1 },
             event: EventId(Uuid::nil()),
             conversation: ConversationId(Uuid::nil()),
-            kind: "chat".into(),
+            kind: EntryKind::Chat,
             transport,
             attempt,
             give_up_at: NOW + 1_000_000,

@@ -210,15 +210,17 @@ impl ClockWatch {
 async fn reroute(app: &App) -> Result<(), StoreError> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| {
-        let mut found = push::find_rerouted(tx, now, REROUTE_STEP)?;
-        found.extend(clock::find_late(tx, now, REROUTE_STEP)?);
-        Ok(found)
+        Ok((push::find_rerouted(tx, now, REROUTE_STEP)?, clock::find_late(tx, now, REROUTE_STEP)?))
     };
-    let found = app.store.read::<_, StoreError, _>(find).await?;
-    if found.is_empty() {
+    let (rerouted, late) = app.store.read::<_, StoreError, _>(find).await?;
+    if rerouted.is_empty() && late.is_empty() {
         return Ok(());
     }
-    app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| push::hurry(tx, &found, now)).await?;
+    let look_again = move |tx: &mut dyn Tx| {
+        push::reroute(tx, &rerouted, now)?;
+        push::hurry(tx, &late, now)
+    };
+    app.store.write::<_, StoreError, _>(look_again).await?;
     app.due.notify_one();
     Ok(())
 }

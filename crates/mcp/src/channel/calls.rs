@@ -6,6 +6,7 @@ use crate::rpc::{RpcError, object};
 use chorus_protocol::page;
 use chorus_protocol::redact::redact;
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EventKind;
 use chorus_store::artifacts::{self, Artifact};
 use chorus_store::channel::{self, ChannelError};
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -170,7 +171,7 @@ impl<H: Hub> Channel<H> {
         let (act, body) = (self.act(), json!({"status": status}).to_string());
         let hub = Arc::clone(&self.hub);
         self.once(None, move |tx| {
-            let seq = channel::note(tx, &act, "status", None, None, &body)?;
+            let seq = channel::note(tx, &act, EventKind::Status, None, None, &body)?;
             hub.count(tx, act.author, body.len())?;
             Ok(json!({"event_id": act.event.to_string(), "sequence": seq, "masked": masked}))
         })

@@ -2,6 +2,7 @@
 
 use super::{MAX_CONTENT, MAX_ERROR, MAX_ID, MAX_NAME, MAX_STATUS, optional, parse, required};
 use crate::faults::{Faults, Fields, kind};
+use crate::words::EventKind;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -75,14 +76,14 @@ pub enum Lifecycle {
 
 impl CallbackEvent {
     /// Its `type`.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> EventKind {
         match self {
-            Self::Message { .. } => "message",
-            Self::ToolCall { .. } => "tool_call",
-            Self::ToolResult { .. } => "tool_result",
-            Self::Status { .. } => "status",
-            Self::Error { .. } => "error",
-            Self::Lifecycle { .. } => "lifecycle",
+            Self::Message { .. } => EventKind::Message,
+            Self::ToolCall { .. } => EventKind::ToolCall,
+            Self::ToolResult { .. } => EventKind::ToolResult,
+            Self::Status { .. } => EventKind::Status,
+            Self::Error { .. } => EventKind::Error,
+            Self::Lifecycle { .. } => EventKind::Lifecycle,
         }
     }
 
@@ -239,7 +240,7 @@ mod tests {
     fn the_documents_events_are_read_and_written_alike() {
         for (kind, text) in DOCUMENT {
             let event = CallbackEvent::read(text.as_bytes()).unwrap();
-            assert_eq!(event.kind(), kind);
+            assert_eq!(event.kind().as_str(), kind);
             let document: Value = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_value(&event).unwrap(), document);
         }
@@ -313,7 +314,7 @@ mod tests {
             b"\n{\"type\":\"status\",\"status\":\"a\"}\r\n  \n{\"type\":\"message\",\"content\":\"b\"}";
         let events = read_events(true, body).unwrap();
         let kinds: Vec<_> = events.iter().map(CallbackEvent::kind).collect();
-        assert_eq!(kinds, ["status", "message"]);
+        assert_eq!(kinds, [EventKind::Status, EventKind::Message]);
         assert_eq!(read_events(false, DOCUMENT[0].1.as_bytes()).unwrap().len(), 1);
         assert!(read_events(false, body).is_err(), "one object is one object");
     }
@@ -379,7 +380,7 @@ mod tests {
         fn what_is_written_is_read(events in proptest::collection::vec(events(), 1..6)) {
             let lines: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
             prop_assert_eq!(&CallbackEvent::read(lines[0].as_bytes()).unwrap(), &events[0]);
-            prop_assert!(KINDS.contains(&events[0].kind()));
+            prop_assert!(KINDS.contains(&events[0].kind().as_str()));
             prop_assert_eq!(read_events(true, lines.join("\n").as_bytes()).unwrap(), events);
         }
 

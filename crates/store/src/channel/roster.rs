@@ -6,6 +6,7 @@ use crate::members::{self, Member};
 use crate::{StoreError, Tx};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_protocol::words::EventKind;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -99,7 +100,7 @@ fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelErr
         joined_at: act.now,
     };
     members::insert(tx, act.conversation, &member, act.trace)?;
-    place(tx, act, "join", None, None, &about(&member), seq)?;
+    place(tx, act, EventKind::Join, None, None, &about(&member), seq)?;
     Ok(member)
 }
 
@@ -151,7 +152,7 @@ pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), Cha
     if member.principal == conversation.owner {
         return Err(ChannelError::OwnerStays);
     }
-    let seq = append(tx, act, "leave", None, None, &about(&member))?;
+    let seq = append(tx, act, EventKind::Leave, None, None, &about(&member))?;
     members::end(tx, act.conversation, member.principal, seq, act.now)?;
     Ok(())
 }
@@ -170,7 +171,7 @@ pub fn leave_all(
         let Some(member) = members::of(tx, conversation, who)? else { continue };
         conversations::pass_on(tx, conversation, who)?;
         let act = Act { conversation, author: who, event: EventId(fresh()), trace: TraceId(fresh()), now };
-        let seq = append(tx, &act, "leave", None, None, &about(&member))?;
+        let seq = append(tx, &act, EventKind::Leave, None, None, &about(&member))?;
         members::end(tx, conversation, who, seq, now)?;
     }
     Ok(())
@@ -200,7 +201,7 @@ pub fn change(
         "archived": conversation.archived_at.is_some(),
         "owner": {"id": conversation.owner.to_string(), "kind": conversation.owner.kind()},
     });
-    append(tx, act, "change", None, None, &body.to_string())?;
+    append(tx, act, EventKind::Change, None, None, &body.to_string())?;
     Ok(conversation)
 }
 

@@ -4,9 +4,12 @@
 //! only a part of a node's tries: receivers that hang do not hold up those that answer.
 
 use super::next_in_line;
-use crate::deliveries::{Lease, Transport};
+use crate::deliveries::{self, Lease, Way};
+use crate::directory::Agent;
+use crate::error::word;
 use crate::{StoreError, Tx, TxExt, directory, log, members};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use chorus_protocol::words::{EntryKind, EventKind, Transport};
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -25,7 +28,7 @@ pub struct Due {
     /// In which conversation.
     pub conversation: ConversationId,
     /// What kind of inbox entry it would be.
-    pub kind: String,
+    pub kind: EntryKind,
     /// How it travels.
     pub transport: Transport,
     /// Which try this is, from 1.
@@ -48,38 +51,30 @@ pub struct Room {
 }
 
 macro_rules! select_due {
-    ($time:literal, $which:literal) => {
+    ($which:literal) => {
         concat!(
-            "SELECT ",
-            $time,
-            ", agent_id, seq FROM deliveries WHERE ",
+            "SELECT due_at, agent_id, seq FROM chats WHERE due_at IS NOT NULL AND ",
             $which,
-            " AND ",
-            $time,
-            " <= $1 AND ",
-            $time,
-            " >= $2
-               AND (",
-            $time,
-            " > $2 OR agent_id > $3 OR (agent_id = $3 AND seq > $4))
-             ORDER BY ",
-            $time,
-            ", agent_id, seq LIMIT $5"
+            " AND due_at <= $1 AND due_at >= $2 AND (due_at > $2 OR agent_id > $3 OR (agent_id = $3 AND seq > $4))
+             ORDER BY due_at, agent_id, seq LIMIT $5"
         )
     };
 }
 
-const FIRST_TRIES: &str = select_due!("due_at", "due_at IS NOT NULL AND lease_until IS NULL AND attempt = 0");
-const RETRIES: &str = select_due!("due_at", "due_at IS NOT NULL AND lease_until IS NULL AND attempt > 0");
-/// What a node that died was trying.
-const ABANDONED: &str = select_due!("lease_until", "lease_until IS NOT NULL AND due_at IS NOT NULL");
+const FIRST_TRIES: &str = select_due!("attempt = 0");
+/// Also what a node that died was trying.
+const RETRIES: &str = select_due!("attempt > 0");
 
 /// The first of each.
-const NEXT: [&str; 3] = [
-    "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL AND lease_until IS NULL AND attempt = 0 ORDER BY due_at LIMIT 1",
-    "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL AND lease_until IS NULL AND attempt > 0 ORDER BY due_at LIMIT 1",
-    "SELECT lease_until FROM deliveries WHERE lease_until IS NOT NULL AND due_at IS NOT NULL ORDER BY lease_until LIMIT 1",
+const NEXT: [&str; 2] = [
+    "SELECT due_at FROM chats WHERE due_at IS NOT NULL AND attempt = 0 ORDER BY due_at LIMIT 1",
+    "SELECT due_at FROM chats WHERE due_at IS NOT NULL AND attempt > 0 ORDER BY due_at LIMIT 1",
 ];
+
+/// What a node is trying.
+const OWN: &str =
+    "SELECT d.agent_id, c.attempt FROM deliveries d JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
+     WHERE d.lease_until > $1 AND d.lease_owner = $2";
 
 /// When something can be leased next: it is due, and nobody holds it any more.
 pub fn next_due(tx: &mut dyn Tx) -> Result<Option<i64>, StoreError> {
@@ -93,10 +88,7 @@ pub fn next_due(tx: &mut dyn Tx) -> Result<Option<i64>, StoreError> {
 
 /// What this node could lease now, as far as it has room; the first tries first.
 pub fn find_due(tx: &mut dyn Tx, node: Uuid, now: i64, room: &Room) -> Result<Vec<DeliveryId>, StoreError> {
-    let own = tx.query(
-        "SELECT agent_id, attempt FROM deliveries WHERE lease_until > $1 AND lease_owner = $2 AND due_at IS NOT NULL",
-        &[now.into(), (&node).into()],
-    )?;
+    let own = tx.query(OWN, &[now.into(), (&node).into()])?;
     let (mut sending, mut retrying, tries) = (HashMap::new(), 0, own.len());
     for mut row in own {
         *sending.entry(AgentId(row.uuid(0)?)).or_insert(0) += 1;
@@ -106,9 +98,7 @@ pub fn find_due(tx: &mut dyn Tx, node: Uuid, now: i64, room: &Room) -> Result<Ve
     let most = room.tries.saturating_sub(tries);
     pick(tx, FIRST_TRIES, now, most, room.per_agent, &mut sending, &mut found)?;
     let most = most.min(found.len() + room.retries.saturating_sub(retrying));
-    for sql in [ABANDONED, RETRIES] {
-        pick(tx, sql, now, most, room.per_agent, &mut sending, &mut found)?;
-    }
+    pick(tx, RETRIES, now, most, room.per_agent, &mut sending, &mut found)?;
     Ok(found)
 }
 
@@ -144,7 +134,7 @@ fn pick(
 }
 
 /// Leases what was found, as far as nobody was faster, each by the best way its agent has now. What can go into an open inbox
-/// goes there instead.
+/// goes there instead; and what has no other way than the one that rests, or none at all, waits on.
 pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> Result<Vec<Due>, StoreError> {
     // In one order everywhere, so that two nodes that lease at the same time never wait for each other.
     let mut found = found.to_vec();
@@ -154,82 +144,135 @@ pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> R
         let id = of_agent[0].agent;
         tx.lock(id.0)?;
         let agent = directory::by_id(tx, id)?;
-        let open = agent.as_ref().is_some_and(|agent| agent.open_until > now);
-        let has_endpoint = agent.as_ref().is_some_and(|agent| agent.endpoint.is_some());
-        // Who has neither waits for a connection string; whoever tries finds out.
-        let way = if has_endpoint { Transport::Webhook } else { Transport::Channel };
+        // Of one that is gone whoever tries finds out.
+        let transport = agent.as_ref().map_or(Transport::Channel, deliveries::push_transport);
         for id in of_agent {
-            if !(open && into_inbox(tx, *id, now)?) {
-                leased.extend(lease_one(tx, *id, way, now, lease)?);
+            let Some(found) = find(tx, *id, now)? else { continue };
+            let is_done = match &agent {
+                Some(agent) => goes_or_waits(tx, *id, &found, agent, now)?,
+                None => false,
+            };
+            if !is_done {
+                leased.push(take(tx, *id, found, transport, lease)?);
             }
         }
     }
     Ok(leased)
 }
 
-fn lease_one(
+/// Whether there is nothing to try now: it went into an open inbox, or it waits on.
+fn goes_or_waits(
     tx: &mut dyn Tx,
     id: DeliveryId,
-    transport: Transport,
+    found: &Found,
+    agent: &Agent,
     now: i64,
-    lease: Lease,
-) -> Result<Option<Due>, StoreError> {
+) -> Result<bool, StoreError> {
+    let transport = deliveries::push_transport(agent);
+    let until = match deliveries::way(agent, None, now) {
+        // What does not go must not be told any more: whoever tries finds out.
+        Way::Session => return into_inbox(tx, id, found, now),
+        Way::Webhook | Way::Connection if found.transport == transport => found.not_before,
+        Way::Webhook | Way::Connection => None,
+        // At its end it is looked at once more.
+        Way::Inbox | Way::WaitForOwner(_) | Way::WaitBehind(_) => Some(found.give_up_at),
+    };
+    let Some(until) = until.filter(|until| *until > now) else { return Ok(false) };
+    let (key, until) = ([(&id.agent).into(), id.seq.into()], until.into());
+    tx.execute("UPDATE chats SET due_at = $3 WHERE agent_id = $1 AND seq = $2", &[key[0], key[1], until])?;
+    let transport = transport.as_str().into();
+    tx.execute(
+        "UPDATE deliveries SET transport = $3 WHERE agent_id = $1 AND seq = $2",
+        &[key[0], key[1], transport],
+    )?;
+    Ok(true)
+}
+
+/// A delivery that can be leased.
+struct Found {
+    event: EventId,
+    conversation: ConversationId,
+    kind: EntryKind,
+    /// How it travelled last.
+    transport: Transport,
+    attempt: i64,
+    give_up_at: i64,
+    /// Until then it is not tried again in that way.
+    not_before: Option<i64>,
+}
+
+fn find(tx: &mut dyn Tx, id: DeliveryId, now: i64) -> Result<Option<Found>, StoreError> {
     let row = tx.first(
-        "UPDATE deliveries SET lease_owner = $3, lease_until = $4, attempt = attempt + 1, transport = $6
-         WHERE agent_id = $1 AND seq = $2 AND state = 'waiting' AND due_at <= $5 AND (lease_until IS NULL OR lease_until <= $5)
-         RETURNING event_id, conversation_id, kind, attempt, give_up_at",
+        "SELECT c.event_id, c.conversation_id, d.kind, d.transport, c.attempt, c.give_up_at, c.not_before
+         FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+         WHERE c.agent_id = $1 AND c.seq = $2 AND c.due_at <= $3 AND (d.lease_until IS NULL OR d.lease_until <= $3)",
+        &[(&id.agent).into(), id.seq.into(), now.into()],
+    )?;
+    let Some(mut row) = row else { return Ok(None) };
+    Ok(Some(Found {
+        event: EventId(row.uuid(0)?),
+        conversation: ConversationId(row.uuid(1)?),
+        kind: word(&row.text(2)?, EntryKind::parse)?,
+        transport: word(&row.text(3)?, Transport::parse)?,
+        attempt: row.int(4)?,
+        give_up_at: row.int(5)?,
+        not_before: row.opt_int(6)?,
+    }))
+}
+
+/// Leases a delivery. Should nobody tell how it ended, it is due when the lease ends.
+fn take(
+    tx: &mut dyn Tx,
+    id: DeliveryId,
+    found: Found,
+    transport: Transport,
+    lease: Lease,
+) -> Result<Due, StoreError> {
+    tx.execute(
+        "UPDATE deliveries SET lease_owner = $3, lease_until = $4, transport = $5 WHERE agent_id = $1 AND seq = $2",
         &[
             (&id.agent).into(),
             id.seq.into(),
             (&lease.owner).into(),
             lease.until.into(),
-            now.into(),
             transport.as_str().into(),
         ],
     )?;
-    let Some(mut row) = row else { return Ok(None) };
-    Ok(Some(Due {
-        id,
-        event: EventId(row.uuid(0)?),
-        conversation: ConversationId(row.uuid(1)?),
-        kind: row.text(2)?,
-        transport,
-        attempt: row.int(3)?,
-        give_up_at: row.opt_int(4)?.unwrap_or(now),
-        lease,
-    }))
+    tx.execute(
+        "UPDATE chats SET attempt = attempt + 1, due_at = $3, not_before = NULL WHERE agent_id = $1 AND seq = $2",
+        &[(&id.agent).into(), id.seq.into(), lease.until.into()],
+    )?;
+    let Found { event, conversation, kind, attempt, give_up_at, .. } = found;
+    Ok(Due { id, event, conversation, kind, transport, attempt: attempt + 1, give_up_at, lease })
 }
 
 /// What waits in the conversation of this delivery goes into the inbox, in order, and is done. Each gets a new number there: a
 /// reader may have passed its old one. Says whether this one went; what must not be told any more does not, nor what is behind it.
-fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, now: i64) -> Result<bool, StoreError> {
-    let agent = first.agent;
-    let row = tx.first(
-        "SELECT conversation_id, kind FROM deliveries
-         WHERE agent_id = $1 AND seq = $2 AND state = 'waiting' AND due_at <= $3 AND (lease_until IS NULL OR lease_until <= $3)",
-        &[(&agent).into(), first.seq.into(), now.into()],
-    )?;
-    let Some(mut row) = row else { return Ok(false) };
-    let (conversation, is_chat) = (ConversationId(row.uuid(0)?), row.text(1)? == "chat");
-    if is_chat && members::of(tx, conversation, agent.into())?.is_none() {
+fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, found: &Found, now: i64) -> Result<bool, StoreError> {
+    let (agent, conversation) = (first.agent, found.conversation);
+    if found.kind == EntryKind::Chat && members::of(tx, conversation, agent.into())?.is_none() {
         return Ok(false);
     }
     let waiting = tx.query(
-        "SELECT seq, event_id FROM deliveries WHERE agent_id = $1 AND conversation_id = $2 AND state = 'waiting'
+        "SELECT seq, event_id FROM chats WHERE agent_id = $1 AND conversation_id = $2 AND give_up_at IS NOT NULL
          ORDER BY seq LIMIT $3",
         &[(&agent).into(), (&conversation).into(), MOVED_TOGETHER.into()],
     )?;
     let mut went = false;
     for mut row in waiting {
         let (from, event) = (row.int(0)?, EventId(row.uuid(1)?));
-        if log::changes(tx, &[], &[event])?.iter().any(|change| change.kind == "delete") {
+        if log::changes(tx, &[], &[event])?.iter().any(|change| change.kind == EventKind::Delete) {
             break;
         }
         let to = tx.next_seq(agent.0)?;
         tx.execute(
-            "UPDATE deliveries SET seq = $3, transport = 'inbox', state = 'delivered_sse', retry = 'none', due_at = NULL,
-                    lease_owner = NULL, lease_until = NULL, updated_at = $4 WHERE agent_id = $1 AND seq = $2",
+            "UPDATE deliveries SET seq = $3, transport = 'inbox', state = 'delivered_sse', lease_owner = NULL,
+                    lease_until = NULL, updated_at = $4 WHERE agent_id = $1 AND seq = $2",
             &[(&agent).into(), from.into(), to.into(), now.into()],
+        )?;
+        tx.execute(
+            "UPDATE chats SET seq = $3, due_at = NULL, not_before = NULL, give_up_at = NULL WHERE agent_id = $1 AND seq = $2",
+            &[(&agent).into(), from.into(), to.into()],
         )?;
         tx.execute(
             "UPDATE attempts SET seq = $3 WHERE agent_id = $1 AND seq = $2",
@@ -246,17 +289,18 @@ fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, now: i64) -> Result<bool, Stor
 macro_rules! select_rerouted {
     ($which:literal) => {
         concat!(
-            "SELECT d.agent_id, d.seq FROM deliveries d JOIN agents a ON a.id = d.agent_id
-             LEFT JOIN inboxes i ON i.agent_id = d.agent_id
-             WHERE d.due_at IS NOT NULL AND d.lease_until IS NULL AND ",
+            "SELECT c.agent_id, c.seq FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+             JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id
+             WHERE c.due_at IS NOT NULL AND ",
             $which,
-            " AND d.due_at > $1 AND (i.open_until > $1 OR d.transport <> CASE WHEN a.endpoint IS NULL THEN 'channel' ELSE 'webhook' END)
-             ORDER BY d.due_at LIMIT $2"
+            " AND c.due_at > $1 AND d.lease_until IS NULL
+               AND (i.open_until > $1 OR d.transport <> CASE WHEN a.endpoint IS NULL THEN 'channel' ELSE 'webhook' END)
+             ORDER BY c.due_at LIMIT $2"
         )
     };
 }
 
-const REROUTED: [&str; 2] = [select_rerouted!("d.attempt = 0"), select_rerouted!("d.attempt > 0")];
+const REROUTED: [&str; 2] = [select_rerouted!("c.attempt = 0"), select_rerouted!("c.attempt > 0")];
 
 /// What waits for its next try although its agent has another way by now, at most `limit`.
 pub fn find_rerouted(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<DeliveryId>, StoreError> {
@@ -269,15 +313,38 @@ pub fn find_rerouted(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<Delive
     Ok(found)
 }
 
-/// Those that wait for a time are tried now.
+/// Those that wait for a time are looked at now: who has another way than the one that failed takes it, the others wait on.
+pub fn reroute(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<(), StoreError> {
+    each_that_waits(
+        tx,
+        "UPDATE chats SET due_at = $3 WHERE agent_id = $1 AND seq = $2 AND due_at > $3 AND NOT EXISTS
+             (SELECT 1 FROM deliveries d WHERE d.agent_id = $1 AND d.seq = $2 AND d.lease_until IS NOT NULL)",
+        found,
+        now,
+    )
+}
+
+/// Those that wait for a time are tried now, in whichever way: for times that are wrong.
 pub fn hurry(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<(), StoreError> {
+    each_that_waits(
+        tx,
+        "UPDATE chats SET due_at = $3, not_before = NULL WHERE agent_id = $1 AND seq = $2 AND due_at > $3 AND NOT EXISTS
+             (SELECT 1 FROM deliveries d WHERE d.agent_id = $1 AND d.seq = $2 AND d.lease_until IS NOT NULL)",
+        found,
+        now,
+    )
+}
+
+fn each_that_waits(
+    tx: &mut dyn Tx,
+    sql: &'static str,
+    found: &[DeliveryId],
+    now: i64,
+) -> Result<(), StoreError> {
     let mut found = found.to_vec();
     found.sort_unstable();
     for id in found {
-        tx.execute(
-            "UPDATE deliveries SET due_at = $3 WHERE agent_id = $1 AND seq = $2 AND due_at > $3 AND lease_until IS NULL",
-            &[(&id.agent).into(), id.seq.into(), now.into()],
-        )?;
+        tx.execute(sql, &[(&id.agent).into(), id.seq.into(), now.into()])?;
     }
     Ok(())
 }
@@ -291,22 +358,29 @@ mod tests {
     #[tokio::test]
     async fn each_question_has_its_index() {
         for (sql, index) in [
-            (FIRST_TRIES, "USING COVERING INDEX deliveries_first_tries (due_at>? AND due_at<?)"),
-            (RETRIES, "USING COVERING INDEX deliveries_retries (due_at>? AND due_at<?)"),
-            (ABANDONED, "USING INDEX deliveries_by_lease (lease_until>? AND lease_until<?)"),
+            (FIRST_TRIES, "USING COVERING INDEX chats_first_tries (due_at>? AND due_at<?)"),
+            (RETRIES, "USING COVERING INDEX chats_retries (due_at>? AND due_at<?)"),
         ] {
             let plan = plan_of(sql, 5).await;
             assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
         }
         for (sql, index) in REROUTED.into_iter().zip(["first_tries", "retries"]) {
             let plan = plan_of(sql, 2).await;
-            assert!(plan.starts_with("SEARCH d USING INDEX deliveries_") && plan.contains(index), "{plan}");
+            assert!(
+                plan.starts_with("SEARCH c USING ") && plan.contains(&format!("INDEX chats_{index}")),
+                "{plan}"
+            );
             assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
         }
-        for (sql, index) in NEXT.into_iter().zip(["first_tries", "retries", "by_lease"]) {
+        let plan = plan_of(OWN, 2).await;
+        assert!(
+            plan.starts_with("SEARCH d USING INDEX deliveries_by_lease") && !plan.contains("SCAN"),
+            "{plan}"
+        );
+        for (sql, index) in NEXT.into_iter().zip(["first_tries", "retries"]) {
             let plan = plan_of(sql, 0).await;
             assert!(
-                plan.contains(&format!("INDEX deliveries_{index}")) && !plan.contains("TEMP B-TREE"),
+                plan.contains(&format!("INDEX chats_{index}")) && !plan.contains("TEMP B-TREE"),
                 "{plan}"
             );
         }

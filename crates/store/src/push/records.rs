@@ -1,10 +1,10 @@
 //! Deliveries as their owners see them: one, those of an event, lists, and the tries.
 
 use super::Attempt;
-use crate::deliveries::Transport;
+use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, DeliveryId, EventId, TraceId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{DeliveryState, Disposition, EntryKind, Reason, Transport};
 
 /// A delivery as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,16 +18,16 @@ pub struct Record {
     /// In which conversation.
     pub conversation: ConversationId,
     /// What kind of inbox entry it is.
-    pub kind: String,
+    pub kind: EntryKind,
     /// How it travels.
     pub transport: Transport,
     /// How it stands.
-    pub state: Delivery,
+    pub state: DeliveryState,
     /// Why it goes to this agent.
-    pub reason: Option<String>,
+    pub reason: Reason,
     /// How often it was tried, since it was replayed if it was.
     pub attempt: i64,
-    /// When it is tried next.
+    /// When it is tried next; while it is being tried, when that is taken for lost.
     pub due_at: Option<i64>,
     /// What went wrong last.
     pub detail: Option<String>,
@@ -40,7 +40,7 @@ pub struct Record {
     /// When, if that is known.
     pub handed_at: Option<i64>,
     /// What the agent made of it, and when.
-    pub disposition: Option<(String, i64)>,
+    pub disposition: Option<(Disposition, i64)>,
     /// What it belongs to.
     pub trace: TraceId,
 }
@@ -48,35 +48,35 @@ pub struct Record {
 macro_rules! select_record {
     ($($rest:literal),+) => {
         concat!(
-            "SELECT d.agent_id, d.seq, a.name, d.event_id, d.conversation_id, d.kind, d.transport, d.state, d.reason, d.attempt,
-                    d.due_at, d.detail, d.created_at, d.handed_at, d.disposition, d.disposition_at, d.trace_id, i.handed_through,
+            "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.reason, c.attempt,
+                    c.due_at, d.detail, c.created_at, c.handed_at, c.disposition, c.disposition_at, d.trace_id, i.handed_through,
                     d.updated_at
-             FROM deliveries d JOIN agents a ON a.id = d.agent_id LEFT JOIN inboxes i ON i.agent_id = d.agent_id
-             WHERE d.conversation_id IS NOT NULL AND ",
+             FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+             JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
         )
     };
 }
 
 fn record(mut row: Row) -> Result<Record, StoreError> {
-    let (seq, state) = (row.int(1)?, row.text(7)?);
-    let transport = Transport::parse(&row.text(6)?)?;
+    let seq = row.int(1)?;
+    let transport = word(&row.text(6)?, Transport::parse)?;
     let through = transport == Transport::Inbox && seq <= row.opt_int(17)?.unwrap_or(0);
     let handed_at = row.opt_int(13)?;
-    let stored = Delivery::parse(&state).ok_or_else(|| StoreError::unexpected(format!("state {state:?}")))?;
+    let disposition = row.opt_text(14)?.map(|text| word(&text, Disposition::parse)).transpose()?;
     Ok(Record {
         id: DeliveryId { agent: AgentId(row.uuid(0)?), seq },
         agent: row.text(2)?,
         event: EventId(row.uuid(3)?),
         conversation: ConversationId(row.uuid(4)?),
-        kind: row.text(5)?,
+        kind: word(&row.text(5)?, EntryKind::parse)?,
         transport,
         // What waited in an inbox and was handed since has been delivered.
-        state: match stored {
-            Delivery::Queued if through => Delivery::DeliveredSse,
+        state: match word(&row.text(7)?, DeliveryState::parse)? {
+            DeliveryState::Queued if through => DeliveryState::DeliveredSse,
             state => state,
         },
-        reason: row.opt_text(8)?,
+        reason: word(&row.text(8)?, Reason::parse)?,
         attempt: row.int(9)?,
         due_at: row.opt_int(10)?,
         detail: row.opt_text(11)?,
@@ -84,14 +84,14 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
         updated_at: row.int(18)?,
         handed: through || handed_at.is_some(),
         handed_at,
-        disposition: row.opt_text(14)?.zip(row.opt_int(15)?),
+        disposition: disposition.zip(row.opt_int(15)?),
         trace: TraceId(row.uuid(16)?),
     })
 }
 
 /// One delivery.
 pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError> {
-    tx.first(select_record!("d.agent_id = $1 AND d.seq = $2"), &[(&id.agent).into(), id.seq.into()])?
+    tx.first(select_record!("c.agent_id = $1 AND c.seq = $2"), &[(&id.agent).into(), id.seq.into()])?
         .map(record)
         .transpose()
 }
@@ -99,7 +99,7 @@ pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError
 /// All deliveries of an event.
 pub fn of_event(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Record>, StoreError> {
     tx.query(
-        select_record!("d.event_id = $1 ORDER BY d.agent_id LIMIT $2"),
+        select_record!("c.event_id = $1 ORDER BY c.agent_id LIMIT $2"),
         &[(&event).into(), limit.into()],
     )?
     .into_iter()
@@ -117,7 +117,7 @@ pub struct Filter {
     /// Only those of this conversation.
     pub conversation: Option<ConversationId>,
     /// Only those in this state.
-    pub state: Option<Delivery>,
+    pub state: Option<DeliveryState>,
     /// Only those stored since.
     pub since: i64,
     /// Only those stored before.
@@ -153,25 +153,24 @@ macro_rules! select_page {
     ($($which:literal),+) => {
         select_record!(
             $($which),+,
-            " AND d.created_at >= $1 AND (d.created_at > $2 OR d.agent_id > $3 OR (d.agent_id = $3 AND d.seq > $4))
-              AND d.created_at < $5 AND (CAST($7 AS BIGINT) = 0 OR d.conversation_id = $8)
-              ORDER BY d.created_at, d.agent_id, d.seq LIMIT $9"
+            " AND c.created_at >= $1 AND (c.created_at > $2 OR c.agent_id > $3 OR (c.agent_id = $3 AND c.seq > $4))
+              AND c.created_at < $5 AND (CAST($7 AS BIGINT) = 0 OR c.conversation_id = $8)
+              ORDER BY c.created_at, c.agent_id, c.seq LIMIT $9"
         )
     };
 }
 
 // One statement for each index, because a planner that knows no numbers would take the wrong one for a statement that
 // serves them all.
-const UNDELIVERED: &str = select_page!("d.state IN ('dead', 'failed') AND d.state = $6");
-const UNDELIVERED_OF_AGENT: &str =
-    select_page!("d.state IN ('dead', 'failed') AND d.state = $6 AND d.agent_id = $10");
+const UNDELIVERED: &str = select_page!("c.undelivered = $6");
+const UNDELIVERED_OF_AGENT: &str = select_page!("c.undelivered = $6 AND c.agent_id = $10");
 const ANY: &str = select_page!(
     "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
                            THEN 'delivered_sse' ELSE d.state END)"
 );
 const ANY_OF_AGENT: &str = select_page!(
     "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
-                           THEN 'delivered_sse' ELSE d.state END) AND d.agent_id = $10 AND d.seq > 0"
+                           THEN 'delivered_sse' ELSE d.state END) AND c.agent_id = $10 AND c.seq > 0"
 );
 
 /// The same of one agent, or of all: whose they are is not asked here.
@@ -183,7 +182,7 @@ fn page(
 ) -> Result<Vec<Record>, StoreError> {
     let nobody = uuid::Uuid::nil();
     let conversation = filter.conversation.map_or(nobody, |id| id.0);
-    let state = filter.state.map_or("", Delivery::as_str);
+    let state = filter.state.map_or("", DeliveryState::as_str);
     let (time, id) = after.map_or((i64::MIN, (nobody, 0)), |(time, id)| (time, (id.agent.0, id.seq)));
     let mut params = vec![
         filter.since.max(time).into(),
@@ -197,7 +196,7 @@ fn page(
         limit.into(),
     ];
     params.extend(filter.agent.as_ref().map(Param::from));
-    let undelivered = matches!(filter.state, Some(Delivery::Dead | Delivery::Failed));
+    let undelivered = matches!(filter.state, Some(DeliveryState::Dead | DeliveryState::Failed));
     let sql = match (undelivered, filter.agent) {
         (true, None) => UNDELIVERED,
         (true, Some(_)) => UNDELIVERED_OF_AGENT,
@@ -234,13 +233,13 @@ mod tests {
     #[tokio::test]
     async fn each_list_has_its_index() {
         for (sql, params, index) in [
-            (ANY, 9, "deliveries_by_time (created_at>? AND created_at<?)"),
-            (ANY_OF_AGENT, 10, "deliveries_by_agent (agent_id=? AND created_at>? AND created_at<?)"),
-            (UNDELIVERED, 9, "deliveries_undelivered (state=? AND created_at>? AND created_at<?)"),
+            (ANY, 9, "chats_by_time (created_at>? AND created_at<?)"),
+            (ANY_OF_AGENT, 10, "chats_by_agent (agent_id=? AND created_at>? AND created_at<?)"),
+            (UNDELIVERED, 9, "chats_undelivered (undelivered=? AND created_at>? AND created_at<?)"),
             (
                 UNDELIVERED_OF_AGENT,
                 10,
-                "deliveries_undelivered_by_agent (agent_id=? AND state=? AND created_at>? AND created_at<?)",
+                "chats_undelivered_by_agent (agent_id=? AND undelivered=? AND created_at>? AND created_at<?)",
             ),
         ] {
             let plan = plan_of(sql, params).await;

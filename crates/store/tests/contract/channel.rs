@@ -3,6 +3,7 @@
 use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon, webhook};
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{EntryKind, EventKind, Reason};
 use chorus_store::channel::{
     self, Act, ChannelError, Handle, NewArtifact, Newcomer, Post, Posted, Scene, Woken,
 };
@@ -61,7 +62,7 @@ pub(crate) fn named(scene: &Scene<'_>) -> Vec<Woken> {
     let others = scene.named.iter().chain(scene.pair).filter(|member| member.principal != scene.author);
     let woken = |member: &Member| {
         let agent = member.principal.agent()?;
-        Some(Woken { agent, handle: member.handle.clone(), reason: "direct_mention" })
+        Some(Woken { agent, handle: member.handle.clone(), reason: Reason::DirectMention })
     };
     others.filter_map(woken).collect()
 }
@@ -176,7 +177,7 @@ pub(crate) async fn all(store: &Store, room: Room, who: Principal) -> Page {
 }
 
 pub(crate) fn kinds(page: &Page) -> Vec<&str> {
-    page.events.iter().map(|event| &*event.kind).collect()
+    page.events.iter().map(|event| event.kind.as_str()).collect()
 }
 
 pub(crate) fn places(page: &Page) -> Vec<i64> {
@@ -204,7 +205,7 @@ async fn a_conversation_and_its_members(fixture: Fixture) {
     let act = act(room, other);
     for result in [
         run(store, move |tx| channel::post(tx, &act, &post_of("x", &[], None), named).map(drop)).await,
-        run(store, move |tx| channel::note(tx, &act, "status", None, None, "{}").map(drop)).await,
+        run(store, move |tx| channel::note(tx, &act, EventKind::Status, None, None, "{}").map(drop)).await,
         run(store, move |tx| channel::change(tx, &act, None, &|_| {}).map(drop)).await,
         run(store, move |tx| channel::archive(tx, &act)).await,
         run(store, move |tx| channel::remove_member(tx, &act, "owner")).await,
@@ -254,7 +255,7 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
         posted.woken.iter().map(|(woken, id, by)| (woken.agent, id.seq, by.as_str())).collect();
     assert_eq!(woken, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
     let inbox = entries(store, bob.id).await;
-    assert_eq!((inbox.len(), inbox[0].event, &*inbox[0].kind), (1, act.event, "chat"));
+    assert_eq!((inbox.len(), inbox[0].event, inbox[0].kind), (1, act.event, EntryKind::Chat));
     assert_eq!(inbox[0].state, Delivery::Queued);
     assert_eq!(entries(store, hook.id).await[0].state, Delivery::Waiting);
     assert_eq!(entries(store, carol.id).await, []);
@@ -322,7 +323,7 @@ async fn who_is_removed_says_nothing_after(fixture: Fixture) {
     let log = all(store, room, room.owner).await;
     let mut there = false;
     for event in &log.events[1..] {
-        match &*event.kind {
+        match event.kind.as_str() {
             "join" => there = true,
             "leave" => there = false,
             _ => assert!(there, "{event:?}"),

@@ -7,7 +7,7 @@ use crate::push::{
 use crate::support::{Fixture, NOW, agent, entries, on_both, read, webhook, write};
 use chorus_protocol::ids::{AgentId, DeliveryId};
 use chorus_protocol::relay::Delivery;
-use chorus_store::deliveries::Transport;
+use chorus_store::deliveries::{self, Transport, Way};
 use chorus_store::directory::{self, Record};
 use chorus_store::push::{self, Outcome, Room};
 use chorus_store::{Store, inboxes};
@@ -20,6 +20,9 @@ on_both!(
     what_waits_goes_into_an_inbox_that_opens,
     what_waits_goes_before_what_is_new,
     another_way_is_found_although_nothing_is_due,
+    who_has_no_better_way_waits_on,
+    what_waits_for_its_owner_is_not_tried,
+    every_way_is_found_and_taken,
     what_came_to_nothing_without_a_try_has_a_reason,
 );
 
@@ -177,11 +180,132 @@ async fn another_way_is_found_although_nothing_is_due(fixture: Fixture) {
     set_endpoint(store, bob, Some("https://agent.example/")).await;
     let found = rerouted(NOW + 200).await;
     assert_eq!(found, [second, first]);
-    write(store, move |tx| push::hurry(tx, &found, NOW + 200)).await;
+    write(store, move |tx| push::reroute(tx, &found, NOW + 200)).await;
     let leased = lease(store, NOW + 200).await;
     assert_eq!(ids(&leased), [first, second]);
     assert!(leased.iter().all(|due| due.transport == Transport::Webhook));
     assert_eq!(rerouted(NOW + 201).await, [], "they are on their way");
+}
+
+/// Looked at because there was another way, which is gone by the time it has its turn: the one that failed still rests.
+async fn who_has_no_better_way_waits_on(fixture: Fixture) {
+    let store = &fixture.store;
+    let again = Outcome::Again(NOW + 500);
+    let (bob, one) = (webhook(store, "bob").await.id, conversation());
+    let first = say(store, bob, one).await;
+    let due = lease(store, NOW).await.remove(0);
+    assert!(finish(store, &due, Some(attempt(Some(503), None)), again, NOW).await);
+    open_inbox(store, bob, NOW + 10).await;
+    let behind = say_at(store, bob, one, NOW + 3).await;
+    assert_eq!(next_due(store).await, Some(NOW + 3), "it could go into the inbox");
+    assert_eq!(lease(store, NOW + 10).await, [], "which is closed by now");
+    let kept = record(store, first).await;
+    assert_eq!((kept.due_at, kept.attempt, kept.state), (Some(NOW + 500), 1, Delivery::Waiting));
+    assert_eq!(next_due(store).await, Some(NOW + 500), "and nothing else is due");
+    let due = lease(store, NOW + 500).await.remove(0);
+    assert_eq!((due.id, due.attempt), (first, 2));
+    assert!(taken(store, &due, NOW + 500).await);
+    assert_eq!(ids(&lease(store, NOW + 500).await), [behind]);
+
+    let carol = connected(store, "carol").await;
+    let id = say(store, carol, conversation()).await;
+    let due = lease(store, NOW).await.remove(0);
+    assert!(finish(store, &due, Some(attempt(Some(503), None)), again, NOW).await);
+    set_endpoint(store, carol, Some("https://agent.example/")).await;
+    write(store, move |tx| push::reroute(tx, &[id], NOW + 5)).await;
+    set_endpoint(store, carol, None).await;
+    assert_eq!(lease(store, NOW + 5).await, []);
+    assert_eq!(record(store, id).await.due_at, Some(NOW + 500));
+    set_endpoint(store, carol, Some("https://agent.example/")).await;
+    write(store, move |tx| push::reroute(tx, &[id], NOW + 6)).await;
+    let due = lease(store, NOW + 6).await.remove(0);
+    assert_eq!((due.id, due.transport), (id, Transport::Webhook), "another way need not rest");
+}
+
+async fn what_waits_for_its_owner_is_not_tried(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = connected(store, "bob").await;
+    let id = say(store, bob, conversation()).await;
+    let due = lease(store, NOW).await.remove(0);
+    let epoch = read(store, move |tx| directory::by_id(tx, bob)).await.unwrap().epoch;
+    assert!(finish(store, &due, Some(attempt(Some(404), None)), Outcome::Broken(epoch), NOW).await);
+    write(store, move |tx| push::reroute(tx, &[id], NOW + 5)).await;
+    assert_eq!(lease(store, NOW + 5).await, []);
+    assert_eq!(record(store, id).await.due_at, Some(due.give_up_at));
+    assert_eq!(ids(&lease(store, due.give_up_at).await), [id], "at its end it is looked at once more");
+
+    // Whoever is kept out is called nowhere, and is caught up with when it is let in.
+    let carol = webhook(store, "carol").await.id;
+    write(store, move |tx| directory::disable(tx, carol, NOW)).await;
+    let id = say(store, carol, conversation()).await;
+    assert_eq!(lease(store, NOW + 5).await, []);
+    write(store, move |tx| directory::enable(tx, carol, NOW + 6)).await;
+    assert_eq!(ids(&lease(store, NOW + 6).await), [id]);
+}
+
+/// What SQL finds that has another way, and where it then goes, is what `way` says.
+async fn every_way_is_found_and_taken(fixture: Fixture) {
+    let store = &fixture.store;
+    let mut n = 0;
+    for was in [Transport::Webhook, Transport::Channel] {
+        for (endpoint, connection, broken) in [
+            (true, true, true),
+            (true, true, false),
+            (true, false, false),
+            (false, true, true),
+            (false, true, false),
+            (false, false, false),
+        ] {
+            for (disabled, open) in [(false, false), (false, true), (true, false)] {
+                n += 1;
+                let bob = webhook(store, &format!("bob-{n}")).await.id;
+                let id = say(store, bob, conversation()).await;
+                let due = lease(store, NOW).await.remove(0);
+                let again = Outcome::Again(NOW + 500);
+                assert!(finish(store, &due, Some(attempt(Some(503), None)), again, NOW).await);
+                set_endpoint(store, bob, endpoint.then_some("https://agent.example/")).await;
+                set_connection(store, bob, connection.then_some(b"sealed")).await;
+                write(store, move |tx| {
+                    let sql = "UPDATE deliveries SET transport = $3 WHERE agent_id = $1 AND seq = $2";
+                    tx.execute(sql, &[(&bob).into(), id.seq.into(), was.as_str().into()])?;
+                    directory::set_broken(tx, bob, broken.then_some(("gone", NOW)))?;
+                    if disabled { directory::disable(tx, bob, NOW).map(drop) } else { Ok(()) }
+                })
+                .await;
+                if open {
+                    open_inbox(store, bob, NOW + 100).await;
+                }
+                let agent = read(store, move |tx| directory::by_id(tx, bob)).await.unwrap();
+                let way = deliveries::way(&agent, None, NOW + 1);
+                let marked = if endpoint { Transport::Webhook } else { Transport::Channel };
+                let found = read(store, move |tx| push::find_rerouted(tx, NOW + 1, 100)).await;
+                let is_other = way == Way::Session || marked != was;
+                assert_eq!(found, if is_other { vec![id] } else { vec![] }, "{was} {agent:?}");
+                write(store, move |tx| push::reroute(tx, &[id], NOW + 1)).await;
+                let leased = lease(store, NOW + 1).await;
+                let transports: Vec<_> = leased.iter().map(|due| due.transport).collect();
+                let (expected, waits) = match way {
+                    Way::Session => (vec![], false),
+                    Way::Webhook | Way::Connection if is_other => (vec![marked], false),
+                    Way::Webhook | Way::Connection | Way::Inbox | Way::WaitForOwner(_) => (vec![], true),
+                    Way::WaitBehind(other) => panic!("behind {other}"),
+                };
+                assert_eq!(transports, expected, "{was} {agent:?}");
+                let put_off = read(store, move |tx| push::get(tx, id)).await.and_then(|kept| kept.due_at);
+                assert_eq!(put_off.is_some_and(|at| at >= NOW + 500), waits || !leased.is_empty());
+                assert_eq!(read(store, move |tx| push::find_rerouted(tx, NOW + 1, 100)).await, []);
+                // Out of the way of the next.
+                for due in leased {
+                    assert!(taken(store, &due, NOW + 1).await);
+                }
+                write(store, move |tx| {
+                    tx.execute("DELETE FROM chats", &[])?;
+                    tx.execute("DELETE FROM deliveries", &[])
+                })
+                .await;
+            }
+        }
+    }
 }
 
 async fn what_came_to_nothing_without_a_try_has_a_reason(fixture: Fixture) {

@@ -6,6 +6,7 @@ use crate::channel::{
 };
 use crate::support::{Fixture, NOW, fresh, on_both, read, soon};
 use chorus_protocol::ids::{EventId, TraceId};
+use chorus_protocol::words::EventKind;
 use chorus_store::channel::{self, ChannelError};
 use chorus_store::conversations::{self, History, NewEvent};
 use chorus_store::log::{self, At, Filter};
@@ -86,7 +87,7 @@ async fn how_messages_stand(fixture: Fixture) {
         .standing
         .changes
         .iter()
-        .map(|change| (&*change.kind, change.target.unwrap(), &*change.body))
+        .map(|change| (change.kind.as_str(), change.target.unwrap(), &*change.body))
         .collect();
     let seen = r#"{"signal":"seen"}"#;
     assert_eq!(
@@ -113,7 +114,8 @@ async fn many_changes_hide_nothing(fixture: Fixture) {
     // Past the doors, which would ask more of the database than this is about.
     let flood = move |tx: &mut dyn Tx| {
         for n in 0..1160 {
-            let (kind, target) = if n < 60 { ("edit", one) } else { ("reaction", [one, two][n % 2]) };
+            let (kind, target) =
+                if n < 60 { (EventKind::Edit, one) } else { (EventKind::Reaction, [one, two][n % 2]) };
             let (thread, body) = (None, r#"{"content":"x"}"#);
             let (id, conversation, author, trace) = (EventId(fresh()), room.id, bob, TraceId(fresh()));
             let new = NewEvent { id, conversation, kind, author, trace, thread, target: Some(target), body };
@@ -126,8 +128,9 @@ async fn many_changes_hide_nothing(fixture: Fixture) {
     edit(store, room, room.owner, two, "zwei").await;
     delete(store, room, bob, one).await.unwrap();
     let page = page(store, room, bob, Filter::default(), At::After(0), 4).await;
-    let of =
-        |kind: &str| page.standing.changes.iter().filter(|change| change.kind == kind).collect::<Vec<_>>();
+    let of = |kind: &str| {
+        page.standing.changes.iter().filter(|change| change.kind.as_str() == kind).collect::<Vec<_>>()
+    };
     assert_eq!((of("delete").len(), of("delete")[0].target), (1, Some(one)));
     let edits: BTreeSet<_> = of("edit").into_iter().map(|edit| (edit.target, &*edit.body)).collect();
     assert_eq!(
@@ -154,7 +157,7 @@ async fn stays_are_what_is_read(fixture: Fixture) {
     assert_eq!(places(&log), [3, 4, 5, 9, 10], "both stays, with their coming and going");
     assert_eq!(log.standing.replies, [(there, 1)]);
     let [change] = &log.standing.changes[..] else { panic!("{:?}", log.standing) };
-    assert_eq!((&*change.kind, change.target, &*change.body), ("edit", Some(there), "{}"));
+    assert_eq!((change.kind.as_str(), change.target, &*change.body), ("edit", Some(there), "{}"));
     for (from, limit, expected) in
         [(At::After(4), 2, [5, 9]), (At::Before(10), 2, [5, 9]), (At::Before(6), 2, [4, 5])]
     {

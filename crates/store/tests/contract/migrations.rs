@@ -2,7 +2,10 @@
 
 use crate::support::{Fixture, PATIENCE, Place, agent, count, entries, message, on_both, read, send, write};
 use ::postgres::{Client, NoTls};
-use chorus_store::{Kind, Store, StoreError, Tx, TxExt, directory, settings};
+use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{Disposition, EntryKind, Reason};
+use chorus_store::{Kind, Store, StoreError, Tx, TxExt, deliveries, directory, push, settings};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -152,36 +155,48 @@ fn many_versions(number: &str, numbers: &str) -> String {
     .concat()
 }
 
+/// Makes a database of an old version and puts into it what `rows` says, which gets the text of an id with the number `?`.
+async fn fill(place: &Place, migrations: String, version: i64, rows: impl Fn(&str) -> String) {
+    match place {
+        Place::Sqlite(_) => {
+            let file = rusqlite::Connection::open(place.file().path.unwrap()).unwrap();
+            file.execute_batch(&migrations).unwrap();
+            file.execute_batch(&rows("CAST(printf('%016d', ?) AS BLOB)")).unwrap();
+            file.pragma_update(None, "user_version", version).unwrap();
+        }
+        Place::Postgres(database) => {
+            let (url, rows) = (database.url.clone(), rows("CAST(lpad(CAST(? AS TEXT), 16, '0') AS BYTEA)"));
+            let fill = move || {
+                let mut client = Client::connect(&url, NoTls).unwrap();
+                client.batch_execute(&migrations).unwrap();
+                client.batch_execute(&rows).unwrap();
+                let version = format!("INSERT INTO schema_version VALUES ({version})");
+                client
+                    .batch_execute(&format!(
+                        "CREATE TABLE schema_version (version BIGINT NOT NULL); {version}"
+                    ))
+                    .unwrap();
+            };
+            tokio::task::spawn_blocking(fill).await.unwrap();
+        }
+    }
+}
+
 /// However many there are, a hub starts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_versions_get_their_places_soon() {
     for place in [Place::sqlite(), Place::postgres()] {
-        match &place {
+        let numbers = match &place {
             Place::Sqlite(_) => {
-                let file = rusqlite::Connection::open(place.file().path.unwrap()).unwrap();
-                file.execute_batch(&seven!("sqlite").concat()).unwrap();
-                let numbers = "(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c)";
-                file.execute_batch(&many_versions("CAST(printf('%016d', ?) AS BLOB)", numbers)).unwrap();
-                file.pragma_update(None, "user_version", 7).unwrap();
+                "(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c)"
             }
-            Place::Postgres(database) => {
-                let url = database.url.clone();
-                let fill = move || {
-                    let mut client = Client::connect(&url, NoTls).unwrap();
-                    client.batch_execute(&seven!("postgres").concat()).unwrap();
-                    let number = "CAST(lpad(CAST(? AS TEXT), 16, '0') AS BYTEA)";
-                    client
-                        .batch_execute(&many_versions(number, "generate_series(1, 20000) AS c (n)"))
-                        .unwrap();
-                    client
-                        .batch_execute(
-                            "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (7)",
-                        )
-                        .unwrap();
-                };
-                tokio::task::spawn_blocking(fill).await.unwrap();
-            }
-        }
+            Place::Postgres(_) => "generate_series(1, 20000) AS c (n)",
+        };
+        let seven = match &place {
+            Place::Sqlite(_) => seven!("sqlite").concat(),
+            Place::Postgres(_) => seven!("postgres").concat(),
+        };
+        fill(&place, seven, 7, |number| many_versions(number, numbers)).await;
         let begin = Instant::now();
         let store = place.open().unwrap();
         assert!(begin.elapsed() < PATIENCE / 2, "{:?}", begin.elapsed());
@@ -190,5 +205,101 @@ async fn many_versions_get_their_places_soon() {
             (count(&store, wrong).await, count(&store, "SELECT COUNT(*) FROM artifacts").await),
             (0, 20001)
         );
+    }
+}
+
+/// The migrations after the first seven, before deliveries and chats were parted.
+macro_rules! five_more {
+    ($database:literal) => {
+        [
+            include_str!(concat!("../../migrations/", $database, "/0008_search.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0009_recovery.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0010_consent.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0011_endpoint_proof.sql")),
+            include_str!(concat!("../../migrations/", $database, "/0012_documents.sql")),
+        ]
+    };
+}
+
+/// One of each state, all to the agent 1.
+fn old_deliveries(number: &str) -> String {
+    let id = |n: i64| number.replace('?', &n.to_string());
+    let agent = format!(
+        "INSERT INTO agents (id, name, name_key, key_hash, endpoint, registered_at, updated_at, trace_id)
+         VALUES ({0}, 'bob', 'bob', {0}, 'https://agent.example/', 0, 0, {0});
+         INSERT INTO inboxes (agent_id) VALUES ({0});",
+        id(1)
+    );
+    let deliveries = [
+        "1, 'message', 'inbox', 'queued', 'none', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+        "2, 'chat', 'webhook', 'waiting', 'push', 2, 500, 21, 'direct_mention', 9000, NULL, NULL, 'timeout'",
+        "3, 'chat', 'webhook', 'waiting', 'push', 0, NULL, 21, 'direct_mention', 9001, NULL, NULL, NULL",
+        "4, 'channel', 'channel', 'dead', 'push', 9, NULL, 22, 'direct_message', 300, NULL, NULL, 'gone'",
+        "5, 'chat', 'inbox', 'delivered_sse', 'none', 0, NULL, 22, 'direct_mention', NULL, NULL, 'responded', NULL",
+        "6, 'chat', 'webhook', 'waiting', 'push', 1, 400, 23, 'direct_message', 9002, 600, NULL, NULL",
+        "7, 'message', 'webhook', 'sending', 'none', 1, NULL, NULL, NULL, NULL, 600, NULL, NULL",
+    ];
+    let rows = deliveries.map(|row| {
+        let columns: Vec<_> = row.split(", ").collect();
+        let [seq, kind, transport, state, retry, attempt, due_at, conversation, reason, give_up_at, lease, made, detail] =
+            columns[..]
+        else {
+            panic!("{row}")
+        };
+        let conversation = conversation.parse().map_or("NULL".to_owned(), id);
+        let owner = if lease == "NULL" { "NULL".to_owned() } else { id(8) };
+        let at = if made == "NULL" { "NULL" } else { "77" };
+        format!(
+            "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, retry, attempt, due_at, conversation_id,
+                 reason, give_up_at, lease_owner, lease_until, disposition, disposition_at, detail, created_at, updated_at, trace_id)
+             VALUES ({0}, {seq}, {1}, {kind}, {transport}, {state}, {retry}, {attempt}, {due_at}, {conversation}, {reason},
+                 {give_up_at}, {owner}, {lease}, {made}, {at}, {detail}, 100 + {seq}, 200 + {seq}, {0});",
+            id(1),
+            id(30),
+        )
+    });
+    agent + &rows.concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_of_an_old_database_go_on() {
+    let bob = AgentId(uuid::Uuid::from_bytes(*b"0000000000000001"));
+    for place in [Place::sqlite(), Place::postgres()] {
+        let twelve = match &place {
+            Place::Sqlite(_) => seven!("sqlite").concat() + &five_more!("sqlite").concat(),
+            Place::Postgres(_) => seven!("postgres").concat() + &five_more!("postgres").concat(),
+        };
+        fill(&place, twelve, 12, old_deliveries).await;
+        let store = place.open().unwrap();
+        let id = move |seq| DeliveryId { agent: bob, seq };
+        let get = |seq| read(&store, move |tx| push::get(tx, DeliveryId { agent: bob, seq }));
+        for seq in [1, 7] {
+            assert_eq!(get(seq).await, None, "an envelope has no chat");
+        }
+        let first = get(2).await.unwrap();
+        assert_eq!((first.state, first.attempt, first.due_at), (Delivery::Waiting, 2, Some(500)));
+        assert_eq!((first.reason, first.created_at, first.updated_at), (Reason::DirectMention, 102, 202));
+        assert_eq!((first.kind, first.detail.as_deref()), (EntryKind::Chat, Some("timeout")));
+        let behind = get(3).await.unwrap();
+        assert_eq!(
+            (behind.state, behind.due_at, behind.conversation),
+            (Delivery::Waiting, None, first.conversation)
+        );
+        let responded = get(5).await.unwrap();
+        assert_eq!(responded.state, Delivery::DeliveredSse);
+        assert_eq!(responded.disposition, Some((Disposition::Responded, 77)));
+        let dead = push::Filter { state: Some(Delivery::Dead), ..push::Filter::default() };
+        let dead = read(&store, move |tx| push::list(tx, &dead, None, 10)).await;
+        assert_eq!(dead.iter().map(|record| record.id).collect::<Vec<_>>(), [id(4)]);
+
+        // What was under way is tried again, what waits has its turn, what was given up can be replayed.
+        let leased = crate::push::lease(&store, 600).await;
+        assert_eq!(crate::push::ids(&leased), [id(2), id(6)]);
+        assert_eq!((leased[0].attempt, leased[0].give_up_at, leased[1].attempt), (3, 9000, 2));
+        assert!(crate::push::taken(&store, &leased[0], 601).await);
+        assert_eq!(crate::push::ids(&crate::push::lease(&store, 601).await), [id(3)]);
+        assert!(write(&store, move |tx| push::replay(tx, id(4), 602)).await);
+        assert_eq!(write(&store, |tx| deliveries::fail_abandoned(tx, 700)).await, 1, "the envelope");
+        assert_eq!(count(&store, "SELECT COUNT(*) FROM deliveries").await, 7);
     }
 }

@@ -3,6 +3,7 @@
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, soon, webhook, write};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::{Disposition, EntryKind, EventKind, Reason};
 use chorus_store::channel::{self, Act};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::deliveries::{self, Lease};
@@ -39,7 +40,7 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
     let event = NewEvent {
         id: act.event,
         conversation: act.conversation,
-        kind: "foreign",
+        kind: EventKind::Foreign,
         author: act.author,
         trace: act.trace,
         thread: None,
@@ -48,7 +49,7 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
     };
     conversations::append(tx, &event, UNPLACED, act.now)?;
     let id = DeliveryId { agent: to, seq: tx.next_seq(to.0)? };
-    channel::deliver(tx, act, id, "channel", "direct_message")?;
+    channel::deliver(tx, act, id, EntryKind::Channel, Reason::DirectMessage)?;
     Ok(id)
 }
 
@@ -395,16 +396,16 @@ async fn dispositions(fixture: Fixture) {
     let store = &fixture.store;
     let (bob, one) = (webhook(store, "bob").await.id, conversation());
     let id = say(store, bob, one).await;
-    let dispose = |what: &'static str, now: i64| write(store, move |tx| push::dispose(tx, id, what, now));
+    let dispose = |what: Disposition, now: i64| write(store, move |tx| push::dispose(tx, id, what, now));
     let unless =
-        |what: &'static str, now: i64| write(store, move |tx| push::dispose_unless(tx, id, what, now));
+        |what: Disposition, now: i64| write(store, move |tx| push::dispose_unless(tx, id, what, now));
     assert_eq!(record(store, id).await.disposition, None);
-    dispose("failed", NOW + 1).await;
-    unless("ignored", NOW + 2).await;
-    assert_eq!(record(store, id).await.disposition, Some(("failed".into(), NOW + 1)));
-    dispose("responded", NOW + 3).await;
-    dispose("failed", NOW + 4).await;
-    assert_eq!(record(store, id).await.disposition, Some(("responded".into(), NOW + 3)));
+    dispose(Disposition::Failed, NOW + 1).await;
+    unless(Disposition::Ignored, NOW + 2).await;
+    assert_eq!(record(store, id).await.disposition, Some((Disposition::Failed, NOW + 1)));
+    dispose(Disposition::Responded, NOW + 3).await;
+    dispose(Disposition::Failed, NOW + 4).await;
+    assert_eq!(record(store, id).await.disposition, Some((Disposition::Responded, NOW + 3)));
 }
 
 async fn lists_are_filtered_and_paged(fixture: Fixture) {

@@ -2,6 +2,7 @@
 
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
+use chorus_protocol::words::EventKind;
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::{directory, sealed};
 
@@ -38,7 +39,9 @@ async fn posts_are_walked_and_replaced(fixture: Fixture) {
     let small = "{}".to_owned();
     let large = format!("\"{}\"", "x".repeat(100_000));
     let mut ids = vec![];
-    for (kind, body) in [("foreign", &small), ("message", &small), ("foreign", &large)] {
+    for (kind, body) in
+        [(EventKind::Foreign, &small), (EventKind::Message, &small), (EventKind::Foreign, &large)]
+    {
         let (id, body) = (EventId(fresh()), body.clone());
         write(store, move |tx| {
             let event = NewEvent {
@@ -54,7 +57,7 @@ async fn posts_are_walked_and_replaced(fixture: Fixture) {
             conversations::append(tx, &event, UNPLACED, NOW)
         })
         .await;
-        if kind == "foreign" {
+        if kind == EventKind::Foreign {
             ids.push(id);
         }
     }

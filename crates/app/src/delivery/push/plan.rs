@@ -7,9 +7,12 @@ use crate::secrets::WebhookSecret;
 use crate::webhooks;
 use bytes::Bytes;
 use chorus_protocol::time::rfc3339;
-use chorus_store::deliveries::Transport;
+use chorus_protocol::words::EntryKind;
+use chorus_store::deliveries::{self, Hold, Transport, Way};
 use chorus_store::push::{Due, Outcome};
 use chorus_store::{StoreError, Tx, conversations, directory, members};
+
+const NO_WAY: &str = "the agent has neither an endpoint nor a connection string";
 
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch, signed with these.
@@ -51,19 +54,25 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         Ok(body) => body,
         Err(why) => return Ok(Plan::refuse(why)),
     };
-    if agent.disabled_at.is_some() {
-        return Ok(Plan::wait(due, over, "the agent is disabled".into()));
+    let held = match deliveries::way_of_push(&agent) {
+        Way::WaitForOwner(Hold::Disabled) => Some("the agent is disabled".to_owned()),
+        Way::WaitForOwner(Hold::Broken) => agent.broken.as_ref().map(|(why, since)| {
+            // Until it is mended.
+            format!("the connection was broken since {}: {why}", rfc3339(*since))
+        }),
+        Way::Inbox => Some(NO_WAY.to_owned()),
+        Way::Webhook | Way::Connection | Way::Session | Way::WaitBehind(_) => None,
+    };
+    if let Some(why) = held {
+        return Ok(Plan::wait(due, over, why));
+    }
+    // Whatever waited long for its turn gets one try.
+    if over && due.attempt > 1 {
+        return Ok(Plan::Without(Outcome::Dead, None));
     }
     let secrets = webhooks::signing(&app.config.master_key, &agent, now);
-    let url = match (due.transport, &agent.broken) {
-        (Transport::Channel, Some((why, since))) => {
-            // Until it is mended.
-            let why = format!("the connection was broken since {}: {why}", rfc3339(*since));
-            return Ok(Plan::wait(due, over, why));
-        }
-        // Whatever waited long for its turn gets one try.
-        _ if over && due.attempt > 1 => return Ok(Plan::Without(Outcome::Dead, None)),
-        (Transport::Channel, None) => match agent.connection.as_deref() {
+    let url = match due.transport {
+        Transport::Channel => match agent.connection.as_deref() {
             Some(sealed) => {
                 let Some(url) = app.config.master_key.open(agent.id.as_bytes(), sealed) else {
                     let outcome = Outcome::Broken(agent.epoch);
@@ -73,13 +82,11 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
             }
             None => None,
         },
-        (Transport::Webhook, _) => agent.endpoint,
-        (Transport::Inbox, _) => None,
+        Transport::Webhook => agent.endpoint,
+        Transport::Inbox => None,
     };
-    // Until it has a way again.
-    let Some(url) = url else {
-        return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
-    };
+    // The way it was leased for was taken since: until it has one again.
+    let Some(url) = url else { return Ok(Plan::wait(due, over, NO_WAY.into())) };
     let proven = agent.proven || due.transport == Transport::Channel;
     Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets })
 }
@@ -87,12 +94,17 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
 /// What is POSTed, each time with a fresh callback; or why nothing is.
 fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
     const GONE: &str = "what was said is gone";
-    if due.kind == "channel" {
-        let event = conversations::event_by_id(tx, due.event)?;
-        let open = |event: conversations::Event| {
-            sealing::open_post(&app.config.master_key, event.id, &event.body).into()
-        };
-        return Ok(event.map(open).ok_or(GONE));
+    match due.kind {
+        EntryKind::Chat => {}
+        EntryKind::Channel => {
+            let event = conversations::event_by_id(tx, due.event)?;
+            let open = |event: conversations::Event| {
+                sealing::open_post(&app.config.master_key, event.id, &event.body).into()
+            };
+            return Ok(event.map(open).ok_or(GONE));
+        }
+        // Its sender waits for the outcome and decides what then.
+        EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }
     let Some(said) = Said::read(tx, due.id)? else { return Ok(Err(GONE)) };
     if members::of(tx, due.conversation, due.id.agent.into())?.is_none() {

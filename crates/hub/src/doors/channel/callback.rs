@@ -28,6 +28,7 @@ use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::redact;
 use chorus_protocol::relay::{CHORUS_VERSION, Code};
+use chorus_protocol::words::{Disposition, EventKind};
 use chorus_store::Tx;
 use chorus_store::channel::{self, Act, ChannelError, Post};
 use chorus_store::conversations::{self, ConversationKind, Event};
@@ -161,9 +162,22 @@ impl Turn {
         if agent.disabled_at.is_some() {
             return Err(disabled("agent").into());
         }
-        let (events, mut masked) = match &*sent.kind {
-            "envelope" => (self.answer_envelope(tx, &agent, &sent)?, vec![]),
-            _ => self.say(tx, &agent, &sent)?,
+        let (events, mut masked) = match sent.kind {
+            EventKind::Envelope => (self.answer_envelope(tx, &agent, &sent)?, vec![]),
+            EventKind::Message
+            | EventKind::Edit
+            | EventKind::Delete
+            | EventKind::Reaction
+            | EventKind::Status
+            | EventKind::ToolCall
+            | EventKind::ToolResult
+            | EventKind::Error
+            | EventKind::Lifecycle
+            | EventKind::Join
+            | EventKind::Leave
+            | EventKind::Change
+            | EventKind::Artifact
+            | EventKind::Foreign => self.say(tx, &agent, &sent)?,
         };
         self.dispose(tx)?;
         masked.sort_unstable();
@@ -176,10 +190,10 @@ impl Turn {
         let id = self.token.delivery;
         for (_, event) in &self.events {
             match event {
-                CallbackEvent::Message { .. } => push::dispose(tx, id, "responded", self.now)?,
-                CallbackEvent::Error { .. } => push::dispose(tx, id, "failed", self.now)?,
+                CallbackEvent::Message { .. } => push::dispose(tx, id, Disposition::Responded, self.now)?,
+                CallbackEvent::Error { .. } => push::dispose(tx, id, Disposition::Failed, self.now)?,
                 CallbackEvent::Lifecycle { status: Lifecycle::Idle } => {
-                    push::dispose_unless(tx, id, "ignored", self.now)?;
+                    push::dispose_unless(tx, id, Disposition::Ignored, self.now)?;
                 }
                 _ => {}
             }
@@ -237,7 +251,7 @@ impl Turn {
                     channel::post(tx, act, post, attention::decide_recipients).map(drop)
                 }
                 Said::Note(act, kind, body) => {
-                    channel::note(tx, act, kind, thread, Some(sent.id), body).map(drop)
+                    channel::note(tx, act, *kind, thread, Some(sent.id), body).map(drop)
                 }
             }
             .map_err(left)?;
@@ -258,7 +272,7 @@ impl Turn {
         let mut events = vec![];
         for (id, event) in &self.events {
             let CallbackEvent::Message { content } = event else {
-                tracing::debug!(kind = event.kind(), trace_id = %sent.trace, "an agent's event about an envelope");
+                tracing::debug!(kind = event.kind().as_str(), trace_id = %sent.trace, "an agent's event about an envelope");
                 continue;
             };
             let length = content.chars().count();
@@ -299,7 +313,7 @@ impl Turn {
 /// An event as it goes into a conversation.
 enum Said {
     Message(Act, Post),
-    Note(Act, &'static str, String),
+    Note(Act, EventKind, String),
 }
 
 impl Said {

@@ -21,6 +21,7 @@ use chorus_app::{App, AppState};
 use chorus_protocol::channel::{MAX_BODY, Post};
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Code;
+use chorus_protocol::words::{EntryKind, EventKind, Reason};
 use chorus_store::channel::{self, Act, ChannelError};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -105,7 +106,7 @@ pub(crate) async fn receive(
         let new = NewEvent {
             id: event,
             conversation,
-            kind: "foreign",
+            kind: EventKind::Foreign,
             author: act.author,
             trace,
             thread: None,
@@ -116,7 +117,7 @@ pub(crate) async fn receive(
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
         hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
-        channel::deliver(tx, &act, id, "channel", "direct_message")?.ok_or_else(unknown)?;
+        channel::deliver(tx, &act, id, EntryKind::Channel, Reason::DirectMessage)?.ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);
         Ok(())

@@ -220,14 +220,14 @@ impl Reader {
         // Nothing between here and the head: it was removed as too old.
         self.cursor = entries.last().map_or(head, |(entry, _)| entry.seq);
         for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.streamed) {
-            let (seq, kind) = (entry.seq, entry.kind.clone());
+            let (seq, kind) = (entry.seq, entry.kind);
             let data = match content {
                 Content::Envelope => serde_json::to_string(&inbox_message(&self.app, &self.identity, entry)?),
                 Content::Chat(chat) => serde_json::to_string(&chat.data(&self.app)),
                 Content::Foreign => bridge::foreign_data(&self.app, &entry),
             };
             let data = data.map_err(|error| StoreError::Unexpected(error.into()))?;
-            bytes.extend_from_slice(&sse::encode(&kind, Some(seq), &data));
+            bytes.extend_from_slice(&sse::encode(kind.as_str(), Some(seq), &data));
         }
         Ok(bytes.freeze())
     }
@@ -328,7 +328,7 @@ pub(crate) async fn history(
             trace_id: entry.trace,
             sender_id: entry.author.as_deref().map(|name| app.address(name)),
             receiver_id: app.address(&identity.name),
-            kind: entry.kind.clone(),
+            kind: entry.kind.as_str().into(),
             data: match &content {
                 Content::Envelope => None,
                 Content::Chat(chat) => Some(raw_of(&chat.data(&app))?),

@@ -125,7 +125,7 @@ fn rungs(record: &Record) -> Vec<StepView> {
         _ => {}
     }
     if let Some((disposition, at)) = &record.disposition {
-        rungs.push(rung("dispositioned", Some(*at), Some(disposition)));
+        rungs.push(rung("dispositioned", Some(*at), Some(disposition.as_str())));
     }
     rungs
 }
@@ -188,7 +188,7 @@ fn ladder(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, ApiError> {
         state: record.state.as_str(),
         rungs: rungs(&record),
         attempts: attempts.collect(),
-        disposition: record.disposition.map(|(disposition, _)| disposition),
-        reason: record.reason,
+        disposition: record.disposition.map(|(disposition, _)| disposition.as_str().into()),
+        reason: Some(record.reason.as_str().into()),
     })
 }
