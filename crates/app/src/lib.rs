@@ -41,8 +41,10 @@ pub mod views;
 pub mod webhooks;
 
 pub use app::{App, AppState};
+pub use caller::{key_hash, operator_key_hash};
 pub use config::{Config, Signup, TimeLimits};
 pub use error::Error;
 pub use fingerprint::{FINGERPRINT, FingerprintError, check_fingerprint, keep_fingerprint};
 pub use proxies::TrustedProxies;
+pub use secrets::MasterKey;
 pub use sources::Sources;

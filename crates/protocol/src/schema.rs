@@ -342,7 +342,6 @@ mod tests {
     }
 
     #[derive(Debug, PartialEq, Deserialize, IntoParams)]
-    #[expect(dead_code, reason = "what is asked for is looked at as a whole")]
     struct Query {
         after: Option<String>,
         #[serde(default)]
