@@ -22,6 +22,7 @@ use axum::response::Response;
 use axum::routing::any;
 use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
+use chorus_protocol::words::Signal;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
@@ -190,7 +191,7 @@ impl Hub for Tools {
         sentence(api::messages::read_post(body))
     }
 
-    fn reaction(&self, body: &Value) -> Result<(&'static str, String, Vec<&'static str>), String> {
+    fn reaction(&self, body: &Value) -> Result<(Signal, String, Vec<&'static str>), String> {
         sentence(api::messages::read_reaction(body))
     }
 

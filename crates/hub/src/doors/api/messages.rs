@@ -24,7 +24,7 @@ use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::json;
 use chorus_protocol::mentions::{MAX_MENTIONS, mentions};
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{EventKind, Intent, Priority, Signal};
 use chorus_store::Tx;
 use chorus_store::channel::{self, Act, Post, Posted, Woken};
 use chorus_store::conversations::Event;
@@ -40,25 +40,6 @@ const MIN_DEADLINE_MS: i64 = 1_000;
 const MAX_DEADLINE_MS: i64 = 24 * 60 * 60 * 1000;
 /// The longest estimate of a reaction, in characters.
 const MAX_ETA: usize = 100;
-
-const INTENTS: [&str; 13] = [
-    "question",
-    "assignment",
-    "approval_request",
-    "approval",
-    "blocker",
-    "cancellation",
-    "safety",
-    "thanks",
-    "acknowledgement",
-    "status",
-    "progress",
-    "log",
-    "chat",
-];
-const PRIORITIES: [&str; 4] = ["low", "normal", "high", "urgent"];
-const SIGNALS: [&str; 9] =
-    ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear"];
 
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(post)).routes(routes!(edit, delete)).routes(routes!(react))
@@ -206,8 +187,11 @@ pub(crate) fn read_post(body: &Value) -> Result<(Post, Vec<&'static str>), ApiEr
         let to = handles(fields, "to", MAX_MENTIONS);
         let more = [
             ("to", (!to.is_empty()).then(|| json!(to))),
-            ("intent", word(fields, "intent", &INTENTS).map(Into::into)),
-            ("priority", word(fields, "priority", &PRIORITIES).map(Into::into)),
+            ("intent", word(fields, "intent", Intent::ALL, Intent::as_str).map(|word| word.as_str().into())),
+            (
+                "priority",
+                word(fields, "priority", Priority::ALL, Priority::as_str).map(|word| word.as_str().into()),
+            ),
             ("deadline_ms", deadline(fields).map(Into::into)),
         ];
         kept.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
@@ -411,10 +395,11 @@ struct ReactionBody {
 }
 
 /// What is thought, and what was masked in it.
-pub(crate) fn read_reaction(body: &Value) -> Result<(&'static str, String, Vec<&'static str>), ApiError> {
+pub(crate) fn read_reaction(body: &Value) -> Result<(Signal, String, Vec<&'static str>), ApiError> {
     fields(body, |fields| {
         fields.required("signal");
-        let signal = word(fields, "signal", &SIGNALS).unwrap_or_default();
+        // Without one it is refused.
+        let signal = word(fields, "signal", Signal::ALL, Signal::as_str).unwrap_or(Signal::Seen);
         let (eta, masked) = text(fields, "eta", 1, MAX_ETA).map(mask).unzip();
         let mut body = json!({"signal": signal});
         if let Some(eta) = eta {
