@@ -20,6 +20,7 @@ use crate::rpc::RpcError;
 use crate::service::{About, Ask, Notices, Outlet, Refusal, Service, Wants};
 use crate::sessions;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::words::Signal;
 use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{self, Act, ChannelError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
@@ -54,7 +55,7 @@ pub trait Hub: Send + Sync + 'static {
     /// everything that is wrong with it.
     fn message(&self, body: &Value) -> Result<(Post, Vec<&'static str>), String>;
     /// Reads a reaction likewise: its signal, and all of it.
-    fn reaction(&self, body: &Value) -> Result<(&'static str, String, Vec<&'static str>), String>;
+    fn reaction(&self, body: &Value) -> Result<(Signal, String, Vec<&'static str>), String>;
     /// Reads a new document likewise, or with `base_version` a new version of one.
     fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String>;
     /// Hands on what was said, once it is committed.

@@ -20,7 +20,7 @@ use crate::push::{self, GIVE_UP_MS};
 use crate::usage::Exceeded;
 use crate::{StoreError, Tx, TxExt, blocks, directory, log, search};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Reason, Transport};
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Reason, Signal, Transport};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -430,7 +430,7 @@ pub fn react(
     tx: &mut dyn Tx,
     act: &Act,
     target: EventId,
-    signal: &str,
+    signal: Signal,
     body: &str,
 ) -> Result<(EventId, i64), ChannelError> {
     let (conversation, _) = enter(tx, act.conversation, act.author)?;

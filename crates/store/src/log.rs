@@ -7,7 +7,7 @@ use crate::conversations::{self, Conversation, Event, History, event, select_eve
 use crate::members::{self, Stay};
 use crate::{Param, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{EventKind, Signal};
 use serde_json::Value;
 
 /// So many events are looked at together for what changed them.
@@ -258,7 +258,7 @@ pub fn last_reaction(
     tx: &mut dyn Tx,
     message: EventId,
     who: Principal,
-    signal: &str,
+    signal: Signal,
 ) -> Result<Option<Event>, StoreError> {
     let (who, mut found) = (who.uuid(), None);
     tx.each(
@@ -269,7 +269,7 @@ pub fn last_reaction(
         &mut |row| {
             let reaction = event(row)?;
             let body: Value = serde_json::from_str(&reaction.body).map_err(StoreError::unexpected)?;
-            found = (body["signal"] == signal).then_some(reaction);
+            found = (body["signal"] == signal.as_str()).then_some(reaction);
             Ok(found.is_none())
         },
     )?;

@@ -22,7 +22,7 @@ pub async fn react(
     let (masked, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let body = masked.to_json();
     let work = move |tx: &mut dyn Tx| {
-        let (event_id, sequence) = channel::react(tx, &act, target, new.signal.as_str(), &body)?;
+        let (event_id, sequence) = channel::react(tx, &act, target, new.signal, &body)?;
         if event_id == act.event {
             hub.count_bytes(tx, who, event_bytes(body.len()))?;
         }

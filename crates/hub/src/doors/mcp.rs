@@ -30,6 +30,7 @@ use chorus_protocol::api::messages::NewReaction;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::schema;
+use chorus_protocol::words::Signal;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::artifacts::Artifact;
 use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
@@ -194,10 +195,10 @@ impl Hub for Tools {
         Ok((post, masked.kinds().to_vec()))
     }
 
-    fn reaction(&self, body: &Value) -> Result<(&'static str, String, Vec<&'static str>), String> {
+    fn reaction(&self, body: &Value) -> Result<(Signal, String, Vec<&'static str>), String> {
         let new: NewReaction = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
         let masked = sentence(conversation::masked(&new))?;
-        Ok((new.signal.as_str(), masked.to_json(), masked.kinds().to_vec()))
+        Ok((new.signal, masked.to_json(), masked.kinds().to_vec()))
     }
 
     fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String> {

@@ -27,7 +27,7 @@ pub struct Record {
     pub reason: Reason,
     /// How often it was tried, since it was replayed if it was.
     pub attempt: i64,
-    /// When it is tried next; while it is being tried, when that is taken for lost.
+    /// When it is tried next; nothing while it is being tried.
     pub due_at: Option<i64>,
     /// What went wrong last.
     pub detail: Option<String>,
@@ -49,7 +49,7 @@ macro_rules! select_record {
     ($($rest:literal),+) => {
         concat!(
             "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.reason, c.attempt,
-                    c.due_at, d.detail, c.created_at, c.handed_at, c.disposition, c.disposition_at, d.trace_id, i.handed_through,
+                    CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at, c.handed_at, c.disposition, c.disposition_at, d.trace_id, i.handed_through,
                     d.updated_at
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",

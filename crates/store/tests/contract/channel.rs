@@ -3,7 +3,7 @@
 use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon, webhook};
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{EntryKind, EventKind, Reason};
+use chorus_protocol::words::{EntryKind, EventKind, Reason, Signal};
 use chorus_store::channel::{
     self, Act, ChannelError, Handle, NewArtifact, Newcomer, Post, Posted, Scene, Woken,
 };
@@ -153,7 +153,9 @@ pub(crate) async fn delete(
 
 pub(crate) async fn react(store: &Store, room: Room, who: Principal, target: EventId) {
     let act = act(room, who);
-    run(store, move |tx| channel::react(tx, &act, target, "seen", r#"{"signal":"seen"}"#)).await.unwrap();
+    run(store, move |tx| channel::react(tx, &act, target, Signal::Seen, r#"{"signal":"seen"}"#))
+        .await
+        .unwrap();
 }
 
 /// A page as `who` reads it.

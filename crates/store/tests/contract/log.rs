@@ -6,7 +6,7 @@ use crate::channel::{
 };
 use crate::support::{Fixture, NOW, fresh, on_both, read, soon};
 use chorus_protocol::ids::{EventId, TraceId};
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{EventKind, Signal};
 use chorus_store::channel::{self, ChannelError};
 use chorus_store::conversations::{self, History, NewEvent};
 use chorus_store::log::{self, At, Filter};
@@ -99,7 +99,7 @@ async fn how_messages_stand(fixture: Fixture) {
     let act = act(room, room.owner);
     let theirs = run(store, move |tx| channel::edit(tx, &act, one, "{}", "")).await;
     assert!(matches!(theirs, Err(ChannelError::Forbidden)));
-    let gone = run(store, move |tx| channel::react(tx, &act, two, "seen", "{}")).await;
+    let gone = run(store, move |tx| channel::react(tx, &act, two, Signal::Seen, "{}")).await;
     assert!(matches!(gone, Err(ChannelError::NoTarget)));
     let edit = page.standing.changes[0].id;
     assert!(matches!(delete(store, room, bob, edit).await, Err(ChannelError::NoTarget)));

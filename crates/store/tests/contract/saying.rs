@@ -3,6 +3,7 @@
 use crate::channel::{Room, act, join, named, post_of, room, run, say};
 use crate::support::{Fixture, agent, entries, on_both, read, soon};
 use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_protocol::words::Signal;
 use chorus_store::channel::{self, Act, ChannelError, Post};
 use chorus_store::conversations::History;
 use chorus_store::{Kind, Store, Tx};
@@ -102,7 +103,9 @@ async fn the_same_reaction_twice(fixture: Fixture) {
     let said = say(store, room, room.owner, "x").await;
     let react = async |who: Principal, signal: &'static str, more: &'static str| -> (EventId, i64) {
         let (act, body) = (act(room, who), format!("{{\"signal\":\"{signal}\"{more}}}"));
-        run(store, move |tx| channel::react(tx, &act, said, signal, &body)).await.unwrap()
+        run(store, move |tx| channel::react(tx, &act, said, Signal::parse(signal).unwrap(), &body))
+            .await
+            .unwrap()
     };
     let first = react(bob.into(), "seen", "").await;
     assert_eq!(react(bob.into(), "seen", "").await, first);

@@ -12,8 +12,6 @@ use chorus_store::deliveries::{self, Hold, Transport, Way};
 use chorus_store::push::{Due, Outcome};
 use chorus_store::{StoreError, Tx, conversations, directory, members};
 
-const NO_WAY: &str = "the agent has neither an endpoint nor a connection string";
-
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch, signed with these.
     Post { url: String, body: Bytes, epoch: i64, proven: bool, secrets: Vec<WebhookSecret> },
@@ -60,8 +58,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
             // Until it is mended.
             format!("the connection was broken since {}: {why}", rfc3339(*since))
         }),
-        Way::Inbox => Some(NO_WAY.to_owned()),
-        Way::Webhook | Way::Connection | Way::Session | Way::WaitBehind(_) => None,
+        Way::Webhook | Way::Connection | Way::Session | Way::Inbox | Way::WaitBehind(_) => None,
     };
     if let Some(why) = held {
         return Ok(Plan::wait(due, over, why));
@@ -85,8 +82,10 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         Transport::Webhook => agent.endpoint,
         Transport::Inbox => None,
     };
-    // The way it was leased for was taken since: until it has one again.
-    let Some(url) = url else { return Ok(Plan::wait(due, over, NO_WAY.into())) };
+    // Until it has a way again.
+    let Some(url) = url else {
+        return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
+    };
     let proven = agent.proven || due.transport == Transport::Channel;
     Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets })
 }

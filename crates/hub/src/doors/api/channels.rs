@@ -104,7 +104,7 @@ struct DetailView {
 }
 
 fn history(fields: &mut Fields<'_, '_>) -> Option<History> {
-    word(fields, "history", &["all", "joined"]).and_then(History::parse)
+    word(fields, "history", &["all", "joined"], |text| text).and_then(History::parse)
 }
 
 /// A conversation that was made or changed.

@@ -196,11 +196,17 @@ pub(super) fn line(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Optio
 }
 
 /// One of these words, if it is there.
-pub(super) fn word(fields: &mut Fields<'_, '_>, name: &str, words: &[&'static str]) -> Option<&'static str> {
+pub(super) fn word<T: Copy>(
+    fields: &mut Fields<'_, '_>,
+    name: &str,
+    words: &[T],
+    spelled: fn(T) -> &'static str,
+) -> Option<T> {
     let text = fields.optional_text(name)?;
-    let found = words.iter().copied().find(|word| *word == text);
+    let found = words.iter().copied().find(|word| spelled(*word) == text);
     if found.is_none() {
-        fields.fault(name, format_args!("must be one of {}", words.join(", ")));
+        let all: Vec<_> = words.iter().copied().map(spelled).collect();
+        fields.fault(name, format_args!("must be one of {}", all.join(", ")));
     }
     found
 }
