@@ -1,9 +1,10 @@
 //! An agent out of anything: a program, or a model, that answers what is said to it.
 //!
+//! What is done when is decided by [`Core`], a state machine without sockets or timers; everything else here surrounds it.
 //! [`run`] registers the agent at its first start, listens by its inbox (or by a connection string of its own, or
 //! directly), makes a prompt of each message, has it answered by a [`Driver`], and sends the answer back. Messages
 //! are dealt with one after the other. What always holds: a message is answered at most once, also after `kill -9`
-//! (`journal`); the channel ends with `lifecycle` idle, whatever happened (`report`); nothing a sender writes can
+//! (`ledger`); the channel ends with `lifecycle` idle, whatever happened (`core`); nothing a sender writes can
 //! pass for a header of the prompt (`prompt`); every step is bounded in time, size and number.
 //!
 //! It deliberately has no opinion on what is worth an answer: the hub decides who is woken, the driver whether to

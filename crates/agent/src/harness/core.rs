@@ -16,6 +16,7 @@
 mod event;
 mod post;
 mod route;
+mod task;
 
 pub use event::{Command, Event, Outcome, Run};
 pub use post::{Post, Posted, To};
@@ -24,13 +25,13 @@ pub use route::Profile;
 use super::activity::Activity;
 use super::ledger::{End, Known, Ledger, Record, Taken};
 use super::prompt::{Own, prompt};
-use super::report::{clean, error_event};
 use super::turn::{Back, Turn};
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use post::{Outgoing, Sent};
 use route::{Route, stream_error};
 use std::collections::VecDeque;
+use task::{Answer, Purpose, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
 const QUEUE: usize = 64;
@@ -51,7 +52,7 @@ pub struct Core {
     environment: Environment,
     ledger: Ledger,
     queue: VecDeque<Waiting>,
-    current: Option<Job>,
+    current: Option<Task>,
     stop: Stop,
     /// How many requests were made.
     posts: u64,
@@ -72,70 +73,6 @@ enum Waiting {
     Nothing(String),
     /// Nothing comes after this.
     End,
-}
-
-/// The message that is being dealt with.
-#[derive(Debug)]
-struct Job {
-    turn: Turn,
-    cursor: Option<String>,
-    begun_ms: i64,
-    /// It was said already that reports do not arrive.
-    complained: bool,
-    running: bool,
-    outgoing: Option<(Purpose, Outgoing)>,
-    /// What is to be done after that, in order.
-    steps: VecDeque<Step>,
-}
-
-/// What a request is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Purpose {
-    /// To be seen; nothing depends on it.
-    Report,
-    /// The same, of a turn that runs and waits for it.
-    Shown,
-    Answer(Answer),
-}
-
-impl Purpose {
-    /// Whether this may have been done before, by a process that died.
-    fn is_again(&self) -> bool {
-        matches!(self, Self::Answer(answer) if answer.again)
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Answer {
-    text: String,
-    /// Whether it ends before its end.
-    cut: bool,
-    /// Whether it may have been sent before, by a process that died.
-    again: bool,
-}
-
-#[derive(Debug)]
-enum Step {
-    Report(CallbackEvent),
-    /// Tells a sender that listens why there is no answer.
-    TellSender {
-        why: String,
-        code: &'static str,
-    },
-    Run,
-    /// Sends an answer that is in the journal. Whether the sender may still listen.
-    Answer(Answer, bool),
-    PutOff,
-    Done(Verdict),
-    /// The last word: the agent is done with the message.
-    Idle,
-}
-
-#[derive(Debug)]
-enum Verdict {
-    Answered { characters: usize, cut: bool },
-    Silent { why: Option<String> },
-    Failed { why: String, end: End },
 }
 
 impl Core {
@@ -159,7 +96,7 @@ impl Core {
     /// When [`Event::Time`] is to come, if nothing else does before; a moment that has passed means at once.
     pub fn wake_at_ms(&self) -> Option<i64> {
         match &self.current {
-            Some(job) => job.outgoing.as_ref().map(|(_, outgoing)| outgoing.due_ms()),
+            Some(task) => task.outgoing.as_ref().map(|(_, outgoing)| outgoing.due_ms()),
             // What was left over by another process.
             None => (!self.queue.is_empty() && self.stop == Stop::No).then_some(i64::MIN),
         }
@@ -182,9 +119,9 @@ impl Core {
                 if event == Event::Stop && self.stop == Stop::No {
                     self.stop = Stop::Asked;
                 }
-                if let Some(mut job) = self.current.take() {
-                    self.go_on(&mut job, now_ms, event, &mut out);
-                    self.current = Some(job);
+                if let Some(mut task) = self.current.take() {
+                    self.go_on(&mut task, now_ms, event, &mut out);
+                    self.current = Some(task);
                 }
             }
         }
@@ -197,8 +134,8 @@ impl Core {
         out.push(Command::Write(record));
     }
 
-    fn intend(&mut self, job: &Job, text: &str, as_envelope: bool, out: &mut Vec<Command>) {
-        self.write(Record::Intent { id: job.turn.id.clone(), text: text.to_owned(), as_envelope }, out);
+    fn intend(&mut self, task: &Task, text: &str, as_envelope: bool, out: &mut Vec<Command>) {
+        self.write(Record::Intent { id: task.turn.id.clone(), text: text.to_owned(), as_envelope }, out);
     }
 
     fn offered(&mut self, taken: Taken, out: &mut Vec<Command>) {
@@ -210,7 +147,7 @@ impl Core {
             Err(faults) => return out.push(Command::Refuse { why: faults.to_string() }),
         };
         let waits = self.ledger.taken().iter().any(|one| one.id == taken.id);
-        if waits || self.ledger.known(&taken.id) == Known::Settled {
+        if waits || self.ledger.known(&taken.id) == Known::Done {
             // Whether it may come again is the journal's to say: one that failed may.
             out.push(Command::Accept);
             return out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
@@ -223,13 +160,13 @@ impl Core {
     /// Does what can be done until something has to be waited for.
     fn advance(&mut self, now_ms: i64, out: &mut Vec<Command>) {
         loop {
-            if let Some(mut job) = self.current.take() {
-                while !job.running && job.outgoing.is_none() {
-                    let Some(step) = job.steps.pop_front() else { break };
-                    self.step(&mut job, step, now_ms, out);
+            if let Some(mut task) = self.current.take() {
+                while !task.running && task.outgoing.is_none() {
+                    let Some(step) = task.steps.pop_front() else { break };
+                    self.step(&mut task, step, now_ms, out);
                 }
-                if job.running || job.outgoing.is_some() {
-                    self.current = Some(job);
+                if task.running || task.outgoing.is_some() {
+                    self.current = Some(task);
                     return;
                 }
             }
@@ -251,7 +188,7 @@ impl Core {
 
     fn begin(&mut self, turn: Turn, cursor: Option<String>, now_ms: i64, out: &mut Vec<Command>) {
         let known = self.ledger.known(&turn.id);
-        if known == Known::Settled {
+        if known == Known::Done {
             out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
             return cursor.into_iter().for_each(|cursor| self.write(Record::Cursor(cursor), out));
         }
@@ -261,7 +198,7 @@ impl Core {
             channel: turn.whereabouts().map(str::to_owned),
         }));
         let too_deep = matches!(&turn.back, Back::Envelope(back) if back.depth >= MAX_DEPTH);
-        let mut job = Job {
+        let mut task = Task {
             turn,
             cursor,
             begun_ms: now_ms,
@@ -272,154 +209,160 @@ impl Core {
         };
         match known {
             Known::Intended { text, as_envelope } => {
-                job.steps.push_back(Step::Answer(Answer { text, cut: false, again: true }, !as_envelope));
+                task.steps.push_back(Step::Answer(Answer { text, cut: false, again: true }, !as_envelope));
             }
             Known::Acted(tool) => {
                 let why = format!("interrupted after calling {tool}; it is not called again");
-                job.fail(&why, "interrupted", End::Failed);
+                task.fail(&why, "interrupted", End::Failed);
             }
-            Known::New | Known::Settled if too_deep => {
+            Known::New | Known::Done if too_deep => {
                 let why = format!("it is the answer to {MAX_DEPTH} answers");
-                job.be_silent(&why, "loop", Some(why.clone()));
+                task.be_silent(&why, "loop", Some(why.clone()));
             }
-            Known::New | Known::Settled => {
+            Known::New | Known::Done => {
                 let processing = CallbackEvent::Lifecycle { status: Lifecycle::Processing };
-                job.steps.extend([Step::Report(processing), Step::Run]);
+                task.steps.extend([Step::Report(processing), Step::Run]);
             }
         }
-        self.current = Some(job);
+        self.current = Some(task);
     }
 
     /// What an event means for the message at hand.
-    fn go_on(&mut self, job: &mut Job, now_ms: i64, event: Event, out: &mut Vec<Command>) {
+    fn go_on(&mut self, task: &mut Task, now_ms: i64, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Stop => self.hurry(job, now_ms, out),
-            Event::Shows(event) if job.running && job.outgoing.is_none() => {
-                match self.report(job, event, now_ms, None) {
-                    Some(outgoing) => self.send(job, Purpose::Shown, outgoing, out),
+            Event::Stop => self.hurry(task, now_ms, out),
+            Event::Shows(event) if task.running && task.outgoing.is_none() => {
+                match self.report(task, event, now_ms, None) {
+                    Some(outgoing) => self.send(task, Purpose::Shown, outgoing, out),
                     None => out.push(Command::Resume),
                 }
             }
-            Event::Acts { tool } if job.running => {
-                self.write(Record::Acted { id: job.turn.id.clone(), tool }, out);
+            Event::Acts { tool } if task.running => {
+                self.write(Record::Acted { id: task.turn.id.clone(), tool }, out);
                 out.push(Command::Resume);
             }
-            Event::Ended(outcome) if job.running => {
-                job.running = false;
+            Event::Ended(outcome) if task.running => {
+                task.running = false;
                 // What it was showing when it ended is not waited for.
-                job.cancel_post(out);
-                self.ended(job, outcome, out);
+                task.cancel_post(out);
+                self.ended(task, outcome, out);
             }
             Event::Posted { number, posted } => {
-                let own = job.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
+                let own = task.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
                 let Some((purpose, mut outgoing)) = own else { return };
                 let posted = if purpose.is_again() { posted.unless_gone() } else { posted };
                 match outgoing.judge(posted, now_ms, self.environment.random_u64()) {
-                    None => job.outgoing = Some((purpose, outgoing)),
-                    Some(sent) => self.sent(job, purpose, &outgoing, sent, now_ms, out),
+                    None => task.outgoing = Some((purpose, outgoing)),
+                    Some(sent) => self.sent(task, purpose, &outgoing, sent, now_ms, out),
                 }
             }
             Event::Time => {
-                let Some((purpose, outgoing)) = job.outgoing.take_if(|(_, one)| one.due_ms() <= now_ms)
+                let Some((purpose, outgoing)) = task.outgoing.take_if(|(_, one)| one.due_ms() <= now_ms)
                 else {
                     return;
                 };
                 if outgoing.deadline_ms > now_ms {
-                    return self.send(job, purpose, outgoing, out);
+                    return self.send(task, purpose, outgoing, out);
                 }
                 out.extend(outgoing.flies().map(|_| Command::CancelPost));
-                self.sent(job, purpose, &outgoing, outgoing.late(), now_ms, out);
+                self.sent(task, purpose, &outgoing, outgoing.late(), now_ms, out);
             }
             _ => {}
         }
     }
 
     /// The agent is to end: what was not begun is put off, and what is on its way is given a moment.
-    fn hurry(&mut self, job: &mut Job, now_ms: i64, out: &mut Vec<Command>) {
-        if !job.running && !job.steps.iter().any(|step| matches!(step, Step::Run)) {
-            if let Some((_, outgoing)) = &mut job.outgoing {
+    fn hurry(&mut self, task: &mut Task, now_ms: i64, out: &mut Vec<Command>) {
+        if !task.running && !task.steps.iter().any(|step| matches!(step, Step::Run)) {
+            if let Some((_, outgoing)) = &mut task.outgoing {
                 outgoing.deadline_ms = outgoing.deadline_ms.min(now_ms + GRACE_MS);
             }
             return;
         }
-        out.extend(job.running.then_some(Command::CancelTurn));
-        job.cancel_post(out);
-        job.running = false;
-        job.steps.clear();
+        out.extend(task.running.then_some(Command::CancelTurn));
+        task.cancel_post(out);
+        task.running = false;
+        task.steps.clear();
         // Nothing is written, so that the next start begins it anew; only what may have changed something is not done twice.
-        if let Known::Acted(tool) = self.ledger.known(&job.turn.id) {
+        if let Known::Acted(tool) = self.ledger.known(&task.turn.id) {
             let why = format!("stopped after calling {tool}; it is not called again");
-            return job.fail(&why, "stopped", End::Failed);
+            return task.fail(&why, "stopped", End::Failed);
         }
         let status = "stopped; the answer comes at the next start".to_owned();
-        job.steps.extend([Step::Report(CallbackEvent::Status { status }), Step::PutOff, Step::Idle]);
+        task.steps.extend([Step::Report(CallbackEvent::Status { status }), Step::PutOff, Step::Idle]);
     }
 
-    fn ended(&mut self, job: &mut Job, outcome: Outcome, out: &mut Vec<Command>) {
+    fn ended(&mut self, task: &mut Task, outcome: Outcome, out: &mut Vec<Command>) {
         match outcome {
             Outcome::Say { text, cut } => {
-                let (text, shorter) = self.profile.fit(&job.turn, &text);
-                self.intend(job, &text, false, out);
-                job.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
+                let (text, shorter) = self.profile.fit(&task.turn, &text);
+                self.intend(task, &text, false, out);
+                task.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
             }
-            Outcome::Silence => job.be_silent("there is no answer", "silent", None),
-            Outcome::Failed { why, code } => job.fail(&why, code, End::Failed),
+            Outcome::Silence => task.be_silent("there is no answer", "silent", None),
+            Outcome::Failed { why, code } => task.fail(&why, code, End::Failed),
         }
     }
 
-    fn step(&mut self, job: &mut Job, step: Step, now_ms: i64, out: &mut Vec<Command>) {
+    fn step(&mut self, task: &mut Task, step: Step, now_ms: i64, out: &mut Vec<Command>) {
         let last_ms = if self.stop == Stop::No { LAST_PATIENCE_MS } else { GRACE_MS };
         let outgoing = match step {
             Step::Run => {
                 let delimiter = self.environment.random_hex();
                 let own = Own { name: &self.profile.name, culture: &self.profile.culture };
-                let prompt = prompt(&job.turn, own, &delimiter);
-                job.running = true;
-                return out.push(Command::Run(Box::new(Run { turn: job.turn.clone(), prompt, delimiter })));
+                let prompt = prompt(&task.turn, own, &delimiter);
+                task.running = true;
+                return out.push(Command::Run(Box::new(Run { turn: task.turn.clone(), prompt, delimiter })));
             }
-            Step::Answer(answer, stream) => return self.answer(job, answer, stream, now_ms, out),
+            Step::Answer(answer, stream) => return self.answer(task, answer, stream, now_ms, out),
             Step::PutOff => {
-                return out.push(Command::Tell(Activity::PutOff { message: job.turn.message_id.clone() }));
+                return out.push(Command::Tell(Activity::PutOff { message: task.turn.message_id.clone() }));
             }
-            Step::Done(verdict) => return self.done(job, verdict, now_ms, out),
-            Step::Report(event) => self.report(job, event, now_ms, None),
+            Step::Done(verdict) => return self.done(task, verdict, now_ms, out),
+            Step::Report(event) => self.report(task, event, now_ms, None),
             Step::Idle => {
-                self.report(job, CallbackEvent::Lifecycle { status: Lifecycle::Idle }, now_ms, Some(last_ms))
+                self.report(task, CallbackEvent::Lifecycle { status: Lifecycle::Idle }, now_ms, Some(last_ms))
             }
-            Step::TellSender { why, code } => stream_error(&job.turn, &why, code, now_ms + last_ms),
+            Step::TellSender { why, code } => stream_error(&task.turn, &why, code, now_ms + last_ms),
         };
         if let Some(outgoing) = outgoing {
-            self.send(job, Purpose::Report, outgoing, out);
+            self.send(task, Purpose::Report, outgoing, out);
         }
     }
 
-    fn report(&self, job: &Job, event: CallbackEvent, now_ms: i64, last_ms: Option<i64>) -> Option<Outgoing> {
-        self.profile.report(&job.turn, event, self.environment.random_hex(), now_ms, last_ms)
+    fn report(
+        &self,
+        task: &Task,
+        event: CallbackEvent,
+        now_ms: i64,
+        last_ms: Option<i64>,
+    ) -> Option<Outgoing> {
+        self.profile.report(&task.turn, event, self.environment.random_hex(), now_ms, last_ms)
     }
 
-    fn send(&mut self, job: &mut Job, purpose: Purpose, mut outgoing: Outgoing, out: &mut Vec<Command>) {
+    fn send(&mut self, task: &mut Task, purpose: Purpose, mut outgoing: Outgoing, out: &mut Vec<Command>) {
         self.posts += 1;
         out.push(Command::Post(outgoing.fly(self.posts)));
-        job.outgoing = Some((purpose, outgoing));
+        task.outgoing = Some((purpose, outgoing));
     }
 
-    fn answer(&mut self, job: &mut Job, answer: Answer, stream: bool, now_ms: i64, out: &mut Vec<Command>) {
-        match self.profile.answer(&job.turn, &answer.text, answer.again, stream, now_ms) {
+    fn answer(&mut self, task: &mut Task, answer: Answer, stream: bool, now_ms: i64, out: &mut Vec<Command>) {
+        match self.profile.answer(&task.turn, &answer.text, answer.again, stream, now_ms) {
             Route::Send(mut outgoing) => {
                 if self.stop != Stop::No {
                     outgoing.deadline_ms = outgoing.deadline_ms.min(now_ms + GRACE_MS);
                 }
-                self.send(job, Purpose::Answer(answer), outgoing, out);
+                self.send(task, Purpose::Answer(answer), outgoing, out);
             }
-            Route::PerhapsSent => job.answered(&answer),
-            Route::Nowhere(why) => job.unsent(&why, false),
+            Route::PerhapsSent => task.answered(&answer),
+            Route::Nowhere(why) => task.unsent(&why, false),
         }
     }
 
     /// What all tries of a request came to.
     fn sent(
         &mut self,
-        job: &mut Job,
+        task: &mut Task,
         purpose: Purpose,
         outgoing: &Outgoing,
         sent: Sent,
@@ -427,20 +370,20 @@ impl Core {
         out: &mut Vec<Command>,
     ) {
         match (purpose, sent) {
-            (Purpose::Answer(answer), Sent::Arrived) => job.answered(&answer),
-            (Purpose::Answer(answer), Sent::Gone { refused: true }) if answer.again => job.answered(&answer),
+            (Purpose::Answer(answer), Sent::Arrived) => task.answered(&answer),
+            (Purpose::Answer(answer), Sent::Gone { refused: true }) if answer.again => task.answered(&answer),
             // The sender no longer listens: it gets an envelope.
             (Purpose::Answer(answer), Sent::Gone { .. }) => {
-                self.intend(job, &answer.text, true, out);
-                job.steps.push_front(Step::Answer(answer, false));
+                self.intend(task, &answer.text, true, out);
+                task.steps.push_front(Step::Answer(answer, false));
             }
             // It is sent at the next start. An answer that is still to be sent is no rest.
             (Purpose::Answer(_), Sent::Unsent { .. })
                 if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}
-            (Purpose::Answer(_), Sent::Unsent { why, perhaps_sent }) => job.unsent(&why, perhaps_sent),
+            (Purpose::Answer(_), Sent::Unsent { why, perhaps_sent }) => task.unsent(&why, perhaps_sent),
             (purpose, sent) => {
                 if let (Sent::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
-                    && !std::mem::replace(&mut job.complained, true)
+                    && !std::mem::replace(&mut task.complained, true)
                 {
                     let why = format!("{} was not taken: {why}", event.kind());
                     out.push(Command::Tell(Activity::Unseen { why }));
@@ -450,8 +393,8 @@ impl Core {
         }
     }
 
-    fn done(&mut self, job: &mut Job, verdict: Verdict, now_ms: i64, out: &mut Vec<Command>) {
-        let elapsed_ms = u64::try_from(now_ms - job.begun_ms).unwrap_or(0);
+    fn done(&mut self, task: &mut Task, verdict: Verdict, now_ms: i64, out: &mut Vec<Command>) {
+        let elapsed_ms = u64::try_from(now_ms - task.begun_ms).unwrap_or(0);
         let (end, activity) = match verdict {
             Verdict::Answered { characters, cut } => {
                 (End::Answered, Activity::Answered { characters, cut, elapsed_ms })
@@ -459,40 +402,7 @@ impl Core {
             Verdict::Silent { why } => (End::Silent, Activity::Silent { why, elapsed_ms }),
             Verdict::Failed { why, end } => (end, Activity::Failed { why, elapsed_ms }),
         };
-        self.write(Record::Done { id: job.turn.id.clone(), end, cursor: job.cursor.take() }, out);
+        self.write(Record::Done { id: task.turn.id.clone(), end, cursor: task.cursor.take() }, out);
         out.push(Command::Tell(activity));
-    }
-}
-
-impl Job {
-    fn cancel_post(&mut self, out: &mut Vec<Command>) {
-        let outgoing = self.outgoing.take();
-        out.extend(outgoing.and_then(|(_, outgoing)| outgoing.flies()).map(|_| Command::CancelPost));
-    }
-
-    fn answered(&mut self, answer: &Answer) {
-        let characters = answer.text.chars().count();
-        self.steps.extend([Step::Done(Verdict::Answered { characters, cut: answer.cut }), Step::Idle]);
-    }
-
-    fn unsent(&mut self, why: &str, perhaps_sent: bool) {
-        // What may have arrived must not be said again, even if the message comes again.
-        let end = if perhaps_sent { End::Answered } else { End::Failed };
-        self.fail(&format!("the answer could not be sent: {why}"), "unsent", end);
-    }
-
-    fn be_silent(&mut self, told: &str, code: &'static str, why: Option<String>) {
-        let told = Step::TellSender { why: told.to_owned(), code };
-        self.steps.extend([told, Step::Done(Verdict::Silent { why }), Step::Idle]);
-    }
-
-    fn fail(&mut self, why: &str, code: &'static str, end: End) {
-        let why = clean(why, 2000);
-        self.steps.extend([
-            Step::Report(error_event(&why, code)),
-            Step::TellSender { why: why.clone(), code },
-            Step::Done(Verdict::Failed { why, end }),
-            Step::Idle,
-        ]);
     }
 }

@@ -178,9 +178,9 @@ mod tests {
             let journal = Journal::open(&path).unwrap();
             let known: Vec<_> = ["a", "b", "c", "d", "e"].map(|id| journal.ledger().known(id)).into();
             let expected = [
-                Known::Settled,
+                Known::Done,
                 Known::New,
-                Known::Settled,
+                Known::Done,
                 Known::Acted("chat_send_message".into()),
                 Known::Intended { text: "line\nbreak".into(), as_envelope: false },
             ];
@@ -209,7 +209,7 @@ mod tests {
             write(&mut journal, done("c", End::Silent, Some("3")));
             drop(journal);
             let journal = Journal::open(&path).unwrap();
-            assert_eq!((journal.ledger().known("c"), journal.ledger().cursor()), (Known::Settled, Some("3")));
+            assert_eq!((journal.ledger().known("c"), journal.ledger().cursor()), (Known::Done, Some("3")));
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
         for n in 0..=REMEMBERED {
             journal.ledger.apply(done(&n.to_string(), End::Answered, None));
         }
-        assert_eq!((journal.ledger().known("0"), journal.ledger().known("1")), (Known::New, Known::Settled));
+        assert_eq!((journal.ledger().known("0"), journal.ledger().known("1")), (Known::New, Known::Done));
         journal.rewrite().unwrap();
         assert_eq!(journal.lines, REMEMBERED);
     }

@@ -42,7 +42,7 @@ pub enum Known {
         as_envelope: bool,
     },
     /// It was answered, or there was nothing to say.
-    Settled,
+    Done,
 }
 
 /// Something that a peer or service was told is taken.
@@ -131,7 +131,7 @@ pub struct Ledger {
     cursor: Option<String>,
     open: BTreeMap<String, Known>,
     taken: Vec<Taken>,
-    settled: HashSet<String>,
+    done: HashSet<String>,
     /// The same, the oldest first.
     order: VecDeque<String>,
 }
@@ -149,8 +149,8 @@ impl Ledger {
 
     /// What is known of a turn.
     pub fn known(&self, id: &str) -> Known {
-        if self.settled.contains(id) {
-            return Known::Settled;
+        if self.done.contains(id) {
+            return Known::Done;
         }
         self.open.get(id).cloned().unwrap_or(Known::New)
     }
@@ -172,13 +172,13 @@ impl Ledger {
                 }
                 self.open.remove(&id);
                 self.taken.retain(|taken| taken.id != id);
-                if end != End::Failed && self.settled.insert(id.clone()) {
+                if end != End::Failed && self.done.insert(id.clone()) {
                     self.order.push_back(id);
                 }
                 while self.order.len() > REMEMBERED
                     && let Some(oldest) = self.order.pop_front()
                 {
-                    self.settled.remove(&oldest);
+                    self.done.remove(&oldest);
                 }
             }
         }
@@ -186,18 +186,18 @@ impl Ledger {
 
     /// The fewest records that come to the same.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
-        let done = |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None };
+        let as_done = |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None };
         let open = self.open.iter().filter_map(|(id, known)| match known {
             Known::Acted(tool) => Some(Record::Acted { id: id.clone(), tool: tool.clone() }),
             Known::Intended { text, as_envelope } => {
                 Some(Record::Intent { id: id.clone(), text: text.clone(), as_envelope: *as_envelope })
             }
-            Known::New | Known::Settled => None,
+            Known::New | Known::Done => None,
         });
         let cursor = self.cursor.clone().map(Record::Cursor);
         self.order
             .iter()
-            .map(done)
+            .map(as_done)
             .chain(cursor)
             .chain(self.taken.iter().cloned().map(Record::Took))
             .chain(open)

@@ -17,6 +17,7 @@ use super::{AgentOptions, Driver, HarnessError, Stop, stopped};
 use crate::{Client, Reach};
 use chorus_environment::Environment;
 use std::future::pending;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,8 @@ pub(super) struct Worker {
     journal: Journal,
     environment: Environment,
     observer: Observer,
-    options: AgentOptions,
+    /// Where the journal is, for people.
+    state: PathBuf,
     sender: Arc<Sender>,
     driving: Arc<Driving>,
     turn: Doing<Outcome>,
@@ -52,10 +54,10 @@ impl Worker {
     ) -> Self {
         let (reach, environment) = (options.reach(), options.environment.clone());
         let driving = Driving {
-            driver: options.driver.clone(),
-            name: options.name.clone(),
-            culture: options.culture.clone(),
-            system: options.system.clone(),
+            driver: options.driver,
+            name: options.name,
+            culture: options.culture,
+            system: options.system,
             hub: hub.clone(),
             reach: reach.clone(),
             environment: environment.clone(),
@@ -67,7 +69,7 @@ impl Worker {
             driving: Arc::new(driving),
             environment,
             observer,
-            options,
+            state: options.state,
             turn: None,
             post: None,
             asks: mpsc::channel(1),
@@ -133,7 +135,7 @@ impl Worker {
             match command {
                 Command::Write(record) => {
                     let written = self.journal.write(record);
-                    written.map_err(|source| HarnessError::state(&self.options.state, source))?;
+                    written.map_err(|source| HarnessError::state(&self.state, source))?;
                 }
                 Command::Accept => offer.take().into_iter().for_each(Offer::accept),
                 Command::Refuse { why } => offer.take().into_iter().for_each(|offer| offer.refuse(&why)),

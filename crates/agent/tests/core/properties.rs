@@ -80,12 +80,12 @@ fn play(seed: u64, acts: &[Act]) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn nothing_is_lost_and_nothing_is_answered_twice(seed: u64, acts in acts()) {
         let mut world = play(seed, &acts);
-        world.settle();
+        world.finish();
         for turn in &world.inbox {
             prop_assert!(world.done.contains(&turn.id), "{turn:?} is lost");
         }
@@ -107,7 +107,7 @@ proptest! {
         for (n, kind) in kinds.iter().enumerate() {
             world.inbox.push(turn([Kind::Chat, Kind::Foreign, Kind::Streamed, Kind::Envelope][*kind], n));
         }
-        world.settle();
+        world.finish();
         prop_assert_eq!(world.answers.len(), kinds.len());
     }
 

@@ -55,12 +55,12 @@ fn posted(world: &mut World, posted: Posted) {
 #[test]
 fn a_message_is_taken_answered_and_done() {
     let mut chat = world(Kind::Chat);
-    chat.settle();
+    chat.finish();
     let expected =
         "tell took, post processing, run, intent, post message, done answered, tell answered, post idle";
     assert_eq!(told(&chat).join(", "), expected);
     let mut streamed = world(Kind::Streamed);
-    streamed.settle();
+    streamed.finish();
     assert_eq!(told(&streamed).join(", "), "tell took, run, intent, stream, done answered, tell answered");
 }
 
@@ -76,7 +76,7 @@ fn silence_and_failures_are_told_to_whoever_listens() {
         let mut world = world(kind);
         world.end_post(true, None);
         world.end_turn(outcome);
-        world.settle();
+        world.finish();
         let told = told(&world);
         let after = told.iter().position(|one| one == "run").unwrap() + 1;
         assert_eq!(told[after..].join(", "), expected, "{kind:?} {outcome}");
@@ -148,7 +148,7 @@ fn reports_are_tried_twice_and_complained_about_once() {
     world.tell(Event::Shows(CallbackEvent::Status { status: "busy".into() }));
     posted(&mut world, failed(None, false));
     assert!(!world.waits, "the turn goes on");
-    world.settle();
+    world.finish();
     assert_eq!(told(&world).iter().filter(|one| *one == "tell unseen").count(), 1);
 }
 
@@ -180,7 +180,7 @@ fn a_tool_that_may_have_changed_something_is_not_called_again() {
     };
     let mut killed = acted();
     killed.kill();
-    killed.settle();
+    killed.finish();
     assert_eq!(why(&killed).unwrap(), "interrupted after calling hammer; it is not called again");
     let mut stopped = acted();
     stopped.tell(Event::Stop);
@@ -206,7 +206,7 @@ fn a_stop_puts_off_what_runs_and_gives_an_answer_a_moment() {
     // Nothing is said of rest, and the next start sends the same.
     assert_eq!(told(&sending)[4..], ["post message", "cancelpost", "end"]);
     sending.kill();
-    sending.settle();
+    sending.finish();
     assert_eq!(sending.answers["Chat1"], ["answer 1"]);
 }
 
@@ -222,7 +222,7 @@ fn the_queue_is_bounded_and_full_means_not_taken() {
     assert_eq!((world.accepted.len(), world.refused), (64, 1));
     world.inbox.push(turn(Kind::Chat, 2));
     assert!(!world.hand_over(), "the inbox is not read");
-    world.settle();
+    world.finish();
     assert_eq!(world.answers.len(), 66);
 }
 
@@ -231,9 +231,9 @@ fn what_is_offered_twice_is_taken_once() {
     let mut world = World::new(1);
     world.offer(1);
     world.offer(1);
-    world.settle();
+    world.finish();
     world.offer(1);
-    world.settle();
+    world.finish();
     assert_eq!(told(&world).iter().filter(|one| *one == "took").count(), 1);
     assert_eq!(told(&world).iter().filter(|one| *one == "tell repeated").count(), 2);
     assert_eq!(world.answers["Foreign1"].len(), 1);
@@ -244,9 +244,9 @@ fn what_failed_may_come_again_and_what_was_answered_may_not() {
     let mut world = world(Kind::Chat);
     world.end_post(true, None);
     world.end_turn(1);
-    world.settle();
+    world.finish();
     world.inbox.extend([turn(Kind::Chat, 1), turn(Kind::Chat, 1)]);
-    world.settle();
+    world.finish();
     assert_eq!(world.answers["Chat1"], ["answer 2"]);
     assert_eq!(told(&world).last().unwrap(), "cursor 3");
 }

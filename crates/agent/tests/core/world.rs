@@ -280,7 +280,7 @@ impl World {
     }
 
     /// From now on everything goes well, until there is nothing left to do.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.killed_after = None;
         for _ in 0..10_000 {
             if self.ended {
