@@ -115,7 +115,9 @@ mod tests {
         let mut counts: Vec<usize> = told.1.iter().take(4).map(|items| items.len()).collect();
         counts.sort_unstable();
         assert_eq!(counts, [1, 2, 2, 2]);
-        takers.into_iter().for_each(|taker| taker.join().unwrap());
+        for taker in takers {
+            taker.join().unwrap();
+        }
     }
 
     #[test]

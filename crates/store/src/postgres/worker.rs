@@ -96,7 +96,9 @@ impl Worker {
                         jobs = jobs.len(),
                         "a batch was not committed"
                     );
-                    jobs.into_iter().for_each(|job| job.finish(Err(error.for_the_batch())));
+                    for job in jobs {
+                        job.finish(Err(error.for_the_batch()));
+                    }
                 }
             }
         }

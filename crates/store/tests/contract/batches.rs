@@ -379,7 +379,7 @@ async fn two_nodes_number_the_same_streams() {
 async fn crossing_streams_get_nobody_stuck() {
     const EACH: usize = 60;
     let database = database();
-    let stores = vec![node(&database), node(&database)];
+    let stores = [node(&database), node(&database)];
     let mut streams: Vec<Uuid> = (0..5).map(|_| fresh()).collect();
     streams.sort_unstable();
     let mut tasks = JoinSet::new();
