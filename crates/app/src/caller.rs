@@ -104,6 +104,16 @@ impl Caller {
         }
     }
 
+    /// Whether any valid key was shown, or the reason why one must be.
+    pub fn known(&self) -> Result<(), Error> {
+        if self.is_known() {
+            return Ok(());
+        }
+        Err(Error::unauthorized(
+            "this needs an account's token or an agent's key: Authorization: Bearer ct_… or ca_…",
+        ))
+    }
+
     /// Whether any valid key was shown.
     pub fn is_known(&self) -> bool {
         *self != Self::Nobody

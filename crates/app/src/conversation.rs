@@ -1,29 +1,57 @@
 //! What members do in a conversation: one file for each.
 
 mod change_message;
+mod channels;
+mod consent;
 mod document;
+mod invitations;
+mod members;
 mod react;
 mod say;
+mod talk;
 
 pub use change_message::{delete, edit};
+pub use channels::{archive, change_channel, list_conversations, look_at, make_channel};
 pub use document::{change_document, make_document, no_document, put, shown, version};
+pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
+pub use members::{Added, add_member, list_members, remove_member};
 pub use react::react;
 pub use say::{prepare, preview, publish, say};
+pub use talk::{Talk, talk_to};
 
 use crate::app::App;
 use crate::error::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::Masked;
+use chorus_protocol::words::ConversationKind;
 use chorus_store::Tx;
 use chorus_store::channel::{self, Act, ChannelError};
+use chorus_store::conversations::Conversation;
 use serde::Serialize;
 use serde_json::Value;
 
 /// Something that somebody does in a conversation now.
 pub fn act(app: &App, who: Principal, conversation: ConversationId) -> Act {
+    act_by(app, conversation)(who)
+}
+
+/// The same, where it is not known yet who does it.
+fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act + Send + use<> {
     let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
-    Act { conversation, author: who, event, trace, now: app.now() }
+    let now = app.now();
+    move |author| Act { conversation, author, event, trace, now }
+}
+
+/// Refuses what can be done with channels only.
+fn not_of_two(conversation: &Conversation) -> Result<(), Error> {
+    if conversation.kind == ConversationKind::Dm {
+        return Err(Error::new(
+            Code::Forbidden,
+            "a conversation of two stays as it is: nobody comes or goes, and it has no name of its own; make a channel",
+        ));
+    }
+    Ok(())
 }
 
 /// Looks whether somebody is a member, for what it asks for again.

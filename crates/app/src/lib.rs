@@ -9,9 +9,11 @@
 
 #![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
 
+pub mod agents;
 mod app;
 pub mod attention;
 pub mod audit;
+pub mod blocks;
 mod budget;
 pub mod caller;
 pub mod charge;
@@ -28,6 +30,7 @@ pub mod mail;
 pub mod mail_limits;
 pub mod metrics;
 pub mod once;
+pub mod page;
 mod proxies;
 pub mod quotas;
 pub mod rate;
@@ -39,6 +42,7 @@ mod sources;
 pub mod usage;
 pub mod views;
 pub mod webhooks;
+mod whom;
 
 pub use app::{App, AppState};
 pub use caller::{key_hash, operator_key_hash};

@@ -4,7 +4,9 @@
 
 use crate::error::Error;
 use bytes::Bytes;
-use chorus_protocol::ids::{EventId, Principal};
+use chorus_protocol::api::channels::ConversationView;
+use chorus_protocol::api::members::MemberView;
+use chorus_protocol::ids::EventId;
 use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
@@ -14,85 +16,29 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// A conversation.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct ConversationView {
-    /// Its id.
-    #[schema(example = "ch_0190a3c4d5e67f8090a1b2c3d4e5f607")]
-    pub id: String,
-    /// `channel` or `dm`.
-    pub kind: &'static str,
-    /// What people call it.
-    pub name: String,
-    /// What it is for.
-    pub context: Option<String>,
-    /// Who may change it.
-    pub owner: PrincipalView,
-    /// What a member may read: `all`, or what was said since it `joined`.
-    pub history: &'static str,
-    /// When it was made.
-    pub created_at: String,
-    /// Whether nothing can be said in it any more.
-    pub archived: bool,
-}
-
-impl From<&Conversation> for ConversationView {
-    fn from(conversation: &Conversation) -> Self {
-        Self {
-            id: conversation.id.to_string(),
-            kind: conversation.kind.as_str(),
-            name: conversation.name.clone(),
-            context: conversation.context.clone(),
-            owner: conversation.owner.into(),
-            history: conversation.history.as_str(),
-            created_at: rfc3339(conversation.created_at),
-            archived: conversation.archived_at.is_some(),
-        }
+/// A conversation as its members see it.
+pub fn conversation(conversation: &Conversation) -> ConversationView {
+    ConversationView {
+        id: conversation.id,
+        kind: conversation.kind,
+        name: conversation.name.clone(),
+        context: conversation.context.clone(),
+        owner: conversation.owner.into(),
+        history: conversation.history,
+        created_at: rfc3339(conversation.created_at),
+        archived: conversation.archived_at.is_some(),
     }
 }
 
-/// Somebody.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct PrincipalView {
-    /// The id of an account or an agent.
-    pub id: String,
-    /// `account` or `agent`.
-    pub kind: &'static str,
-}
-
-impl From<Principal> for PrincipalView {
-    fn from(principal: Principal) -> Self {
-        Self { id: principal.to_string(), kind: principal.kind() }
-    }
-}
-
-/// A member.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct MemberView {
-    /// What it is called here.
-    pub handle: String,
-    /// `account` or `agent`.
-    pub kind: &'static str,
-    /// Its id.
-    pub id: String,
-    /// What it does here.
-    pub roles: Vec<String>,
-    /// Whether it answers for the others.
-    pub lead: bool,
-    /// When it came.
-    pub joined_at: String,
-}
-
-impl From<Member> for MemberView {
-    fn from(member: Member) -> Self {
-        Self {
-            id: member.principal.to_string(),
-            kind: member.principal.kind(),
-            handle: member.handle,
-            roles: member.roles,
-            lead: member.lead,
-            joined_at: rfc3339(member.joined_at),
-        }
+/// A member as the others see it.
+pub fn member(member: Member) -> MemberView {
+    MemberView {
+        id: member.principal.to_string(),
+        kind: member.principal.kind().to_owned(),
+        handle: member.handle,
+        roles: member.roles,
+        lead: member.lead,
+        joined_at: rfc3339(member.joined_at),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What handlers take of a request: who calls, what was sent, and under which key it may come again.
 //!
-//! Who may call is in a handler's signature: [`Member`], [`Person`], [`Agent`] or [`Operator`] stand before the body, so that
-//! nothing is read of others.
+//! Who may call is in a handler's signature: [`Known`], [`Member`], [`Person`], [`Agent`] or [`Operator`] stand before the
+//! body, so that nothing is read of others.
 
 use crate::doors::body;
 use crate::error::ApiError;
@@ -23,6 +23,9 @@ use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 /// Who calls, as the middleware found out before any door was reached.
 pub(crate) struct By(pub(crate) Caller);
+
+/// Whoever showed a key, a token or a session that is good.
+pub(crate) struct Known(pub(crate) Caller);
 
 /// Whoever can be a member of conversations.
 pub(crate) struct Member(pub(crate) Principal);
@@ -63,6 +66,7 @@ macro_rules! from_parts {
 
 from_parts! {
     By: |parts| caller_of(parts).map(Self);
+    Known: |parts| caller_of(parts).and_then(|caller| Ok(caller.known().map(|()| Self(caller))?));
     Member: |parts| Ok(Self(caller_of(parts)?.principal()?));
     Person: |parts| Ok(Self(caller_of(parts)?.person()?.clone()));
     Agent: |parts| Ok(Self(caller_of(parts)?.agent()?.clone()));

@@ -1,6 +1,11 @@
 //! What `/api/v1` takes and gives: one struct for each body, read by both ends, checked and described from one definition.
 
+pub mod agents;
+pub mod blocks;
+pub mod channels;
 pub mod documents;
+pub mod invitations;
+pub mod members;
 pub mod messages;
 
 use crate::ids::Principal;
@@ -16,17 +21,26 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct Name(pub String);
 
+/// An agent or a person, as whoever wants to reach one names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(
+    title = "an agent's address or id, or an account's email address or id",
+    max_length = 254,
+    pattern = r"^(\.*[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}|[^@\s\x00-\x1f\x7f-\x9f]+@[^@\s\x00-\x1f\x7f-\x9f]+)$",
+    example = "bob@chorus.example"
+)]
+pub struct Whom(pub String);
+
 /// Somebody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = PrincipalView)]
-pub struct Author {
+pub struct PrincipalView {
     /// The id of an account or an agent.
     pub id: String,
     /// `account` or `agent`.
     pub kind: String,
 }
 
-impl From<Principal> for Author {
+impl From<Principal> for PrincipalView {
     fn from(principal: Principal) -> Self {
         Self { id: principal.to_string(), kind: principal.kind().to_owned() }
     }

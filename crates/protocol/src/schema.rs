@@ -2,11 +2,14 @@
 //!
 //! [`read`] holds a value against the schema that `utoipa` derives for a type, notes every fault at once, and only then lets
 //! `serde` read it. It knows the part of JSON Schema that our types use; what it does not know does not hold anybody up.
-//! `null` counts as absent, as most JSON writers mean it, and `1.0` is an integer. A schema's `title` completes the
+//! Of several schemas (`oneOf`) that one counts whose required members are there. A few types have rules that a schema
+//! cannot say, or not in words: theirs are held against them instead. `null` counts as absent, as most JSON writers mean it,
+//! and `1.0` is an integer. A schema's `title` completes the
 //! sentence "must be …" where a pattern alone would say little.
 
 use crate::faults::{Faults, kind};
 use crate::json;
+use crate::relay::{check_card, check_endpoint};
 use regex_lite::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -102,6 +105,26 @@ struct Schema {
     pattern: Option<Regex>,
     items: Option<Box<Schema>>,
     properties: Vec<(String, bool, Schema)>,
+    /// Of these it must be exactly one.
+    alternatives: Vec<Schema>,
+    /// What is held against it instead of all this but its type.
+    rule: Option<Rule>,
+}
+
+/// Notes what is wrong with the value at a path.
+type Rule = fn(&Value, &str, &mut Faults);
+
+/// The rule of a type that a schema cannot say.
+fn rule_of(name: &str) -> Option<Rule> {
+    match name {
+        "AgentCard" => Some(check_card),
+        "EndpointUrl" => Some(|value, path, faults| {
+            if let Some(Err(what)) = value.as_str().map(check_endpoint) {
+                faults.add(path, what);
+            }
+        }),
+        _ => None,
+    }
 }
 
 impl Schema {
@@ -111,13 +134,17 @@ impl Schema {
         }
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.rsplit('/').next().unwrap_or_default();
-            return named.get(name).map_or_else(Self::default, |schema| Self::new(schema, named, depth + 1));
+            let found = named.get(name).map(|schema| Self::new(schema, named, depth + 1));
+            return Self { rule: rule_of(name), ..found.unwrap_or_default() };
         }
         // An optional reference is one of nothing and the reference.
-        if let Some(one) =
-            schema["oneOf"].as_array().and_then(|any| any.iter().find(|one| one["type"] != "null"))
-        {
-            return Self::new(one, named, depth);
+        if let Some(any) = schema["oneOf"].as_array() {
+            let any = any.iter().filter(|one| one["type"] != "null");
+            let mut any: Vec<_> = any.map(|one| Self::new(one, named, depth)).collect();
+            return match any.len() {
+                1 => any.remove(0),
+                _ => Self { types: vec!["object".into()], alternatives: any, ..Self::default() },
+            };
         }
         let (int, size) = (|name: &str| json::whole(&schema[name]), |name: &str| schema[name].as_u64());
         let types = match &schema["type"] {
@@ -142,6 +169,8 @@ impl Schema {
             properties: properties
                 .map(|(name, schema)| (name.clone(), required(name), Self::new(schema, named, depth)))
                 .collect(),
+            alternatives: vec![],
+            rule: None,
         }
     }
 
@@ -152,6 +181,16 @@ impl Schema {
         };
         if let Some(expected) = self.expected(value) {
             return wrong(faults, &format!("must be {expected}, not {}", kind(value)));
+        }
+        if let Some(rule) = self.rule {
+            return rule(value, path, faults);
+        }
+        if !self.alternatives.is_empty() {
+            let mut fitting = self.alternatives.iter().filter(|one| one.has_required(value));
+            return match (fitting.next(), fitting.next()) {
+                (Some(one), None) => one.check(value, path, faults),
+                _ => wrong(faults, &format!("must have either {}", self.required_names().join(" or "))),
+            };
         }
         match value {
             Value::String(text) => self.check_text(text, &wrong, faults),
@@ -173,6 +212,18 @@ impl Schema {
             Value::Object(members) => self.check_members(members, path, faults),
             _ => {}
         }
+    }
+
+    /// Whether every required member is there.
+    fn has_required(&self, value: &Value) -> bool {
+        self.properties.iter().all(|(name, required, _)| !required || !value[name].is_null())
+    }
+
+    /// What its alternatives are known by.
+    fn required_names(&self) -> Vec<&str> {
+        let required =
+            self.alternatives.iter().flat_map(|one| one.properties.iter().find(|(_, required, _)| *required));
+        required.map(|(name, ..)| &**name).collect()
     }
 
     /// The value that a text in a query stands for, or what it must be.
@@ -322,6 +373,33 @@ mod tests {
         #[serde(default)]
         flag: bool,
         inner: Option<Inner>,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+    #[serde(untagged)]
+    enum Either {
+        Inner(Inner),
+        Other(Other),
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+    struct Other {
+        other: Name,
+    }
+
+    #[test]
+    fn of_two_bodies_it_is_the_one_whose_members_are_there() {
+        let (number, other) = (json!({"number": 3, "other": null}), json!({"other": "a", "flag": 1}));
+        assert_eq!(read::<Either>(number).unwrap(), Either::Inner(Inner { number: 3 }));
+        assert_eq!(read::<Either>(other).unwrap(), Either::Other(Other { other: Name("a".into()) }));
+        for (value, fault) in [
+            (json!({}), "body: must have either number or other"),
+            (json!({"number": 3, "other": "a"}), "body: must have either number or other"),
+            (json!({"number": 10}), "number: must be an integer from 1 to 9"),
+            (json!([]), "body: must be an object, not an array"),
+        ] {
+            assert_eq!(read::<Either>(value).unwrap_err().to_string(), fault);
+        }
     }
 
     fn wrong(value: Value) -> String {

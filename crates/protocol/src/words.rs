@@ -56,6 +56,32 @@ macro_rules! words {
 }
 
 words! {
+    /// What kind of conversation.
+    pub enum ConversationKind {
+        /// Many talk.
+        Channel = "channel",
+        /// Two talk.
+        Dm = "dm",
+    }
+
+    /// What a member may read.
+    pub enum History {
+        /// Everything.
+        All = "all",
+        /// What was said while it was a member.
+        Joined = "joined",
+    }
+
+    /// How an agent's own connection string is.
+    pub enum ConnectionState {
+        /// There is none.
+        None = "none",
+        /// It is called.
+        Ok = "ok",
+        /// Nothing is posted to it until it is mended.
+        Broken = "broken",
+    }
+
     /// What kind of thing happened in a conversation.
     pub enum EventKind {
         /// Something was said.

@@ -7,54 +7,12 @@ use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::words::EventKind;
+pub use chorus_protocol::words::{ConversationKind, History};
 
 /// A body up to this size lies in the event's own row; a larger one elsewhere, so that the rows stay small.
 pub(crate) const INLINE_BODY: usize = 64 * 1024;
 /// The place of an event whose order something else tells: a relay envelope's is its receiver's inbox.
 pub const UNPLACED: i64 = 0;
-
-/// What kind of conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConversationKind {
-    /// Many talk.
-    Channel,
-    /// Two talk.
-    Dm,
-}
-
-impl ConversationKind {
-    /// As it is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Channel => "channel",
-            Self::Dm => "dm",
-        }
-    }
-}
-
-/// What a member may read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History {
-    /// Everything.
-    All,
-    /// What was said while it was a member.
-    Joined,
-}
-
-impl History {
-    /// As it is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Joined => "joined",
-        }
-    }
-
-    /// Reads what [`Self::as_str`] wrote.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::All, Self::Joined].into_iter().find(|history| history.as_str() == text)
-    }
-}
 
 /// One conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,11 +52,7 @@ fn conversation(mut row: Row) -> Result<Conversation, StoreError> {
     let odd = || StoreError::unexpected(format!("conversation {id}: {kind} {owner:?} {history}"));
     Ok(Conversation {
         id,
-        kind: match &*kind {
-            "channel" => ConversationKind::Channel,
-            "dm" => ConversationKind::Dm,
-            _ => return Err(odd()),
-        },
+        kind: ConversationKind::parse(&kind).ok_or_else(odd)?,
         name: row.text(2)?,
         context: row.opt_text(3)?,
         owner: Principal::new(&owner.0, owner.1).ok_or_else(odd)?,

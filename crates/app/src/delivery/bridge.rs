@@ -6,7 +6,8 @@ use crate::app::App;
 use crate::error::Error;
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
-use crate::views::{self, ConversationView, EventView};
+use crate::views::{self, EventView};
+use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
 use chorus_protocol::words::{EntryKind, EventKind};
@@ -112,7 +113,7 @@ impl Said {
     pub fn data(&self, app: &App) -> ChatData {
         ChatData {
             trace_id: self.event.trace.to_string(),
-            channel: (&self.conversation).into(),
+            channel: views::conversation(&self.conversation),
             event: self.view(),
             attention: json!({"reason": self.delivery.reason}),
             callback: self.callback(app),

@@ -13,15 +13,11 @@ use axum::Json;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use chorus_app::App;
-use chorus_protocol::address::Address;
+pub(crate) use chorus_app::agents::{AgentRef, card_fits};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::{Metadata, Success};
 use chorus_protocol::time::rfc3339;
-use chorus_store::directory::{self as agents, Agent};
-use chorus_store::{StoreError, Tx};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -51,48 +47,6 @@ pub(super) fn success_page<T: Serialize>(
 ) -> Response {
     let metadata = Metadata { timestamp: rfc3339(app.now()), next };
     (status, Json(Success { success: true, data, metadata })).into_response()
-}
-
-/// An agent as paths name it: its address, its name, or its id.
-#[derive(Debug, Clone)]
-pub(crate) enum AgentRef {
-    /// An id, or a name that looks like one.
-    Id(AgentId, String),
-    Name(String),
-    /// Well-formed, but of another hub.
-    Elsewhere,
-}
-
-impl AgentRef {
-    pub(crate) fn parse(app: &App, text: &str) -> Result<Self, ApiError> {
-        if let Some(id) = AgentId::parse(text) {
-            return Ok(Self::Id(id, text.to_owned()));
-        }
-        let address = Address::parse(text).map_err(|fault| Faults::one("agent_id", fault))?;
-        Ok(address
-            .local_name(&app.config.host_name)
-            .map_or(Self::Elsewhere, |name| Self::Name(name.to_owned())))
-    }
-
-    pub(crate) fn find(&self, tx: &mut dyn Tx) -> Result<Option<Agent>, StoreError> {
-        match self {
-            Self::Id(id, name) => match agents::by_id(tx, *id)? {
-                None => agents::by_name(tx, name),
-                found => Ok(found),
-            },
-            Self::Name(name) => agents::by_name(tx, name),
-            Self::Elsewhere => Ok(None),
-        }
-    }
-}
-
-/// Whether a card is as large as it may be, or what is wrong with it.
-pub(crate) fn card_fits(app: &App, card: &Value) -> Result<(), String> {
-    let (bytes, most) = (card.to_string().len() as u64, app.config.quotas.card_bytes);
-    if bytes <= most {
-        return Ok(());
-    }
-    Err(format!("has {bytes} bytes and may have {most} on this hub; say less in it"))
 }
 
 /// A page of a list as its query asks for it: `?after=&limit=`.

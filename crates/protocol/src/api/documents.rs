@@ -1,6 +1,6 @@
 //! Documents of a conversation, in versions.
 
-use super::Author;
+use super::PrincipalView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -77,7 +77,7 @@ pub struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// Who made this version.
-    pub author: Author,
+    pub author: PrincipalView,
     /// When.
     pub created_at: String,
     /// The kinds of credentials that were masked in it, for who sent it.

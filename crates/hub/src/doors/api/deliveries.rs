@@ -3,7 +3,6 @@
 mod ladder;
 
 use super::Items;
-use super::agents::may_manage;
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
@@ -17,6 +16,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
+use chorus_app::agents::may_manage;
 use chorus_app::caller::Caller;
 use chorus_app::{App, AppState};
 use chorus_protocol::faults::Faults;

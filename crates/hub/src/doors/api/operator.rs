@@ -1,6 +1,5 @@
 //! What the operator does about people and agents, and the log of what everybody did.
 
-use super::agents::{AgentView, view};
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::recovery::{EndedSessions, end_all, wants_tokens};
 use super::{Items, not_found, read};
@@ -12,9 +11,11 @@ use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
+use chorus_app::agents::view;
 use chorus_app::audit::RequestContext;
 use chorus_app::caller::Caller;
 use chorus_app::{App, AppState};
+use chorus_protocol::api::agents::AgentView;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId};
 use chorus_protocol::relay::Code;

@@ -3,7 +3,6 @@
 //! Whoever holds an agent's key may replace it at `POST /register`, a thief too. Its owner and the operator can do so without
 //! it, so that the last word is theirs; and the owner is told by mail when the key was replaced with the key.
 
-use super::agents::{known, managed};
 use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
@@ -20,6 +19,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
+use chorus_app::agents::managed;
 use chorus_app::caller::{Caller, Shown, key_hash};
 use chorus_app::mail::{self, Letter};
 use chorus_app::mail_limits::{Asker, Notice};
@@ -134,7 +134,7 @@ pub(crate) async fn reset_key(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    known(&caller)?;
+    caller.known()?;
     let (agent, now, api_key) =
         (AgentRef::parse(&app, &id)?, app.now(), app.sources.secret(SecretKind::AgentKey));
     let body = body::read(&app, &headers, body, MAX_BODY).await?;
@@ -201,7 +201,7 @@ pub(crate) async fn rotate_webhook_secret(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    known(&caller)?;
+    caller.known()?;
     let (agent, now) = (AgentRef::parse(&app, &id)?, app.now());
     let (hub, who) = (Arc::clone(&app), caller.clone());
     let rotate = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {

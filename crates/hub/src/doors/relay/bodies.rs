@@ -2,6 +2,7 @@
 //! `scripts/schemathesis` compares the two.
 #![expect(dead_code, reason = "describes bodies for the OpenAPI document")]
 
+pub(crate) use chorus_protocol::api::agents::{AgentAddress, AgentCard, EndpointUrl, LanguageTag};
 use chorus_protocol::relay::ENVELOPE_MEDIA_TYPE;
 use serde_json::json;
 use std::borrow::Cow;
@@ -9,33 +10,6 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::schema::{AnyOf, Array, ArrayItems, Object, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
-
-/// `name@host`, `name@host:port`, or `name` for an agent of this hub. A name is more than dots.
-#[derive(ToSchema)]
-#[schema(
-    max_length = 128,
-    pattern = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+(:([0-9]{1,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)?$"
-)]
-pub(crate) struct AgentAddress(String);
-
-/// A well-formed tag of BCP 47.
-#[derive(ToSchema)]
-#[schema(
-    max_length = 35,
-    example = "zh-CN",
-    pattern = r"^(([A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}|[A-Za-z]{4,8})(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*(-[0-9A-WY-Za-wy-z](-[A-Za-z0-9]{2,8})+)*(-[Xx](-[A-Za-z0-9]{1,8})+)?|[Xx](-[A-Za-z0-9]{1,8})+)$"
-)]
-pub(crate) struct LanguageTag(String);
-
-/// An absolute `http` or `https` URL without user name, password and fragment; not of a private network.
-#[derive(ToSchema)]
-#[schema(
-    max_length = 2048,
-    format = "uri",
-    pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]+([/?][A-Za-z0-9._~!$&'()*+,;=:%@/?-]*)?$",
-    example = "https://alice.example/receive"
-)]
-pub(crate) struct EndpointUrl(String);
 
 /// Registers the caller itself.
 #[derive(ToSchema)]
@@ -61,19 +35,6 @@ pub(crate) struct OperatorRegisterBody {
     endpoint: EndpointUrl,
     /// What the agent says of itself: `card_version`, `user_culture` and `supported_languages`, all three.
     agent_card: Option<AgentCard>,
-}
-
-/// What an agent says of itself. Further members are kept.
-#[derive(ToSchema)]
-pub(crate) struct AgentCard {
-    /// Always "0.3".
-    #[schema(pattern = r"^0\.3$", example = "0.3")]
-    card_version: String,
-    /// The culture of the agent's user.
-    user_culture: LanguageTag,
-    /// The languages it can be written to in.
-    #[schema(min_items = 1, max_items = 100)]
-    supported_languages: Vec<LanguageTag>,
 }
 
 /// Sends an envelope.

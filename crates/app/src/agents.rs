@@ -1,0 +1,48 @@
+//! Agents as their owners see them: making, finding and claiming them, and how they are reached.
+
+mod claim;
+mod connection;
+mod find;
+mod make;
+mod reference;
+mod view;
+
+pub use claim::claim;
+pub use connection::{connect, disconnect, mend, rotate};
+pub use find::{agent, list};
+pub use make::make;
+pub use reference::{AgentRef, managed, may_manage};
+pub use view::{host, view};
+
+use crate::app::App;
+use crate::error::Error;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::AgentId;
+use serde_json::Value;
+use url::Url;
+
+/// Whether a card is as large as it may be, or what is wrong with it.
+pub fn card_fits(app: &App, card: &Value) -> Result<(), String> {
+    let (bytes, most) = (card.to_string().len() as u64, app.config.quotas.card_bytes);
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(format!("has {bytes} bytes and may have {most} on this hub; say less in it"))
+}
+
+/// A connection string that the hub issues.
+fn issued(app: &App, secret: &str) -> String {
+    format!("{}/inbox/{secret}", app.config.public_url)
+}
+
+/// Whether the hub may call it, as far as that can be known now.
+async fn check_url(app: &App, name: &str, url: Option<&Url>) -> Result<(), Error> {
+    let Some(url) = url else { return Ok(()) };
+    let checked = app.outbound.policy().check_url(url).await;
+    checked.map_err(|blocked| Error::new(Code::EndpointBlocked, format_args!("{name}: {blocked}")))
+}
+
+fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, Error> {
+    let sealed = app.config.master_key.seal(app.sources.bytes(), agent.as_bytes(), url.as_str());
+    sealed.ok_or_else(|| Error::internal("a connection string could not be sealed"))
+}

@@ -1,0 +1,49 @@
+//! Bringing an agent that registered itself into an account.
+
+use super::view;
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::caller::{Caller, Person, disabled, key_hash};
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::usage::{forget, room};
+use chorus_protocol::api::agents::{AgentView, Claim};
+use chorus_protocol::code::Code;
+use chorus_store::audit::{Action, Subject};
+use chorus_store::directory::{self, Agent};
+use chorus_store::{Tx, usage};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Whoever holds an agent's key may, once: an agent that belongs to somebody stays there.
+pub async fn claim(
+    app: &AppState,
+    person: Person,
+    context: RequestContext,
+    claim: Claim,
+    once: Once,
+) -> Result<Done<AgentView>, Error> {
+    let (key, owner, caller) = (key_hash(&claim.api_key), person.id, Caller::Account(person));
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        let agent = directory::by_key(tx, &key)?
+            .ok_or_else(|| Error::new(Code::NotFound, "api_key: no agent here has this key"))?;
+        // Of two that hold the key one comes first.
+        tx.lock(agent.id.0)?;
+        let agent = directory::by_id(tx, agent.id)?.ok_or_else(|| Error::not_found("agent"))?;
+        if agent.disabled_at.is_some() {
+            return Err(disabled("agent"));
+        }
+        if agent.owner.is_some() {
+            return Err(Error::new(Code::Conflict, "this agent belongs to an account already"));
+        }
+        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
+        directory::set_owner(tx, agent.id, Some(owner), None)?;
+        let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
+        context.record(tx, &hub, &caller, Action::AgentClaimed, subject, detail)?;
+        let (again, id) = (Arc::clone(&hub), agent.id);
+        tx.after_commit(Box::new(move || forget(&again, id, owner)));
+        Ok(view(&hub, &caller, &Agent { owner: Some(owner), ..agent }))
+    };
+    app.once(once, |_| Ok(()), work).await
+}

@@ -1,0 +1,35 @@
+//! Finding agents in the directory.
+
+use super::{AgentRef, view};
+use crate::app::AppState;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::page::fitting;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::agents::{AgentSearch, AgentView};
+use chorus_store::Tx;
+use chorus_store::directory::{self, Search};
+use std::sync::Arc;
+
+/// One agent.
+pub async fn agent(app: &AppState, caller: Caller, named: &str) -> Result<AgentView, Error> {
+    let (named, hub) = (AgentRef::parse(app, named)?, Arc::clone(app));
+    let find = move |tx: &mut dyn Tx| {
+        let agent = named.find(tx)?.ok_or_else(|| Error::not_found("agent"))?;
+        Ok(view(&hub, &caller, &agent))
+    };
+    app.store.read::<_, Error, _>(find).await
+}
+
+/// The agents of this hub, in the order of their names. A page may hold fewer than asked for, although there are more.
+pub async fn list(app: &AppState, caller: &Caller, asked: AgentSearch) -> Result<Items<AgentView>, Error> {
+    let AgentSearch { after, limit, q, online, mine } = asked;
+    let owner = if mine { Some(caller.person()?.id) } else { None };
+    let search = Search { described: true, text: q, online, owner, ..Search::default() };
+    let (now, after, max_bytes) =
+        (app.now(), after.unwrap_or_default(), app.config.quotas.page_bytes as usize);
+    let find = move |tx: &mut dyn Tx| Ok(directory::search(tx, &search, now, &after, limit, max_bytes)?);
+    let found = app.store.read::<_, Error, _>(find).await?;
+    let items = found.agents.iter().map(|agent| view(app, caller, agent)).collect();
+    Ok(fitting(app, items, found.next, |last: &AgentView| last.name.clone()))
+}

@@ -1,0 +1,154 @@
+//! Channels: making, finding, changing and archiving them.
+
+use super::{act, is_member, kinds, masked, not_of_two, only};
+use crate::app::{App, AppState};
+use crate::audit::RequestContext;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::page::page;
+use crate::usage::{event_bytes, room};
+use crate::views;
+use crate::whom::own_handle;
+use chorus_protocol::api::channels::{
+    ChangedConversation, ChannelChange, ConversationDetail, ConversationPage, ConversationView, NewChannel,
+};
+use chorus_protocol::api::{Items, Name};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::redact::Masked;
+use chorus_protocol::words::{ConversationKind, History};
+use chorus_store::audit::{Action, Actor, Subject};
+use chorus_store::channel::{self, Handle};
+use chorus_store::conversations::{self, Conversation};
+use chorus_store::{Tx, usage};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Who may change a channel.
+const OWNERS: &str = "the owner of the channel changes and archives it";
+
+/// Makes a channel. Its maker is its owner and first member.
+pub async fn make_channel(
+    app: &AppState,
+    caller: &Caller,
+    new: NewChannel,
+    once: Once,
+) -> Result<Done<ChangedConversation>, Error> {
+    let masked = masked(&json!({"name": new.name, "context": new.context}))?;
+    let act = act(app, caller.principal()?, ConversationId(app.sources.uuid_v7()));
+    let conversation = Conversation {
+        id: act.conversation,
+        kind: ConversationKind::Channel,
+        name: masked.text("name").to_owned(),
+        context: context(&masked),
+        owner: act.author,
+        history: new.history.unwrap_or(History::All),
+        created_at: act.now,
+        archived_at: None,
+    };
+    let own = || Handle::Like(own_handle(caller));
+    let handle = new.handle.map_or_else(own, |Name(handle)| Handle::Exactly(handle));
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        hub.room_for_channel(tx, act.author)?;
+        hub.count_bytes(tx, act.author, said_of(&conversation) + event_bytes(0))?;
+        channel::create(tx, &act, &conversation, handle.clone())?;
+        Ok(changed(&conversation, &masked))
+    };
+    app.once(once, |_| Ok(()), work).await
+}
+
+/// Those somebody is a member of, without archived ones.
+pub async fn list_conversations(
+    app: &App,
+    who: Principal,
+    asked: ConversationPage,
+) -> Result<Items<ConversationView>, Error> {
+    let ConversationPage { after, limit } = asked;
+    let find = move |tx: &mut dyn Tx| Ok(conversations::of_member(tx, who, after, limit + 1)?);
+    let found = app.store.read::<_, Error, _>(find).await?;
+    let found = found.iter().map(views::conversation).collect();
+    Ok(page(app, found, limit, |last: &ConversationView| last.id.to_string()))
+}
+
+/// A conversation, and what somebody is in it.
+pub async fn look_at(app: &App, who: Principal, id: ConversationId) -> Result<ConversationDetail, Error> {
+    let find = move |tx: &mut dyn Tx| Ok(channel::look(tx, id, who)?);
+    let (conversation, me) = app.store.read::<_, Error, _>(find).await?;
+    Ok(ConversationDetail { conversation: views::conversation(&conversation), me: views::member(me) })
+}
+
+/// Changes a channel; its owner may, and hands it on by naming another.
+pub async fn change_channel(
+    app: &AppState,
+    who: Principal,
+    id: ConversationId,
+    context: RequestContext,
+    change: ChannelChange,
+    once: Once,
+) -> Result<Done<ChangedConversation>, Error> {
+    let ChannelChange { name, context: about, history, owner } = change;
+    if name.is_none() && about.is_none() && history.is_none() && owner.is_none() {
+        return Err(Faults::one("body", "must have a name, a context, a history or an owner").into());
+    }
+    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let masked = masked(&json!({"name": name, "context": about}))?;
+    let (named, told) = (name.is_some(), about.is_some());
+    let work = move |tx: &mut dyn Tx| {
+        let (conversation, _) = channel::enter(tx, id, who)?;
+        not_of_two(&conversation)?;
+        let heir = owner.as_ref().map(|Name(handle)| &**handle);
+        let new = channel::change(tx, &act, heir, &|conversation| {
+            if named {
+                masked.text("name").clone_into(&mut conversation.name);
+            }
+            if told {
+                conversation.context = self::context(&masked);
+            }
+            conversation.history = history.unwrap_or(conversation.history);
+        })
+        .map_err(only(OWNERS))?;
+        hub.count_bytes(tx, who, said_of(&new))?;
+        if new.owner != conversation.owner {
+            // It is among those of its new owner by now.
+            let used = usage::channels(tx, new.owner)? - 1;
+            room("channels", used, hub.config.quotas.channels)?;
+            let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
+            let detail = json!({"owner": new.owner.to_string()});
+            context.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
+        }
+        Ok(changed(&new, &masked))
+    };
+    app.once(once, is_member(who, id), work).await
+}
+
+/// Archives a channel; its owner may. It can still be read; nothing can be said in it any more.
+pub async fn archive(
+    app: &AppState,
+    who: Principal,
+    id: ConversationId,
+    once: Once,
+) -> Result<Done<()>, Error> {
+    let act = act(app, who, id);
+    let work = move |tx: &mut dyn Tx| {
+        let (conversation, _) = channel::look(tx, id, who)?;
+        not_of_two(&conversation)?;
+        channel::archive(tx, &act).map_err(only(OWNERS))
+    };
+    app.once(once, is_member(who, id), work).await
+}
+
+/// What it is for. An empty text is none.
+fn context(masked: &Masked) -> Option<String> {
+    Some(masked.text("context").to_owned()).filter(|context| !context.is_empty())
+}
+
+fn changed(conversation: &Conversation, masked: &Masked) -> ChangedConversation {
+    ChangedConversation { conversation: views::conversation(conversation), masked: kinds(masked) }
+}
+
+/// What a conversation counts of which this is said.
+fn said_of(conversation: &Conversation) -> i64 {
+    event_bytes(conversation.name.len() + conversation.context.as_ref().map_or(0, String::len))
+}

@@ -1,0 +1,199 @@
+//! Who is in a conversation: adding, listing and removing members.
+
+use super::consent::{self, MAY_ADD, Way};
+use super::{act, act_by, is_member, not_of_two, only};
+use crate::app::{App, AppState};
+use crate::audit::RequestContext;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::mail_limits::Asker;
+use crate::once::{Done, Once};
+use crate::page::page;
+use crate::views;
+use crate::whom::{Found, Whom, agent_handle, person_handle};
+use chorus_protocol::api::members::{Invited, MemberView, NewMember};
+use chorus_protocol::api::{Items, Name, Page};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_store::audit::{Action, Actor, Subject};
+use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer};
+use chorus_store::invitations::Invitation;
+use chorus_store::{Tx, members};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::runtime::Handle as Runtime;
+
+/// What became of somebody who was to be added.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Added {
+    /// It is a member from now on.
+    Joined(MemberView),
+    /// If somebody has this address, it is asked.
+    Asked(Invited),
+}
+
+/// Adds a member; the owner and the leads may, and the operator. A person that shares no conversation with the caller is asked.
+pub async fn add_member(
+    app: &AppState,
+    caller: Caller,
+    conversation: ConversationId,
+    context: RequestContext,
+    new: NewMember,
+    once: Once,
+) -> Result<Done<Added>, Error> {
+    let (addition, hub, runtime) = (Addition::new(app, new)?, Arc::clone(app), Runtime::current());
+    let by = if caller == Caller::Operator { None } else { Some(caller.principal()?) };
+    let act_by = act_by(app, conversation);
+    let may = move |tx: &mut dyn Tx| by.map_or(Ok(()), |who| is_member(who, conversation)(tx));
+    let work = move |tx: &mut dyn Tx| {
+        let added = match by {
+            None => addition.by_operator(&hub, tx, &act_by)?,
+            Some(who) => addition.by_member((&hub, &runtime, context.asker()), tx, &act_by(who))?,
+        };
+        if let Added::Joined(member) = &added {
+            let detail = json!({"member": member.id, "handle": member.handle, "lead": member.lead});
+            let subject = Subject::Channel(conversation);
+            context.record(tx, &hub, &caller, Action::MemberAdded, subject, detail)?;
+        }
+        Ok(added)
+    };
+    app.once(once, may, work).await
+}
+
+/// Who is to be added, and as what.
+struct Addition {
+    whom: Whom,
+    handle: Option<String>,
+    roles: Vec<String>,
+    lead: bool,
+}
+
+impl Addition {
+    fn new(app: &App, new: NewMember) -> Result<Self, Faults> {
+        let (whom, handle, roles, lead) = match new {
+            NewMember::Agent(new) => (Whom::agent(app, &new.agent)?, new.handle, new.roles, new.lead),
+            NewMember::Account(new) => (Whom::account(&new.account)?, new.handle, new.roles, new.lead),
+        };
+        let mut roles: Vec<_> = roles.into_iter().map(|Name(role)| role).collect();
+        roles.sort_unstable();
+        roles.dedup();
+        Ok(Self { whom, handle: handle.map(|Name(handle)| handle), roles, lead })
+    }
+
+    /// The newcomer it makes of somebody that is called `own` where nobody says.
+    fn newcomer(&self, principal: impl Into<Principal>, own: String) -> Newcomer {
+        let handle = self.handle.clone().map_or(Handle::Like(own), Handle::Exactly);
+        Newcomer { principal: principal.into(), handle, roles: self.roles.clone(), lead: self.lead }
+    }
+
+    /// By the operator: in at once, and by its own act.
+    fn by_operator(
+        &self,
+        app: &App,
+        tx: &mut dyn Tx,
+        act_by: &dyn Fn(Principal) -> Act,
+    ) -> Result<Added, Error> {
+        let new = match self.whom.find(tx)? {
+            Found::Agent(agent) => self.newcomer(agent.id, agent_handle(&agent.name)),
+            Found::Person(person) => {
+                let account = person.find(tx)?.0.ok_or_else(|| Error::not_found("account"))?;
+                self.newcomer(account.id, person_handle(&account.name, &account.email))
+            }
+        };
+        let member = consent::admit(app, tx, &act_by(new.principal), &new)?;
+        Ok(Added::Joined(views::member(member)))
+    }
+
+    /// By the owner or a lead.
+    fn by_member(
+        &self,
+        (app, runtime, asker): (&AppState, &Runtime, Asker),
+        tx: &mut dyn Tx,
+        act: &Act,
+    ) -> Result<Added, Error> {
+        // Strangers are not told who there is, nor is who may not add anybody.
+        let (conversation, _) = channel::look(tx, act.conversation, act.author)?;
+        not_of_two(&conversation)?;
+        channel::may_add(tx, act.conversation, act.author).map_err(only(MAY_ADD))?;
+        let (account, invitee) = match self.whom.find(tx)? {
+            Found::Agent(agent) => {
+                consent::check_agent(tx, act.author, &agent)?;
+                let new = self.newcomer(agent.id, agent_handle(&agent.name));
+                return Ok(Added::Joined(views::member(consent::add(app, tx, act, &new)?)));
+            }
+            Found::Person(person) => person.find(tx)?,
+        };
+        match (consent::way(tx, act.author, account.as_ref())?, account) {
+            (Way::AtOnce, Some(account)) => {
+                let new = self.newcomer(account.id, person_handle(&account.name, &account.email));
+                Ok(Added::Joined(views::member(consent::add(app, tx, act, &new)?)))
+            }
+            (Way::Asked { hidden }, _) => {
+                let new = Invitation {
+                    conversation: Some(act.conversation),
+                    handle: self.handle.clone(),
+                    roles: self.roles.clone(),
+                    lead: self.lead,
+                    ..consent::invitation(act)
+                };
+                consent::invite((app, runtime, asker), tx, act, &new, &invitee, hidden).map(Added::Asked)
+            }
+            (Way::AtOnce, None) => Err(Error::internal("nobody cannot be let in")),
+        }
+    }
+}
+
+/// The members, in the order of their handles.
+pub async fn list_members(
+    app: &App,
+    who: Principal,
+    id: ConversationId,
+    Page { after, limit }: Page,
+) -> Result<Items<MemberView>, Error> {
+    let after = after.unwrap_or_default();
+    let find = move |tx: &mut dyn Tx| {
+        channel::look(tx, id, who)?;
+        Ok(members::page(tx, id, &after, limit + 1)?)
+    };
+    let found = app.store.read::<_, Error, _>(find).await?.into_iter().map(views::member).collect();
+    Ok(page(app, found, limit, |last: &MemberView| last.handle.clone()))
+}
+
+/// Removes a member. Everybody may leave but the owner; the owner and the leads may remove others.
+pub async fn remove_member(
+    app: &AppState,
+    who: Principal,
+    (id, handle): (ConversationId, String),
+    context: RequestContext,
+    once: Once,
+) -> Result<Done<()>, Error> {
+    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        let (conversation, _) = channel::enter(tx, id, who)?;
+        not_of_two(&conversation)?;
+        if !is_handle(&handle) {
+            return Err(ChannelError::NoHandle(handle.clone()).into());
+        }
+        let gone = members::by_handle(tx, id, &handle)?;
+        channel::remove_member(tx, &act, &handle).map_err(only(
+            "the owner of the channel and its leads remove others; and the owner is removed by nobody",
+        ))?;
+        // Who leaves by itself takes nothing from anybody.
+        if let Some(gone) = gone.filter(|gone| gone.principal != who) {
+            let detail = json!({"member": gone.principal.to_string(), "handle": gone.handle});
+            let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
+            context.record_as(tx, &hub, actor, Action::MemberRemoved, subject, detail)?;
+        }
+        Ok(())
+    };
+    // Who left may ask again whether it did.
+    app.once(once, |_| Ok(()), work).await
+}
+
+/// Whether a member can be called this.
+fn is_handle(text: &str) -> bool {
+    let sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=MAX_HANDLE).contains(&text.len()) && text.bytes().all(sign)
+}
