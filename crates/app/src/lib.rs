@@ -9,11 +9,13 @@
 
 #![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
 
+pub mod agents;
 mod app;
 pub mod attention;
 pub mod audit;
 mod budget;
 pub mod caller;
+pub mod channel;
 pub mod charge;
 mod config;
 pub mod conversation;
@@ -32,6 +34,7 @@ mod proxies;
 pub mod quotas;
 pub mod rate;
 pub mod registrations;
+pub mod relay;
 pub mod sealing;
 pub mod searches;
 pub mod secrets;

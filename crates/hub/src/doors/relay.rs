@@ -2,7 +2,6 @@
 
 pub(crate) mod bodies;
 pub(crate) mod directory;
-mod filter;
 pub(crate) mod inbox;
 pub(crate) mod send;
 pub(crate) mod stream;

@@ -340,7 +340,7 @@ pub(crate) async fn create(
         room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::insert(tx, id, &new.record, &key_hash(&key), trace, now)?;
         directory::set_owner(tx, id, Some(owner), new.description.as_deref())?;
-        directory::set_inlet(tx, id, &key_hash(&secret), now)?;
+        directory::set_foreign_secret(tx, id, &key_hash(&secret), now)?;
         if let Some(sealed) = &sealed {
             directory::set_connection(tx, id, Some(sealed), now)?;
         }

@@ -182,7 +182,7 @@ pub(crate) async fn rotate(
     let (hash, who, hub) = (key_hash(&secret), caller.clone(), Arc::clone(&app));
     let rotate = move |tx: &mut dyn Tx| -> Result<Written, ApiError> {
         let agent = managed(tx, &who, &agent)?;
-        directory::set_inlet(tx, agent.id, &hash, now)?;
+        directory::set_foreign_secret(tx, agent.id, &hash, now)?;
         let subject = Subject::Agent(agent.id);
         context.record(tx, &hub, &who, Action::ConnectionStringRotated, subject, json!({}))?;
         Ok((StatusCode::OK, answer.clone()))
