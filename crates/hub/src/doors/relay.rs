@@ -3,8 +3,8 @@
 pub(crate) mod bodies;
 pub(crate) mod directory;
 pub(crate) mod inbox;
+pub(crate) mod reply;
 pub(crate) mod send;
-pub(crate) mod stream;
 
 use crate::error::ApiError;
 use crate::route::{Credentials, Route, Routes};
@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::RELAY, routes!(directory::list, directory::register_by_operator))
         .at(Route::RELAY, routes!(directory::one, directory::unregister))
         .at(Route::RELAY, routes!(send::send))
-        .at(stream::REPLIES, routes!(stream::reply))
+        .at(reply::REPLIES, routes!(reply::reply))
         .at(Route::RELAY, routes!(inbox::open))
         .at(Route::RELAY, routes!(inbox::history))
 }

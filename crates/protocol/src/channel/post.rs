@@ -27,7 +27,7 @@ pub struct Post {
     pub mcp: Vec<McpServer>,
 }
 
-/// The answer to a post: the message is stored.
+/// The message is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Received {
     /// Always `true`.

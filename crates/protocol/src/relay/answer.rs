@@ -221,6 +221,13 @@ pub enum ReceiverStatus {
     Error,
 }
 
+/// The answer to a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Replied {
+    /// Always `ok`.
+    pub status: String,
+}
+
 /// `GET /.well-known/chorus.json`, the one answer outside the common format.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Discovery {
