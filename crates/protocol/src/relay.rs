@@ -13,10 +13,10 @@ pub use crate::words::DeliveryState as Delivery;
 pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
     Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome, Page,
-    ReceiverReply, ReceiverStatus, Registered, Registration, StoredMessage, Success,
+    ReceiverReply, ReceiverStatus, Registered, Registration, Replied, StoredMessage, Success, Unregistered,
 };
 pub use envelope::{Envelope, check_card, check_envelope, turn_number};
-pub use request::{Register, RequestFault, Send, check_endpoint};
+pub use request::{AgentFilter, Register, RequestFault, Send, check_endpoint};
 
 /// Version of the envelope and of this profile.
 pub const CHORUS_VERSION: &str = "0.4";

@@ -32,8 +32,8 @@ pub fn read<T: ToSchema + DeserializeOwned + 'static>(mut value: Value) -> Resul
     serde_json::from_value(value).map_err(|error| Faults::one("body", error))
 }
 
-/// Reads what a query says, or everything that is wrong with it. Of several of one name the last counts; an empty one is
-/// absent.
+/// Reads what a query says, or everything that is wrong with it. Of several of one name the last counts; an empty text
+/// is absent.
 pub fn read_query<'a, T: IntoParams + DeserializeOwned + 'static>(
     pairs: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
 ) -> Result<T, Faults> {
@@ -229,7 +229,6 @@ impl Schema {
     /// The value that a text in a query stands for, or what it must be.
     fn of_text(&self, text: &str) -> Result<Value, String> {
         match text {
-            "" => Ok(Value::Null),
             text if text.contains('\0') => Err("must not contain U+0000".into()),
             text if self.is("integer") => {
                 let whole: Option<i64> = text.parse().ok().filter(|whole| within(*whole, self.range));
@@ -238,6 +237,7 @@ impl Schema {
             text if self.is("boolean") => {
                 text.parse::<bool>().map(Into::into).map_err(|_| "must be true or false".into())
             }
+            "" => Ok(Value::Null),
             text => Ok(text.into()),
         }
     }
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(read("after=&limit=7&limit=8&dry_run=true&x=y"), Ok(query(None, Some(8), true)));
         assert_eq!(read("after=1"), Ok(query(Some("1"), None, false)));
         assert_eq!(
-            read("limit=0&dry_run=perhaps").unwrap_err().to_string(),
+            read("limit=0&dry_run=").unwrap_err().to_string(),
             "limit: must be an integer from 1 to 200; dry_run: must be true or false"
         );
     }

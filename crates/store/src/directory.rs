@@ -133,12 +133,17 @@ pub fn by_key(tx: &mut dyn Tx, key: &KeyHash) -> Result<Option<Agent>, StoreErro
 }
 
 /// The agent whose hub-issued connection string has this secret.
-pub fn by_inlet(tx: &mut dyn Tx, secret: &KeyHash) -> Result<Option<Agent>, StoreError> {
+pub fn by_foreign_secret(tx: &mut dyn Tx, secret: &KeyHash) -> Result<Option<Agent>, StoreError> {
     tx.first(select_agent!("a.inlet_hash = $1"), &[secret.as_slice().into()])?.map(agent).transpose()
 }
 
 /// Replaces the secret of the connection string the hub issues for an agent; the old one stops at once.
-pub fn set_inlet(tx: &mut dyn Tx, id: AgentId, secret: &KeyHash, now: i64) -> Result<(), StoreError> {
+pub fn set_foreign_secret(
+    tx: &mut dyn Tx,
+    id: AgentId,
+    secret: &KeyHash,
+    now: i64,
+) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE agents SET inlet_hash = $2, epoch = epoch + 1, updated_at = $3 WHERE id = $1",
         &[(&id).into(), secret.as_slice().into(), now.into()],

@@ -102,7 +102,7 @@ pub async fn rotate(
     let may = move |tx: &mut dyn Tx| managed(tx, &who, &which).map(drop);
     let work = move |tx: &mut dyn Tx| {
         let agent = managed(tx, &caller, &named)?;
-        directory::set_inlet(tx, agent.id, &hash, now)?;
+        directory::set_foreign_secret(tx, agent.id, &hash, now)?;
         let subject = Subject::Agent(agent.id);
         context.record(tx, &hub, &caller, Action::ConnectionStringRotated, subject, json!({}))?;
         Ok(new.clone())

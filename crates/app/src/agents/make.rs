@@ -57,7 +57,7 @@ pub async fn make(
         room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::insert(tx, id, &record, &key_hash(&key), trace, now)?;
         directory::set_owner(tx, id, Some(owner), description.as_deref())?;
-        directory::set_inlet(tx, id, &key_hash(&secret), now)?;
+        directory::set_foreign_secret(tx, id, &key_hash(&secret), now)?;
         if let Some(sealed) = &sealed {
             directory::set_connection(tx, id, Some(sealed), now)?;
         }

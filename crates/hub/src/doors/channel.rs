@@ -4,7 +4,7 @@
 
 mod bodies;
 pub(crate) mod callback;
-pub(crate) mod inlet;
+pub(crate) mod foreign;
 
 use crate::route::{Credentials, Grant, Route, Routes};
 use utoipa_axum::routes;
@@ -21,7 +21,7 @@ const FOREIGN: Route = Route { credentials: Credentials::Door, ..Route::API };
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .at(CALLBACK, routes!(callback::callback))
-        .at(FOREIGN, routes!(inlet::receive))
+        .at(FOREIGN, routes!(foreign::receive))
         .under("/channels/", CALLBACK)
         .under("/inbox/", FOREIGN)
 }

@@ -2,10 +2,9 @@
 
 pub(crate) mod bodies;
 pub(crate) mod directory;
-mod filter;
 pub(crate) mod inbox;
+pub(crate) mod reply;
 pub(crate) mod send;
-pub(crate) mod stream;
 
 use crate::error::ApiError;
 use crate::route::{Credentials, Route, Routes};
@@ -13,7 +12,7 @@ use axum::Json;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use chorus_app::App;
-pub(crate) use chorus_app::agents::{AgentRef, card_fits};
+pub(crate) use chorus_app::agents::AgentRef;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{Metadata, Success};
 use chorus_protocol::time::rfc3339;
@@ -28,7 +27,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::RELAY, routes!(directory::list, directory::register_by_operator))
         .at(Route::RELAY, routes!(directory::one, directory::unregister))
         .at(Route::RELAY, routes!(send::send))
-        .at(stream::REPLIES, routes!(stream::reply))
+        .at(reply::REPLIES, routes!(reply::reply))
         .at(Route::RELAY, routes!(inbox::open))
         .at(Route::RELAY, routes!(inbox::history))
 }

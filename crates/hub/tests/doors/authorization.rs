@@ -156,7 +156,7 @@ struct World {
     /// Of the other person, into the channel.
     invitation: String,
     /// Where to post without a key: the agent's connection string, and its callback.
-    inlet: String,
+    foreign: String,
     callback: String,
 }
 
@@ -186,13 +186,13 @@ impl World {
         let invitation = text(&invitations["items"][0]["id"]);
         let token = text(&ask("/api/v1/tokens", &owner, json!({"label": "t"})).await["id"]);
         let rotate = format!("/api/v1/agents/{name}/connection-string/rotate");
-        let inlet = text(&ask(&rotate, &owner, json!({})).await["connection_string"]);
+        let foreign = text(&ask(&rotate, &owner, json!({})).await["connection_string"]);
         let history = hub.get("/agent/messages", Some(&itself)).await.body;
         let callback = text(&history["data"]["messages"][0]["data"]["callback"]);
         let deliveries = hub.get("/api/v1/deliveries", Some(&owner)).await.body;
         let delivery = text(&deliveries["items"][0]["id"]);
         let local = |url: &str| url.strip_prefix(&hub.url).expect("it is on this hub").to_owned();
-        let (inlet, callback) = (local(&inlet), local(&callback));
+        let (foreign, callback) = (local(&foreign), local(&callback));
         let bad = "ca_00000000000000000000000000000000".to_owned();
         let keys = [
             None,
@@ -203,13 +203,13 @@ impl World {
             Some(person),
             Some(OPERATOR.to_owned()),
         ];
-        Self { name, other, keys, channel, event, delivery, token, invitation, inlet, callback }
+        Self { name, other, keys, channel, event, delivery, token, invitation, foreign, callback }
     }
 
     /// The path of a route with everything filled in.
     fn path(&self, route: &str) -> String {
         match route {
-            "/inbox/{sk}" => return self.inlet.clone(),
+            "/inbox/{sk}" => return self.foreign.clone(),
             "/channels/{id}/inbox/{token}" => return self.callback.clone(),
             "/api/v1/me/blocks/{id}" => return route.replace("{id}", "blk_00000000000000000000000000000000"),
             "/api/v1/search" => return format!("{route}?q=hello"),

@@ -140,14 +140,14 @@ async fn secret_addresses_pay_for_their_agent() {
     fixture.call_back(&callback, &status).await.own_failure(Code::RateLimited);
     assert_eq!(fixture.call_back(&other, &status).await.status, 200, "one's haste is not another's");
 
-    let inlet = &made["connection_string"];
+    let foreign = &made["connection_string"];
     let post = json!({"channel": {"id": "c", "name": "c", "service": "s"},
                       "message": {"id": "m", "sender": "s", "content": "x"}, "callback": "https://s.example/cb"});
     for _ in 0..20 {
-        let posted = fixture.call_back(inlet, &post).await;
+        let posted = fixture.call_back(foreign, &post).await;
         assert_eq!(posted.status, 200, "{}", posted.text);
     }
-    fixture.call_back(inlet, &post).await.own_failure(Code::RateLimited);
+    fixture.call_back(foreign, &post).await.own_failure(Code::RateLimited);
     let mut wrong = vec![];
     for n in 0..12 {
         let url = json!(format!("{}/inbox/sk_{n:032x}", fixture.hub.url));

@@ -122,12 +122,12 @@ async fn what_a_thief_planted_is_taken_off(setup: Setup) {
     let thief = text(&planted["api_key"]);
     assert_eq!(fixture.put_connection("timber", thief, &inbox_of(&other_trap)).await.status, 200);
     let ask = async |what: &str| hub.post(&format!("{agent}/{what}/rotate"), Some(thief), &json!({})).await;
-    let inlet = text(&ask("connection-string").await.body["connection_string"]).to_owned();
+    let foreign = text(&ask("connection-string").await.body["connection_string"]).to_owned();
     let secret = text(&ask("webhook-secret").await.body["webhook_secret"]).to_owned();
     let post = async |id: &str| {
         let body = json!({"channel": {"id": "C1"}, "callback": "https://s.example/cb",
             "message": {"id": id, "sender": "eve", "content": "hi"}});
-        Answer::of(hub.client.post(&inlet).json(&body)).await.status
+        Answer::of(hub.client.post(&foreign).json(&body)).await.status
     };
 
     let path = format!("{agent}/key/reset");

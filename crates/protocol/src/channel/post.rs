@@ -5,7 +5,7 @@ use super::{
     parse, required,
 };
 use crate::faults::{Faults, Fields, kind};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +25,13 @@ pub struct Post {
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_several")]
     #[schema(value_type = Option<McpServer>)]
     pub mcp: Vec<McpServer>,
+}
+
+/// The message is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Received {
+    /// Always `true`.
+    pub ok: bool,
 }
 
 /// Where a message was said.

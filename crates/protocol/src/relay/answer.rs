@@ -69,6 +69,15 @@ pub struct Registration {
     pub updated_at: String,
 }
 
+/// The answer to unregistering.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Unregistered {
+    /// Who.
+    pub agent_id: String,
+    /// Whether there was something to remove.
+    pub removed: bool,
+}
+
 /// The answer to a registration. It holds secrets, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Registered {
@@ -210,6 +219,13 @@ pub enum ReceiverStatus {
     Ok,
     /// It did not.
     Error,
+}
+
+/// The answer to a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Replied {
+    /// Always `ok`.
+    pub status: String,
 }
 
 /// `GET /.well-known/chorus.json`, the one answer outside the common format.

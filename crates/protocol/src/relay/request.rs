@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
+use utoipa::IntoParams;
 
 /// The longest endpoint URL, in bytes (all characters of a URL are ASCII).
 const MAX_ENDPOINT: usize = 2048;
@@ -62,6 +63,25 @@ impl Register {
         let request = read();
         request.filter(|_| faults.is_empty()).ok_or(faults)
     }
+}
+
+/// Which agents are looked for, and which page of them; nothing asks for everybody.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AgentFilter {
+    /// `metadata.next` of the page before
+    pub after: Option<String>,
+    /// 50 unless said
+    #[param(minimum = 1, maximum = 200)]
+    pub limit: Option<i64>,
+    /// A part of the name
+    pub q: Option<String>,
+    /// Their user's culture: `zh` finds `zh-CN` too
+    pub culture: Option<String>,
+    /// A language they support
+    pub language: Option<String>,
+    /// Whether their inbox is open
+    pub online: Option<bool>,
 }
 
 /// Checks an address at which agents are reached; the fault completes "endpoint: …".

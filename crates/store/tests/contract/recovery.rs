@@ -75,7 +75,7 @@ async fn a_replaced_key_bumps_the_epoch_and_is_announced(fixture: Fixture) {
         write(store, move |tx| directory::set_connection(tx, anna, change, NOW)).await;
         assert_eq!(announced(store, anna).await, seq);
     }
-    write(store, move |tx| directory::set_inlet(tx, anna, &key("inlet"), NOW)).await;
+    write(store, move |tx| directory::set_foreign_secret(tx, anna, &key("foreign"), NOW)).await;
     assert_eq!(announced(store, anna).await, 5);
     write(store, move |tx| directory::delete(tx, anna, NOW, &fresh)).await;
     assert_eq!(announced(store, anna).await, 6);
@@ -242,7 +242,7 @@ async fn a_detached_agent_is_reached_by_nothing(fixture: Fixture) {
     let set = move |tx: &mut dyn Tx| {
         directory::set_connection(tx, id, Some(b"sealed"), NOW)?;
         directory::set_broken(tx, id, Some(("gone", NOW)))?;
-        directory::set_inlet(tx, id, &key("inlet"), NOW)?;
+        directory::set_foreign_secret(tx, id, &key("foreign"), NOW)?;
         directory::rotate_webhook_secret(tx, id, NOW)
     };
     write(store, set).await;
@@ -252,7 +252,7 @@ async fn a_detached_agent_is_reached_by_nothing(fixture: Fixture) {
     assert_eq!((now.endpoint, now.connection, now.broken), (None, None, None));
     assert_eq!((now.webhook_rotations, now.webhook_rotated_at), (2, None), "no former secret goes on");
     assert!(now.epoch > before.epoch && announced(store, id).await > told);
-    assert_eq!(read(store, |tx| directory::by_inlet(tx, &key("inlet"))).await, None);
+    assert_eq!(read(store, |tx| directory::by_foreign_secret(tx, &key("foreign"))).await, None);
     assert_eq!(deliver(store, message(&anna, &hook)).await.1, Delivery::Queued);
 }
 

@@ -19,29 +19,23 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
+use chorus_app::AppState;
 use chorus_app::agents::managed;
 use chorus_app::caller::{Caller, Shown, key_hash};
-use chorus_app::mail::{self, Letter};
-use chorus_app::mail_limits::{Asker, Notice};
-use chorus_app::{App, AppState};
 use chorus_app::{usage, webhooks};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::ids::AccountId;
 use chorus_protocol::relay::{Code, MAX_BODY};
 use chorus_protocol::time::rfc3339;
-use chorus_store::audit::{self, Action, Subject};
+use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::{StoreError, Tx, accounts, push};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use url::Url;
 use utoipa_axum::routes;
-
-/// How long after a mail that a key was replaced there is no other about the same agent.
-const QUIET_MS: i64 = 60 * 60 * 1000;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -282,43 +276,4 @@ pub(crate) async fn end_own_sessions(
 /// Where a URL leads: the rest of it may be secret.
 pub(crate) fn host(url: Option<&str>) -> Option<String> {
     Url::parse(url?).ok()?.host_str().map(str::to_owned)
-}
-
-/// An agent replaces its key with its key, which may be stolen: if it has an owner, and that was not told just now, it is once
-/// this is committed, whether or not anybody waits for the answer.
-pub(crate) fn tell_owner(
-    tx: &mut dyn Tx,
-    app: &AppState,
-    runtime: &Handle,
-    agent: &Agent,
-) -> Result<(), StoreError> {
-    let Some(owner) = agent.owner else { return Ok(()) };
-    let since = app.now() - QUIET_MS;
-    if audit::was_done(tx, Action::KeyRotated, Subject::Agent(agent.id), since)? {
-        return Ok(());
-    }
-    let Some(owner) = accounts::by_id(tx, owner)? else { return Ok(()) };
-    let (hub, runtime, letter) = (Arc::clone(app), runtime.clone(), letter(app, owner.email, &agent.name));
-    tx.after_commit(Box::new(move || {
-        let Ok(Some(slot)) = mail::slot(&hub, &letter.to, Asker::Hub(Notice::ReplacedKey)) else {
-            tracing::warn!("an owner was not told of a replaced key: too many mails are on their way");
-            return;
-        };
-        runtime.spawn(async move { mail::send(&hub, letter, slot).await });
-    }));
-    Ok(())
-}
-
-fn letter(app: &App, to: String, name: &str) -> Letter {
-    let (address, time, url) = (app.address(name), rfc3339(app.now()), &app.config.public_url);
-    Letter {
-        to,
-        subject: format!("The key of {address} was replaced"),
-        text: format!(
-            "The key of your agent {address} was replaced at {time}, by somebody who had the key before.\n\n\
-             If that was the agent itself, or you, all is well. If not, somebody has stolen the key. Take it back:\n\n\
-             CHORUS_KEY=ct_... chorus agents reset-key {name} --detach --url {url}\n\n\
-             ct_... is a token of yours: sign in at {url}/ and make one there.\n"
-        ),
-    }
 }

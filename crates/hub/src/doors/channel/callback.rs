@@ -9,7 +9,6 @@ use crate::doors::api::answers::{
 };
 use crate::doors::api::{self, Written};
 use crate::doors::body;
-use crate::doors::relay::send;
 use crate::error::{ApiError, OwnFailure};
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -19,6 +18,7 @@ use chorus_app::attention;
 use chorus_app::caller::{Caller, disabled};
 use chorus_app::charge::may_say;
 use chorus_app::delivery::push::LEASE_MARGIN_MS;
+use chorus_app::relay::pursue;
 use chorus_app::secrets::CallbackToken;
 use chorus_app::usage::event_bytes;
 use chorus_app::{App, AppState};
@@ -300,7 +300,7 @@ impl Turn {
                 let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
                 let from = (agent.id, app.address(&agent.name));
                 tx.after_commit(Box::new(move || {
-                    let work = send::pursue(Arc::clone(&app), from, pending, envelope);
+                    let work = pursue(Arc::clone(&app), from, pending, envelope);
                     app.tasks.spawn_on(work, &runtime);
                 }));
             }

@@ -1,0 +1,3 @@
+//! What can be done by the Channel Protocol, without a key: the address is the secret.
+
+pub mod foreign;

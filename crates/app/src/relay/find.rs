@@ -1,0 +1,55 @@
+//! Finding agents, and how they are shown.
+
+use crate::agents::AgentRef;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use chorus_protocol::api::Items;
+use chorus_protocol::page;
+use chorus_protocol::relay::{AgentFilter, Code, Registration};
+use chorus_protocol::time::rfc3339;
+use chorus_store::directory::{self, Agent, Search};
+use chorus_store::{StoreError, Tx};
+
+/// How many agents a page has unless it is said.
+const USUAL_LIMIT: i64 = 50;
+
+/// An agent as it is shown. Where it receives is for callers with a key.
+pub(super) fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
+    Registration {
+        id: agent.id,
+        agent_id: app.address(&agent.name),
+        endpoint: agent.endpoint.filter(|_| show_endpoint),
+        agent_card: agent.card.and_then(|card| serde_json::from_str(&card).ok()),
+        online: agent.open_until > app.now(),
+        registered_at: rfc3339(agent.registered_at),
+        updated_at: rfc3339(agent.updated_at),
+    }
+}
+
+/// A page of the agents that are looked for, in the order of their names. It may hold fewer than asked for, or none,
+/// although there are more: `next` alone says whether the list goes on.
+pub async fn list(app: &App, caller: &Caller, filter: AgentFilter) -> Result<Items<Registration>, Error> {
+    let AgentFilter { after, limit, q: text, culture, language, online } = filter;
+    let search = Search { text, culture, language, online, ..Search::default() };
+    let (after, limit, now) = (after.unwrap_or_default(), limit.unwrap_or(USUAL_LIMIT), app.now());
+    let max_bytes = app.config.quotas.page_bytes;
+    let find = move |tx: &mut dyn Tx| directory::search(tx, &search, now, &after, limit, max_bytes as usize);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    let names: Vec<_> = found.agents.iter().map(|agent| agent.name.clone()).collect();
+    let shown = found.agents.into_iter().map(|agent| registration(app, agent, caller.is_known()));
+    let (mut items, mut next) = (shown.collect(), found.next);
+    if page::cut(&mut items, max_bytes) {
+        next = names.into_iter().nth(items.len() - 1);
+    }
+    Ok(Items { items, next })
+}
+
+/// One agent, by its address, its name or its id.
+pub async fn find(app: &App, caller: &Caller, agent: &str) -> Result<Registration, Error> {
+    let agent = AgentRef::parse(app, agent)?;
+    let found = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| agent.find(tx)).await?;
+    let found = found
+        .ok_or_else(|| Error::new(Code::AgentNotFound, "no agent of this address is registered here"))?;
+    Ok(registration(app, found, caller.is_known()))
+}

@@ -1,0 +1,229 @@
+//! Registering agents: by themselves, and by the operator.
+
+use super::find::registration;
+use super::tell_owner::tell_owner;
+use crate::agents::{self, card_fits};
+use crate::app::{App, AppState};
+use crate::audit::RequestContext;
+use crate::caller::{Caller, disabled, is_operator, key_hash};
+use crate::config::Signup;
+use crate::delivery::challenge;
+use crate::error::Error;
+use crate::rate::{Source, rate_key};
+use crate::{registrations, webhooks};
+use chorus_protocol::address::MAX_LEN;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, TraceId, is_id};
+use chorus_protocol::relay::{Code, Register, Registered};
+use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::audit::{Action, Actor, Subject};
+use chorus_store::directory::{self, KeyHash, Record};
+use chorus_store::relay::{self, RegisterError, Registrar};
+use chorus_store::{StoreError, Tx};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// An agent as it was saved.
+pub struct Saved {
+    /// Whether it is a new one.
+    pub created: bool,
+    pub agent: Registered,
+}
+
+/// Registers whoever asks, or updates its record and replaces its key, if it shows the one it has. Where sign-up needs a
+/// code, a new agent shows one: this, or the one in the request.
+pub async fn register(
+    app: &AppState,
+    context: RequestContext,
+    key: Option<&str>,
+    sign_up_code: Option<&str>,
+    request: Register,
+) -> Result<Saved, Error> {
+    let key = key.map(key_hash);
+    let operator = key.is_some_and(|key| is_operator(app, &key));
+    let admission = match app.config.signup {
+        _ if operator => Admission::Everybody,
+        Signup::Open => Admission::Everybody,
+        Signup::Invite => {
+            Admission::BySignUpCode(sign_up_code.or(request.invitation.as_deref()).map(key_hash))
+        }
+        Signup::Closed => Admission::Nobody,
+    };
+    if !operator {
+        count_new(app, &request, key, rate_key(context.client)).await?;
+    }
+    let newcomer = if operator { Actor::Operator } else { Actor::Nobody };
+    save(app, context, newcomer, request, Registrar::Itself(key), admission).await
+}
+
+/// Whether somebody may register others.
+pub fn may_register_others(caller: &Caller) -> Result<(), Error> {
+    match caller {
+        Caller::Operator => Ok(()),
+        Caller::Agent(_) | Caller::Account(_) => Err(Error::new(
+            Code::Forbidden,
+            "only the operator registers others; register yourself at POST /register",
+        )),
+        Caller::Nobody => Err(Error::unauthorized("this needs the operator's key")),
+    }
+}
+
+/// Registers an agent for the operator, or updates its record; its key stays.
+pub async fn register_by_operator(
+    app: &AppState,
+    context: RequestContext,
+    request: Register,
+) -> Result<Saved, Error> {
+    save(app, context, Actor::Operator, request, Registrar::Operator, Admission::Everybody).await
+}
+
+/// Counts a registration if it would be a new agent's. Who has not got the key of a name that is taken is refused here,
+/// before anything it names is looked up.
+async fn count_new(app: &App, request: &Register, key: Option<KeyHash>, source: Source) -> Result<(), Error> {
+    let Some(name) = request.agent.local_name(&app.config.host_name).map(str::to_owned) else {
+        return Ok(());
+    };
+    let find = move |tx: &mut dyn Tx| {
+        let Some(agent) = directory::by_name(tx, &name)? else { return Ok(None) };
+        let holder = key.map_or(Ok(None), |key| directory::by_key(tx, &key))?;
+        Ok(Some(holder.is_some_and(|holder| holder.id == agent.id)))
+    };
+    match app.store.read::<_, StoreError, _>(find).await? {
+        None => registrations::count(app, source),
+        Some(true) => Ok(()),
+        Some(false) => Err(refusal(RegisterError::Taken)),
+    }
+}
+
+/// Who may be new here.
+#[derive(Debug, Clone, Copy)]
+enum Admission {
+    Everybody,
+    /// Whoever has a sign-up code; what was shown.
+    BySignUpCode(Option<KeyHash>),
+    Nobody,
+}
+
+impl Admission {
+    /// Lets one new agent in, and uses its sign-up code up.
+    fn admit(self, tx: &mut dyn Tx, now: i64) -> Result<(), Error> {
+        let why = match self {
+            Self::Everybody => return Ok(()),
+            Self::BySignUpCode(Some(shown)) => {
+                // One that was sent to a person is not for an agent.
+                let invited = accounts::peek(tx, CredentialKind::Invitation, &shown, now)?;
+                if invited.is_some_and(|invited| invited.email.is_none())
+                    && accounts::redeem(tx, CredentialKind::Invitation, &shown, now)?.is_some()
+                {
+                    return Ok(());
+                }
+                "this invitation is used, over or not for agents; ask for another one"
+            }
+            Self::BySignUpCode(None) => {
+                "sign-up is by invitation on this hub: send one as X-Chorus-Invitation: ci_…"
+            }
+            Self::Nobody => "sign-up is not open on this hub; ask its operator for an agent",
+        };
+        Err(Error::new(Code::Forbidden, why))
+    }
+}
+
+/// Saves an agent that is there, or a new one if that is let in.
+async fn save(
+    app: &AppState,
+    context: RequestContext,
+    newcomer: Actor,
+    request: Register,
+    registrar: Registrar,
+    admission: Admission,
+) -> Result<Saved, Error> {
+    let host = &app.config.host_name;
+    let name = request.agent.local_name(host).ok_or_else(|| {
+        Faults::one(
+            "agent_id",
+            format_args!("the host must be {host} or chorus: this hub speaks for no other"),
+        )
+    })?;
+    if app.address(name).len() > MAX_LEN {
+        // Nobody could write to the address it would get.
+        let what = format_args!("must be at most {MAX_LEN} characters together with @{host}");
+        return Err(Faults::one("agent_id", what).into());
+    }
+    if is_id(name) {
+        return Err(Faults::one("agent_id", "must not have the form of an id").into());
+    }
+    if let Some(endpoint) = &request.endpoint {
+        let checked = app.outbound.policy().check_url(endpoint).await;
+        checked.map_err(|blocked| Error::new(Code::EndpointBlocked, format_args!("endpoint: {blocked}")))?;
+    }
+    let too_large = request.card.as_ref().and_then(|card| card_fits(app, card).err());
+    let record = Record {
+        name: name.to_owned(),
+        endpoint: request.endpoint.map(Into::into),
+        card: request.card.map(|card| card.to_string()),
+    };
+    let secret = app.sources.secret(SecretKind::AgentKey);
+    let new = relay::Registration {
+        record,
+        registrar,
+        id: AgentId(app.sources.uuid_v4()),
+        key: key_hash(&secret),
+        trace: TraceId(app.sources.uuid_v7()),
+        now: app.now(),
+    };
+    let (hub, runtime) = (Arc::clone(app), Handle::current());
+    let register = move |tx: &mut dyn Tx| {
+        let everybody = matches!(admission, Admission::Everybody);
+        if !everybody && directory::by_name(tx, &new.record.name)?.is_none() {
+            admission.admit(tx, new.now)?;
+        }
+        if let Some(fault) = &too_large {
+            // Who has it from before may go on saying it.
+            let known = directory::by_name(tx, &new.record.name)?;
+            if known.is_none_or(|known| known.card != new.record.card) {
+                return Err(Faults::one("agent_card", fault).into());
+            }
+        }
+        let registered = relay::register(tx, &new).map_err(refusal)?;
+        let agent = &registered.agent;
+        let (action, actor) = match registrar {
+            _ if registered.created => (Action::AgentRegistered, newcomer),
+            Registrar::Operator => (Action::AgentUpdated, Actor::Operator),
+            Registrar::Itself(_) => (Action::KeyRotated, Actor::Principal(agent.id.into())),
+        };
+        if action == Action::KeyRotated {
+            tell_owner(tx, &hub, &runtime, agent)?;
+        }
+        let detail = json!({"name": agent.name, "endpoint": agents::host(agent.endpoint.as_deref())});
+        context.record_as(tx, &hub, actor, action, Subject::Agent(agent.id), detail)?;
+        Ok(registered)
+    };
+    let registered = app.store.write::<_, Error, _>(register).await?;
+    let endpoint_proven = challenge::ask(app, &registered.agent).await;
+    let created = registered.created;
+    let agent = Registered {
+        agent_id: app.address(&registered.agent.name),
+        api_key: registered.keyed.then_some(secret),
+        webhook_secret: registered
+            .agent
+            .endpoint
+            .as_ref()
+            .map(|_| webhooks::secret(&app.config.master_key, &registered.agent).printed()),
+        endpoint_proven,
+        registration: registration(app, registered.agent, true),
+    };
+    Ok(Saved { created, agent })
+}
+
+fn refusal(error: RegisterError) -> Error {
+    match error {
+        RegisterError::Taken => Error::new(
+            Code::AgentIdTaken,
+            "this agent_id belongs to somebody else; if it is yours, send its key as Authorization: Bearer",
+        ),
+        RegisterError::Disabled => disabled("agent"),
+        RegisterError::Store(error) => error.into(),
+    }
+}

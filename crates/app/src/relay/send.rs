@@ -1,0 +1,248 @@
+//! Sending: accept, commit, and find out the outcome where that takes longer than the commit.
+
+use super::answer::{Listener, Output};
+use super::post::{fail_unreadable, post, posting};
+use crate::app::{App, AppState};
+use crate::caller::{Caller, Identity, key_hash};
+use crate::delivery::limits::{Cause, Limited};
+use crate::delivery::push::LEASE_MARGIN_MS;
+use crate::delivery::replies::MAX_STREAM;
+use crate::error::Error;
+use crate::finish_detached::ToTheEnd;
+use crate::rate::Source;
+use crate::usage::event_bytes;
+use bytes::Bytes;
+use chorus_protocol::ids::{EventId, TraceId};
+use chorus_protocol::relay::{Code, InboxMessage, Outcome, Send};
+use chorus_protocol::sse;
+use chorus_protocol::time::rfc3339;
+use chorus_store::deliveries::{Lease, Transport};
+use chorus_store::directory::{self, KeyHash};
+use chorus_store::idempotency::Key;
+use chorus_store::relay::{self, SendError, Turn};
+use chorus_store::{StoreError, Tx};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// How long an `Idempotency-Key` is remembered.
+const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// What sending led to. The status is that of the answer by HTTP, which is kept with it for whoever asks again.
+pub enum Sent {
+    /// What became of the envelope.
+    Known(u16, Outcome),
+    /// It came before; this was the answer.
+    Again(u16, Box<RawValue>),
+    /// What the receiver says, as it comes.
+    Streamed(Listener),
+}
+
+/// What a request to send shows besides its body.
+pub struct Showing<'a> {
+    /// The sender's key.
+    pub key: Option<&'a str>,
+    /// What the request is called, if it may come again.
+    pub idempotency_key: Option<&'a str>,
+    /// From where it comes.
+    pub source: Source,
+}
+
+/// Whether somebody may send at all.
+pub fn may_send(caller: &Caller) -> Result<(), Error> {
+    if caller.is_known() {
+        return Ok(());
+    }
+    Err(Error::unauthorized("sending needs the sender's key or the operator's"))
+}
+
+/// Sends an envelope. It is committed when this returns; whoever waits no longer cannot keep it from its receiver.
+pub async fn send(app: &AppState, caller: Caller, shows: Showing<'_>, body: &[u8]) -> Result<Sent, Error> {
+    may_send(&caller)?;
+    let request = Send::read(body).map_err(Error::validation)?;
+    // Only a stream outlives the moment in which its sender was let in.
+    let outlives = request.stream && caller != Caller::Operator;
+    let shown = shows.key.filter(|_| outlives).map(key_hash);
+    let sender = sender(app, caller, &request).await?;
+    let receiver = request.receiver.local_name(&app.config.host_name).ok_or_else(not_found)?.to_owned();
+
+    let now = app.now();
+    let longest = if request.stream { MAX_STREAM } else { app.config.webhook_timeout };
+    let lease = Lease { owner: app.config.node, until: now + longest.as_millis() as i64 + LEASE_MARGIN_MS };
+    let keys = shows.idempotency_key.map(|key| {
+        Key::new("idempotency-key", &[sender.id.as_bytes(), key.as_bytes()], body, Some(now + KEY_LIFE_MS))
+    });
+    let (envelope, turn) = (request.raw, request.envelope.turn.zip(request.normal));
+    let turn = turn.map(|((conversation, number), content)| Turn { conversation, number, content });
+    let command = relay::Send {
+        sender: sender.id,
+        receiver,
+        envelope: envelope.get().to_owned(),
+        event: EventId(app.sources.uuid_v7()),
+        trace: TraceId(app.sources.uuid_v7()),
+        keys: keys.into_iter().collect(),
+        turn,
+        stream: request.stream,
+        lease,
+        now,
+    };
+    // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
+    let cause = Cause::Send(shows.source);
+    ToTheEnd::new(&app.tasks, deliver(Arc::clone(app), sender, (shown, cause), command, envelope.into()))
+        .await
+}
+
+async fn deliver(
+    app: AppState,
+    sender: Identity,
+    (shown, cause): (Option<KeyHash>, Cause),
+    command: relay::Send,
+    envelope: Arc<RawValue>,
+) -> Result<Sent, Error> {
+    let (hub, wants_stream) = (Arc::clone(&app), command.stream);
+    let (from, sender_address) = (sender.id, app.address(&sender.name));
+    // One line at a time: whoever replies waits for whoever listens.
+    let (listener, lines) = mpsc::channel(1);
+    let to = command.receiver.to_ascii_lowercase();
+    let accepted = app.store.write_on::<_, Error, _>(to, {
+        let envelope = Arc::clone(&envelope);
+        move |tx: &mut dyn Tx| {
+            let sent = relay::send(tx, &command).map_err(refusal)?;
+            if !matches!(sent, relay::Sent::Again(_)) {
+                hub.count_bytes(tx, command.sender.into(), event_bytes(command.envelope.len()))?;
+            }
+            let (receiver, seq, replied) = match &sent {
+                relay::Sent::Stored { receiver, seq, .. } => (receiver, *seq, false),
+                relay::Sent::Pending(pending) if pending.transport == Transport::Inbox => {
+                    (&pending.receiver, pending.seq, true)
+                }
+                // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any
+                // other: should this run again, the first one is given back.
+                relay::Sent::Pending(_) => {
+                    let place = hub.outbound.limits().begin_send(sender.id, cause);
+                    return Ok((sent, Some(place.map_err(|limited| too_many(&hub, limited))?)));
+                }
+                relay::Sent::Again(_) => return Ok((sent, None)),
+            };
+            if replied {
+                let (hub, agent, listener) = (Arc::clone(&hub), receiver.id, listener.clone());
+                tx.after_commit(Box::new(move || hub.replies.wait(agent, seq, listener)));
+            }
+            if hub.live.is_open(receiver.id) {
+                let reply_stream = replied.then(|| hub.reply_stream(receiver.id, seq));
+                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, seq, reply_stream);
+                let frame = frame.map_err(Error::internal)?;
+                let (hub, stream) = (Arc::clone(&hub), receiver.id.0);
+                tx.after_commit(Box::new(move || hub.live.frames.put(stream, seq, frame)));
+            }
+            Ok((sent, None))
+        }
+    });
+    // Held until the outcome is known, whether or not the sender still waits for it.
+    let (sent, place) = accepted.await?;
+    let pending = match sent {
+        relay::Sent::Stored { outcome, .. } => return Ok(known(&app, outcome)),
+        relay::Sent::Again(first) => {
+            let data = serde_json::from_str(&first.body).map_err(Error::internal)?;
+            return Ok(Sent::Again(first.status, data));
+        }
+        relay::Sent::Pending(pending) => pending,
+    };
+    if pending.transport == Transport::Inbox {
+        return Ok(Sent::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
+    }
+    let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, wants_stream)?;
+    Ok(match posting {
+        Some(posting) if wants_stream => {
+            let output = Output::Endpoint(Box::new(posting), place);
+            Sent::Streamed(Listener::new(&app, (from, shown), pending, output))
+        }
+        // Boxed, because most messages go to an inbox and need no room for this.
+        Some((to, message)) => known(&app, Box::pin(post(&app, pending, &to, message)).await),
+        None => known(&app, Box::pin(fail_unreadable(&app, pending)).await),
+    })
+}
+
+fn known(app: &App, outcome: Outcome) -> Sent {
+    app.metrics.delivery(outcome.delivery.as_str());
+    Sent::Known(relay::status(&outcome), outcome)
+}
+
+/// The SSE frame of a message, encoded once, for a reader that is waiting.
+fn frame(
+    app: &App,
+    sender: &Identity,
+    receiver: &str,
+    command: &relay::Send,
+    envelope: &RawValue,
+    seq: i64,
+    reply_stream: Option<String>,
+) -> Result<Bytes, serde_json::Error> {
+    let message = InboxMessage {
+        trace_id: command.trace,
+        sender_id: app.address(&sender.name),
+        receiver_id: app.address(receiver),
+        created_at: rfc3339(command.now),
+        reply_stream,
+        envelope: envelope.to_owned(),
+    };
+    let data = serde_json::to_string(&message)?;
+    Ok(sse::encode("message", Some(seq), &data).into())
+}
+
+/// Who sends: the sender of the envelope, if the caller may speak for it.
+async fn sender(app: &App, caller: Caller, request: &Send) -> Result<Identity, Error> {
+    let name = request.envelope.sender.local_name(&app.config.host_name).map(str::to_owned);
+    if let (Caller::Agent(identity), Some(name)) = (&caller, &name)
+        && identity.name.eq_ignore_ascii_case(name)
+    {
+        return Ok(identity.clone());
+    }
+    let found = match name {
+        Some(name) => {
+            app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| directory::by_name(tx, &name)).await?
+        }
+        None => None,
+    };
+    let found = found.ok_or_else(|| {
+        Error::new(
+            Code::SenderNotRegistered,
+            "envelope.sender_id: this sender is not registered with this hub",
+        )
+    })?;
+    match caller {
+        Caller::Operator => Ok(Identity { id: found.id, name: found.name }),
+        _ => Err(Error::new(
+            Code::SenderMismatch,
+            "envelope.sender_id: an agent can send only as itself; this key belongs to another agent",
+        )),
+    }
+}
+
+fn not_found() -> Error {
+    Error::new(Code::AgentNotFound, "receiver_id: no agent of this address is registered here")
+}
+
+fn too_many(app: &App, limited: Limited) -> Error {
+    app.metrics.rate_limited.inc();
+    Error::new(Code::RateLimited, limited).retry_after_ms(limited.wait().as_millis() as i64)
+}
+
+fn refusal(error: SendError) -> Error {
+    match error {
+        SendError::ReceiverNotFound => not_found(),
+        SendError::Blocked => {
+            Error::new(Code::Forbidden, "receiver_id: this agent does not take messages from you")
+        }
+        SendError::Conflict => Error::new(
+            Code::IdempotencyConflict,
+            "the same Idempotency-Key or turn was sent before with other content; use a new one for new content",
+        ),
+        SendError::InProgress => Error::new(
+            Code::IdempotencyInProgress,
+            "the first request with this key or turn is still being delivered; ask again for its outcome",
+        )
+        .retry_after_ms(1000),
+        SendError::Store(error) => error.into(),
+    }
+}

@@ -1,0 +1,41 @@
+//! Unregistering an agent.
+
+use crate::agents::{AgentRef, may_manage};
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::caller::Caller;
+use crate::error::Error;
+use chorus_protocol::relay::{Code, Unregistered};
+use chorus_store::audit::{Action, Subject};
+use chorus_store::{Tx, directory};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Unregisters an agent. It may do so itself, its owner may, and the operator. Nothing happens if it is absent already.
+pub async fn unregister(
+    app: &AppState,
+    caller: Caller,
+    context: RequestContext,
+    id: String,
+) -> Result<Unregistered, Error> {
+    if !caller.is_known() {
+        return Err(Error::unauthorized("this needs the agent's key or the operator's"));
+    }
+    let (agent, hub, now) = (AgentRef::parse(app, &id)?, Arc::clone(app), app.now());
+    let delete = move |tx: &mut dyn Tx| {
+        let Some(found) = agent.find(tx)? else { return Ok(None) };
+        if !may_manage(&caller, &found) {
+            return Err(Error::new(
+                Code::Forbidden,
+                "an agent can unregister only itself, and a person only its own agents",
+            ));
+        }
+        directory::delete(tx, found.id, now, &|| hub.sources.uuid_v7())?;
+        let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
+        context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
+        Ok(Some(found))
+    };
+    let deleted = app.store.write(delete).await?;
+    let agent_id = deleted.as_ref().map_or(id, |agent| app.address(&agent.name));
+    Ok(Unregistered { agent_id, removed: deleted.is_some() })
+}
