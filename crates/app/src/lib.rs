@@ -9,6 +9,8 @@
 
 #![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
 
+pub mod accounts;
+pub mod agents;
 mod app;
 pub mod attention;
 pub mod audit;
@@ -28,6 +30,8 @@ pub mod mail;
 pub mod mail_limits;
 pub mod metrics;
 pub mod once;
+pub mod operator;
+pub mod page;
 mod proxies;
 pub mod quotas;
 pub mod rate;

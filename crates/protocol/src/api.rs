@@ -1,7 +1,10 @@
 //! What `/api/v1` takes and gives: one struct for each body, read by both ends, checked and described from one definition.
 
+pub mod accounts;
+pub mod agents;
 pub mod documents;
 pub mod messages;
+pub mod operator;
 
 use crate::ids::Principal;
 use serde::{Deserialize, Serialize};

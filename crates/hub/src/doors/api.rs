@@ -28,6 +28,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use chorus_app::App;
 use chorus_app::caller::Caller;
+pub(crate) use chorus_app::page::{fitting, page};
 use chorus_app::secrets::MasterKey;
 pub(crate) use chorus_protocol::api::Items;
 use chorus_protocol::relay::Code;
@@ -54,32 +55,6 @@ pub(crate) fn routes() -> Routes {
 
 /// How long an `Idempotency-Key` is remembered.
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
-
-/// Of one more than `limit` things that were asked for, those that fit, and where the next page begins.
-pub(crate) fn page<T: Serialize>(
-    app: &App,
-    mut items: Vec<T>,
-    limit: i64,
-    cursor: impl Fn(&T) -> String,
-) -> Items<T> {
-    let more = items.len() as i64 > limit;
-    items.truncate(limit.max(0) as usize);
-    let next = items.last().filter(|_| more).map(&cursor);
-    fitting(app, items, next, cursor)
-}
-
-/// A page that was read already, as far as it fits.
-pub(crate) fn fitting<T: Serialize>(
-    app: &App,
-    mut items: Vec<T>,
-    mut next: Option<String>,
-    cursor: impl Fn(&T) -> String,
-) -> Items<T> {
-    if chorus_protocol::page::cut(&mut items, app.config.quotas.page_bytes) {
-        next = items.last().map(cursor);
-    }
-    Items { items, next }
-}
 
 /// What a write answers.
 pub(crate) type Written = (StatusCode, Value);

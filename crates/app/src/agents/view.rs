@@ -1,0 +1,53 @@
+//! Agents as they are shown, each to whom.
+
+use super::reference::may_manage;
+use crate::app::App;
+use crate::caller::Caller;
+use chorus_protocol::api::agents::{AgentView, ConnectionView};
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::ConnectionState;
+use chorus_store::directory::Agent;
+use url::Url;
+
+/// An agent as the caller may see it.
+pub fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
+    let (now, presence) = (app.now(), app.config.presence.as_millis() as i64);
+    // An open inbox is a lease that was last renewed so long before its end.
+    let renewed = (agent.open_until > 0).then(|| (agent.open_until - presence).min(now));
+    // Nobody was seen in the future: the clock was set back since.
+    let seen = renewed.max((agent.seen_at > 0).then_some(agent.seen_at.min(now)));
+    let manages = may_manage(caller, agent);
+    AgentView {
+        agent_id: agent.id,
+        address: app.address(&agent.name),
+        name: agent.name.clone(),
+        description: agent.description.clone(),
+        card: agent.card.as_deref().and_then(|card| serde_json::from_str(card).ok()),
+        owner: agent.owner.filter(|_| manages),
+        online: agent.open_until > now,
+        last_seen: seen.map(rfc3339),
+        connection: manages.then(|| connection(app, agent)),
+        disabled_since: agent.disabled_at.filter(|_| manages).map(rfc3339),
+    }
+}
+
+fn connection(app: &App, agent: &Agent) -> ConnectionView {
+    let (state, broken) = match (&agent.connection, &agent.broken) {
+        (None, _) => (ConnectionState::None, None),
+        (Some(_), None) => (ConnectionState::Ok, None),
+        (Some(_), Some(broken)) => (ConnectionState::Broken, Some(broken)),
+    };
+    let sealed = agent.connection.as_ref();
+    let opened = sealed.and_then(|sealed| app.config.master_key.open(agent.id.as_bytes(), sealed));
+    ConnectionView {
+        state,
+        host: host(opened.as_deref()),
+        reason: broken.map(|(why, _)| why.clone()),
+        since: broken.map(|(_, since)| rfc3339(*since)),
+    }
+}
+
+/// Where a URL leads: the rest of it may be secret.
+pub fn host(url: Option<&str>) -> Option<String> {
+    Url::parse(url?).ok()?.host_str().map(str::to_owned)
+}
