@@ -9,6 +9,7 @@
 
 #![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
 
+pub mod accounts;
 pub mod agents;
 mod app;
 pub mod attention;
@@ -31,6 +32,7 @@ pub mod mail;
 pub mod mail_limits;
 pub mod metrics;
 pub mod once;
+pub mod operator;
 pub mod page;
 mod proxies;
 pub mod quotas;

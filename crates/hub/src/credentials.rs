@@ -1,7 +1,9 @@
 //! What a request shows of its caller: a bearer key, or a browser's cookie. What it means is looked up by `chorus_app`.
+//! And the cookie that a browser is given.
 
 use crate::error::ApiError;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use chorus_app::App;
 use chorus_app::caller::Shown;
 use chorus_mcp::guard::Page;
 use chorus_protocol::relay::Code;
@@ -48,4 +50,17 @@ pub(crate) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
         .filter_map(|cookie| cookie.trim().split_once('='))
         .find(|(name, _)| *name == SESSION_COOKIE)
         .map(|(_, secret)| secret)
+}
+
+/// The cookie of a browser that is signed in, for so many seconds.
+pub(crate) fn new_cookie(app: &App, secret: &str, seconds: i64) -> Result<HeaderValue, ApiError> {
+    let secure = if app.config.public_url.starts_with("https:") { "; Secure" } else { "" };
+    let text =
+        format!("{SESSION_COOKIE}={secret}; HttpOnly; SameSite=Lax; Path=/; Max-Age={seconds}{secure}");
+    HeaderValue::from_str(&text).map_err(ApiError::internal)
+}
+
+/// The cookie that replaces the one of a browser that is signed out.
+pub(crate) fn no_cookie(app: &App) -> Result<HeaderValue, ApiError> {
+    new_cookie(app, "", 0)
 }

@@ -6,6 +6,7 @@ pub(crate) mod answers;
 pub(crate) mod api;
 pub(crate) mod body;
 pub(crate) mod channel;
+pub(crate) mod html;
 pub(crate) mod hub;
 pub(crate) mod mcp;
 pub(crate) mod pages;

@@ -17,6 +17,7 @@ use chorus_protocol::ids::Principal;
 use chorus_protocol::{json, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::openapi::{RefOr, Response as Described};
 use utoipa::{IntoParams, IntoResponses, ToSchema};
@@ -38,6 +39,9 @@ pub(crate) struct Agent(pub(crate) Identity);
 
 /// The operator.
 pub(crate) struct Operator;
+
+/// A person or the operator.
+pub(crate) struct PersonOrOperator(pub(crate) Caller);
 
 /// Which request this is, and from where.
 pub(crate) struct Context(pub(crate) RequestContext);
@@ -71,12 +75,25 @@ from_parts! {
     Person: |parts| Ok(Self(caller_of(parts)?.person()?.clone()));
     Agent: |parts| Ok(Self(caller_of(parts)?.agent()?.clone()));
     Operator: |parts| Ok(caller_of(parts)?.operator().map(|()| Self)?);
+    PersonOrOperator: |parts| {
+        let caller = caller_of(parts)?;
+        if caller != Caller::Operator {
+            caller.person()?;
+        }
+        Ok(Self(caller))
+    };
     Context: |parts| found(parts, "a context").map(Self);
 }
 
 /// What was sent, checked, and the key under which it may come again.
 pub(crate) struct Sent<T> {
     pub(crate) body: T,
+    pub(crate) once: Once,
+}
+
+/// The same where nothing need be sent: an empty body and `null` are as good as none.
+pub(crate) struct MaybeSent<T> {
+    pub(crate) body: Option<T>,
     pub(crate) once: Once,
 }
 
@@ -108,6 +125,18 @@ impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Sent<T>
     async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
         let (bytes, once) = read(app, request).await?;
         let body = schema::read(json::parse(&bytes).map_err(ApiError::validation)?)?;
+        Ok(Self { body, once })
+    }
+}
+
+impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for MaybeSent<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let (bytes, once) = read(app, request).await?;
+        let sent =
+            if bytes.is_empty() { Value::Null } else { json::parse(&bytes).map_err(ApiError::validation)? };
+        let body = if sent.is_null() { None } else { Some(schema::read(sent)?) };
         Ok(Self { body, once })
     }
 }

@@ -19,6 +19,7 @@ mod server;
 mod stall;
 mod unread;
 
+pub use chorus_app::accounts::first_link;
 pub use chorus_app::caller::{key_hash, operator_key_hash};
 pub use chorus_app::delivery;
 pub use chorus_app::mail::Mail;
@@ -27,6 +28,5 @@ pub use chorus_app::{
     Config, FINGERPRINT, FingerprintError, Signup, Sources, TimeLimits, TrustedProxies, check_fingerprint,
     keep_fingerprint, quotas,
 };
-pub use doors::signin::first_link;
 pub use router::openapi;
 pub use server::{StartError, run};

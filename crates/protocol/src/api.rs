@@ -1,5 +1,6 @@
 //! What `/api/v1` takes and gives: one struct for each body, read by both ends, checked and described from one definition.
 
+pub mod accounts;
 pub mod agents;
 pub mod blocks;
 pub mod channels;
@@ -7,6 +8,7 @@ pub mod documents;
 pub mod invitations;
 pub mod members;
 pub mod messages;
+pub mod operator;
 
 use crate::ids::Principal;
 use serde::{Deserialize, Serialize};

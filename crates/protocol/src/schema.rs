@@ -90,6 +90,9 @@ impl Checked {
     }
 }
 
+/// What JSON Schema's `\s` stands for inside a class: all white space of Unicode, where the regular expressions here know
+/// that of ASCII.
+const SPACES: &str = r"\s\u{85}\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}";
 /// No type of ours refers to others deeper than this; one that refers to itself is not looked into further.
 const MAX_REFERENCES: usize = 8;
 
@@ -164,7 +167,9 @@ impl Schema {
             length: (size("minLength"), size("maxLength")),
             range: (int("minimum"), int("maximum")),
             count: (size("minItems"), size("maxItems")),
-            pattern: schema["pattern"].as_str().and_then(|pattern| Regex::new(pattern).ok()),
+            pattern: schema["pattern"]
+                .as_str()
+                .and_then(|text| Regex::new(&text.replace(r"\s", SPACES)).ok()),
             items: schema.get("items").map(|items| Box::new(Self::new(items, named, depth))),
             properties: properties
                 .map(|(name, schema)| (name.clone(), required(name), Self::new(schema, named, depth)))
@@ -222,7 +227,7 @@ impl Schema {
     /// What its alternatives are known by.
     fn required_names(&self) -> Vec<&str> {
         let required =
-            self.alternatives.iter().flat_map(|one| one.properties.iter().find(|(_, required, _)| *required));
+            self.alternatives.iter().filter_map(|one| one.properties.iter().find(|(_, required, _)| *required));
         required.map(|(name, ..)| &**name).collect()
     }
 
@@ -366,6 +371,8 @@ mod tests {
         text: String,
         #[schema(pattern = "^x+$")]
         form: Option<String>,
+        #[schema(pattern = r"[^\s]")]
+        ink: Option<String>,
         word: Option<Word>,
         name: Option<Name>,
         #[schema(max_items = 2)]
@@ -417,6 +424,9 @@ mod tests {
         assert_eq!((body.word, body.inner), (Some(Word::SecondOne), Some(Inner { number: 3 })));
         let body = read::<Body>(json!({"text": "a", "form": null, "flag": null, "inner": null})).unwrap();
         assert_eq!((body.form, body.flag, body.inner), (None, false, None));
+        let blank = json!({"text": "a", "ink": " \t\u{a0}\u{2003}\u{3000}"});
+        assert!(wrong(blank).starts_with("ink: must be of the form"), "white space is what Unicode says");
+        assert_eq!(read::<Body>(json!({"text": "a", "ink": " é"})).unwrap().ink.as_deref(), Some(" é"));
     }
 
     #[derive(Debug, PartialEq, Deserialize, IntoParams)]

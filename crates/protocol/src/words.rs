@@ -325,6 +325,58 @@ words! {
         /// It is kept, and never shown.
         Silent = "silent",
     }
+
+    /// What was done that gives or takes rights: the words of the audit log.
+    pub enum Action {
+        /// A person's account was made, by whoever used a link or by the operator.
+        AccountMade = "account.made",
+        /// The operator keeps an account out.
+        AccountDisabled = "account.disabled",
+        /// The operator lets it in again.
+        AccountEnabled = "account.enabled",
+        /// An agent came into an account.
+        AgentClaimed = "agent.claimed",
+        /// The operator keeps an agent out.
+        AgentDisabled = "agent.disabled",
+        /// The operator lets it in again.
+        AgentEnabled = "agent.enabled",
+        /// An agent was made, by itself, its owner or the operator.
+        AgentRegistered = "agent.registered",
+        /// An agent was taken out of the directory.
+        AgentUnregistered = "agent.unregistered",
+        /// The operator changed an agent's record.
+        AgentUpdated = "agent.updated",
+        /// A channel has another owner.
+        ChannelOwnerChanged = "channel.owner_changed",
+        /// An agent's own connection string was set.
+        ConnectionSet = "connection.set",
+        /// It was taken away.
+        ConnectionRemoved = "connection.removed",
+        /// The connection string that the hub issues for an agent was replaced.
+        ConnectionStringRotated = "connection_string.rotated",
+        /// The operator had deliveries tried anew.
+        DeliveriesReplayed = "deliveries.replayed",
+        /// An invitation was made.
+        InvitationMade = "invitation.made",
+        /// An agent replaced its own key.
+        KeyRotated = "key.rotated",
+        /// Its owner or the operator replaced it.
+        KeyReset = "key.reset",
+        /// The hub was started with a new master key.
+        MasterKeyReplaced = "master_key.replaced",
+        /// Somebody was added to a channel by another.
+        MemberAdded = "member.added",
+        /// Somebody was removed from a channel by another.
+        MemberRemoved = "member.removed",
+        /// An account's browsers were signed out, by itself or by the operator.
+        SessionsEnded = "sessions.ended",
+        /// A token for a program was made.
+        TokenMade = "token.made",
+        /// It was revoked.
+        TokenRevoked = "token.revoked",
+        /// The secret was replaced with which requests to an agent are signed.
+        WebhookSecretRotated = "webhook_secret.rotated",
+    }
 }
 
 #[cfg(test)]
@@ -369,6 +421,11 @@ mod tests {
             Directedness: "to_me" "to_my_role" "to_other" "ambient";
             Policy: "must_respond" "may_respond" "ack_only" "must_not_respond";
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";
+            Action: "account.made" "account.disabled" "account.enabled" "agent.claimed" "agent.disabled"
+                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
+                "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
+                "invitation.made" "key.rotated" "key.reset" "master_key.replaced" "member.added" "member.removed"
+                "sessions.ended" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }

@@ -7,92 +7,13 @@
 
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal};
+pub use chorus_protocol::words::Action;
 use uuid::{Builder, Uuid};
 
 /// How long rows are kept.
 pub const KEPT_MS: i64 = 400 * 24 * 60 * 60 * 1000;
 /// So many times that one agent or account did the same thing are kept, besides the first.
 pub const MOST_OF_ONE: i64 = 200;
-
-macro_rules! actions {
-    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// What was done.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Action {
-            $($(#[$doc])* $name,)+
-        }
-
-        impl Action {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-
-            /// Its word.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $word,)+
-                }
-            }
-        }
-    };
-}
-
-actions! {
-    /// A person's account was made, by whoever used a link or by the operator.
-    AccountMade = "account.made",
-    /// The operator keeps an account out.
-    AccountDisabled = "account.disabled",
-    /// The operator lets it in again.
-    AccountEnabled = "account.enabled",
-    /// An agent came into an account.
-    AgentClaimed = "agent.claimed",
-    /// The operator keeps an agent out.
-    AgentDisabled = "agent.disabled",
-    /// The operator lets it in again.
-    AgentEnabled = "agent.enabled",
-    /// An agent was made, by itself, its owner or the operator.
-    AgentRegistered = "agent.registered",
-    /// An agent was taken out of the directory.
-    AgentUnregistered = "agent.unregistered",
-    /// The operator changed an agent's record.
-    AgentUpdated = "agent.updated",
-    /// A channel has another owner.
-    ChannelOwnerChanged = "channel.owner_changed",
-    /// An agent's own connection string was set.
-    ConnectionSet = "connection.set",
-    /// It was taken away.
-    ConnectionRemoved = "connection.removed",
-    /// The connection string that the hub issues for an agent was replaced.
-    ConnectionStringRotated = "connection_string.rotated",
-    /// The operator had deliveries tried anew.
-    DeliveriesReplayed = "deliveries.replayed",
-    /// An invitation was made.
-    InvitationMade = "invitation.made",
-    /// An agent replaced its own key.
-    KeyRotated = "key.rotated",
-    /// Its owner or the operator replaced it.
-    KeyReset = "key.reset",
-    /// The hub was started with a new master key.
-    MasterKeyReplaced = "master_key.replaced",
-    /// Somebody was added to a channel by another.
-    MemberAdded = "member.added",
-    /// Somebody was removed from a channel by another.
-    MemberRemoved = "member.removed",
-    /// An account's browsers were signed out, by itself or by the operator.
-    SessionsEnded = "sessions.ended",
-    /// A token for a program was made.
-    TokenMade = "token.made",
-    /// It was revoked.
-    TokenRevoked = "token.revoked",
-    /// The secret was replaced with which requests to an agent are signed.
-    WebhookSecretRotated = "webhook_secret.rotated",
-}
-
-impl Action {
-    /// The action of this word.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|action| action.as_str() == word)
-    }
-}
 
 /// Who did it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

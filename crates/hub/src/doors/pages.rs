@@ -1,5 +1,6 @@
-//! Pages for people: server-rendered, every asset embedded, a strict Content-Security-Policy, no internet needed.
+//! Pages that are the same for everybody: the first one, the API's reference, and what pages refer to.
 
+use super::html::{STYLE, STYLE_NAME, page};
 use super::reference::{Operation, operations};
 use crate::credentials::session_cookie;
 use crate::error::ApiError;
@@ -7,27 +8,14 @@ use crate::route::{Route, Routes};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
 use chorus_app::AppState;
 use chorus_app::caller::{Shown, of_browser};
-use data_encoding::HEXLOWER;
-use sha2::{Digest, Sha256};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use utoipa::openapi::OpenApi;
-
-const STYLE: &str = include_str!("../../assets/chorus.css");
-/// Scripts, styles and images from ourselves only, none inline, no framing.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-
-/// The style sheet's name changes with its content, so that it can be cached for ever.
-static STYLE_NAME: LazyLock<String> = LazyLock::new(|| {
-    let hash = HEXLOWER.encode(&Sha256::digest(STYLE)[..6]);
-    format!("chorus-{hash}.css")
-});
 
 /// What is told of the routes themselves.
 #[derive(Clone)]
@@ -69,23 +57,6 @@ struct Api {
     style: &'static str,
     host: String,
     operations: Arc<Vec<Operation>>,
-}
-
-/// What every page names its style sheet.
-pub(crate) fn style() -> &'static str {
-    &STYLE_NAME
-}
-
-/// A page, guarded.
-pub(crate) fn page(template: &impl Template) -> Result<Response, ApiError> {
-    let html = template.render().map_err(ApiError::internal)?;
-    let headers = [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        // To nobody else. Without any, browsers would not say either that a form was sent from our own page.
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-    ];
-    Ok((headers, Html(html)).into_response())
 }
 
 /// The first page: what this is, and what to do next.

@@ -8,7 +8,7 @@ use super::{PageQuery, parse_place};
 use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
 use crate::error::ApiError;
-use crate::extract::By;
+use crate::extract::Agent;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -56,11 +56,10 @@ const FRAME_BYTES: usize = 64 * 1024;
               TooFast, Overloaded))]
 pub(crate) async fn open(
     State(app): State<AppState>,
-    By(caller): By,
+    Agent(identity): Agent,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let identity = caller.agent()?.clone();
     let key = bearer(&headers)?.map(key_hash).unwrap_or_default();
     // What is no text is no id either.
     let place = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
@@ -302,10 +301,9 @@ fn raw(body: String) -> Result<Box<RawValue>, StoreError> {
               TooFast, Overloaded))]
 pub(crate) async fn history(
     State(app): State<AppState>,
-    By(caller): By,
+    Agent(identity): Agent,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let identity = caller.agent()?;
     let query = PageQuery::parse(&uri)?;
     let after = query.after.map_or(Ok(0), |after| parse_place("after", &after))?;
     let (agent, limit, max_bytes) = (identity.id, query.limit, app.config.quotas.page_bytes);

@@ -1,0 +1,43 @@
+//! Making an account for somebody.
+
+use super::mailable;
+use super::tokens::token_of;
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use chorus_protocol::api::accounts::{Line, MadeAccount, NewAccount};
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::ids::{AccountId, TraceId};
+use chorus_store::Tx;
+use chorus_store::accounts::{self, Account};
+use chorus_store::audit::{Action, Actor, Subject};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Makes an account and a token for it, as the operator: whether or not sign-up is open.
+pub async fn make_account(
+    app: &AppState,
+    context: RequestContext,
+    NewAccount { email, name }: NewAccount,
+    once: Once,
+) -> Result<Done<MadeAccount>, Error> {
+    let email = mailable(email)?;
+    let name = name.map_or_else(|| accounts::name_of(&email), |Line(name)| name);
+    let id = AccountId(app.sources.uuid_v7());
+    let api_token = app.sources.secret(SecretKind::ApiToken);
+    let token = token_of(app, id, "made with the account", &api_token);
+    let made = MadeAccount { account_id: id, email: email.clone(), name: name.clone(), api_token };
+    let account = Account { id, email, name, created_at: app.now(), disabled_at: None };
+    let (hub, trace) = (Arc::clone(app), TraceId(app.sources.uuid_v7()));
+    let work = move |tx: &mut dyn Tx| {
+        if !accounts::insert(tx, &account, trace)? {
+            return Err(Error::new(Code::Conflict, "this address has an account already"));
+        }
+        accounts::issue(tx, &token)?;
+        context.record_as(tx, &hub, Actor::Operator, Action::AccountMade, Subject::Account(id), json!({}))?;
+        Ok(made.clone())
+    };
+    app.once(once, |_| Ok(()), work).await
+}

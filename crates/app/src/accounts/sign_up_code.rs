@@ -1,0 +1,66 @@
+//! Letting somebody in where sign-up is by invitation.
+
+use super::{DAY_MS, credential, mailable, room};
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::caller::Caller;
+use crate::config::Signup;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use chorus_protocol::api::accounts::{NewSignUpCode, SignUpCode};
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
+use chorus_store::accounts::{self, CredentialKind, NewCredential};
+use chorus_store::audit::{Action, Subject};
+use serde_json::json;
+use std::sync::Arc;
+
+/// How many days a code is good, unless said.
+const DAYS: i64 = 7;
+
+/// Makes a code that lets one person make an account, or one agent register; people may, and the operator. One for an
+/// address is for the person who reads its mail only.
+pub async fn make_sign_up_code(
+    app: &AppState,
+    context: RequestContext,
+    caller: Caller,
+    new: NewSignUpCode,
+    once: Once,
+) -> Result<Done<SignUpCode>, Error> {
+    let email = new.email.map(mailable).transpose()?;
+    if app.config.signup == Signup::Closed {
+        return Err(Error::new(
+            Code::Conflict,
+            "sign-up is closed on this hub: an invitation lets nobody in",
+        ));
+    }
+    let account = caller.person().ok().map(|person| person.id);
+    let code = app.sources.secret(SecretKind::Invitation);
+    let expires_at = app.now() + new.days.unwrap_or(DAYS) * DAY_MS;
+    let new = NewCredential {
+        account,
+        email,
+        expires_at: Some(expires_at),
+        ..credential(&app.sources, CredentialKind::Invitation, &code)
+    };
+    let made = SignUpCode {
+        id: new.id,
+        url: format!("{}/signin?invitation={code}", app.config.public_url),
+        invitation: code,
+        expires_at: rfc3339(expires_at),
+    };
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        if let Some(account) = account {
+            let full = "you have 100 open invitations; wait until some are used";
+            room(tx, account, CredentialKind::Invitation, full)?;
+        }
+        accounts::issue(tx, &new)?;
+        let (subject, detail) = (Subject::Credential(new.id), json!({"expires_at": made.expires_at}));
+        context.record(tx, &hub, &caller, Action::InvitationMade, subject, detail)?;
+        Ok(made.clone())
+    };
+    app.once(once, |_| Ok(()), work).await
+}

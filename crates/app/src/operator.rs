@@ -1,0 +1,11 @@
+//! What the operator does about people and agents, and sees of the hub: one file for each.
+//!
+//! Who calls these has seen the operator's key.
+
+mod audit_log;
+mod disable;
+mod overview;
+
+pub use audit_log::audit_log;
+pub use disable::{disable_account, disable_agent, enable_account, enable_agent, end_sessions_of};
+pub use overview::overview;

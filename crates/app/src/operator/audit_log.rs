@@ -1,0 +1,73 @@
+//! The log of who did what to whom.
+
+use crate::agents::AgentRef;
+use crate::app::{App, AppState};
+use crate::error::Error;
+use crate::page::page;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
+use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AccountId, AgentId, ConversationId, CredentialId};
+use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use chorus_store::audit::{self, Filter, Recorded};
+use chorus_store::{Tx, accounts};
+use std::sync::Arc;
+
+/// What was done, the newest first.
+pub async fn audit_log(app: &AppState, asked: AuditQuery) -> Result<Items<RecordedAct>, Error> {
+    let AuditQuery { actor, action, subject, since, after, limit } = asked;
+    let since = since.map(|since| {
+        parse_rfc3339(&since)
+            .ok_or_else(|| Faults::one("since", "must be a time such as 2026-03-20T10:00:00Z"))
+    });
+    let since = since.transpose()?.unwrap_or_default();
+    let hub = Arc::clone(app);
+    let list = move |tx: &mut dyn Tx| {
+        let mut id = |name, party: &Option<PartyName>| {
+            party.as_ref().map(|PartyName(text)| party_id(tx, &hub, name, text)).transpose()
+        };
+        let (actor, subject) = (id("actor", &actor)?, id("subject", &subject)?);
+        Ok(audit::list(tx, &Filter { actor, action, subject, since }, after, limit + 1)?)
+    };
+    let found = app.store.read::<_, Error, _>(list).await?.into_iter().map(shown).collect();
+    Ok(page(app, found, limit, |last: &RecordedAct| last.id.to_string()))
+}
+
+fn shown(recorded: Recorded) -> RecordedAct {
+    let party = |(kind, id): (String, String)| AuditParty { kind, id };
+    RecordedAct {
+        id: recorded.id,
+        at: rfc3339(recorded.at),
+        actor: party(recorded.actor),
+        action: recorded.action,
+        subject: party(recorded.subject),
+        detail: serde_json::from_str(&recorded.detail).unwrap_or_default(),
+        request_id: recorded.request_id,
+        client: recorded.client,
+    }
+}
+
+/// The id that a filter means: as it stands, whether or not there is anybody behind it any more, or of whoever has this name or
+/// address now. An email address goes before an agent's that looks the same.
+fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Result<String, Error> {
+    let id = AgentId::parse(text)
+        .map(|id| id.to_string())
+        .or_else(|| AccountId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ConversationId::parse(text).map(|id| id.to_string()))
+        .or_else(|| CredentialId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ["operator", "nobody", "hub"].contains(&text).then(|| text.to_owned()));
+    if let Some(id) = id {
+        return Ok(id);
+    }
+    if let Some(account) = accounts::by_email(tx, text)? {
+        return Ok(account.id.to_string());
+    }
+    let agent = AgentRef::parse(app, text).ok().map(|agent| agent.find(tx)).transpose()?.flatten();
+    let id = agent.map(|agent| agent.id.to_string());
+    id.ok_or_else(|| {
+        let takes = "an agent's id, name or address, an account's id (acc_…) or email address, a channel's id (ch_…), a \
+                     credential's (crd_…), `operator`, `nobody` or `hub`; this is none of them, or nobody has it now";
+        Error::new(Code::NotFound, format_args!("{name}: takes {takes}"))
+    })
+}

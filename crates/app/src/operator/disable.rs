@@ -1,0 +1,116 @@
+//! Keeping people and agents out, and letting them in again.
+
+use crate::accounts::end_sessions;
+use crate::agents::{AgentRef, view};
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::caller::Caller;
+use crate::error::Error;
+use chorus_protocol::api::accounts::EndedSessions;
+use chorus_protocol::api::agents::AgentView;
+use chorus_protocol::api::operator::Account;
+use chorus_protocol::ids::{AccountId, AgentId};
+use chorus_protocol::time::rfc3339;
+use chorus_store::audit::{Action, Actor, Subject};
+use chorus_store::{StoreError, Tx, accounts, directory};
+use serde_json::json;
+use std::sync::Arc;
+
+/// The account that is named by its id or its address.
+fn account(tx: &mut dyn Tx, text: &str) -> Result<accounts::Account, Error> {
+    let found = match AccountId::parse(text) {
+        Some(id) => accounts::by_id(tx, id)?,
+        // No address has this sign, and PostgreSQL takes no text with it.
+        None if text.contains('\0') => None,
+        None => accounts::by_email(tx, text)?,
+    };
+    found.ok_or_else(|| Error::not_found("account"))
+}
+
+/// Keeps an account out, with all of its agents, until it is enabled again. Nothing of it is lost.
+pub async fn disable_account(app: &AppState, context: RequestContext, id: String) -> Result<Account, Error> {
+    change_account(app, context, id, Action::AccountDisabled, accounts::disable).await
+}
+
+/// Lets an account in again, and its agents, unless one is disabled itself.
+pub async fn enable_account(app: &AppState, context: RequestContext, id: String) -> Result<Account, Error> {
+    change_account(app, context, id, Action::AccountEnabled, accounts::enable).await
+}
+
+async fn change_account(
+    app: &AppState,
+    context: RequestContext,
+    id: String,
+    action: Action,
+    change: fn(&mut dyn Tx, AccountId, i64) -> Result<bool, StoreError>,
+) -> Result<Account, Error> {
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        let found = account(tx, &id)?;
+        if change(tx, found.id, hub.now())? {
+            context.record_as(tx, &hub, Actor::Operator, action, Subject::Account(found.id), json!({}))?;
+            hub.push_after(tx);
+        }
+        account(tx, &id).map(shown)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+fn shown(account: accounts::Account) -> Account {
+    Account {
+        account_id: account.id,
+        email: account.email,
+        name: account.name,
+        created_at: rfc3339(account.created_at),
+        disabled_since: account.disabled_at.map(rfc3339),
+    }
+}
+
+/// Signs out every browser of an account, and revokes its tokens if that is wanted.
+pub async fn end_sessions_of(
+    app: &AppState,
+    context: RequestContext,
+    id: String,
+    tokens: bool,
+) -> Result<EndedSessions, Error> {
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        let found = account(tx, &id)?;
+        let ended = end_sessions(tx, found.id, None, tokens)?;
+        let subject = Subject::Account(found.id);
+        context.record_as(tx, &hub, Actor::Operator, Action::SessionsEnded, subject, json!(ended))?;
+        Ok(ended)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// Keeps an agent out until it is enabled again.
+pub async fn disable_agent(app: &AppState, context: RequestContext, id: &str) -> Result<AgentView, Error> {
+    change_agent(app, context, id, Action::AgentDisabled, directory::disable).await
+}
+
+/// Lets an agent in again, unless its owner is out.
+pub async fn enable_agent(app: &AppState, context: RequestContext, id: &str) -> Result<AgentView, Error> {
+    change_agent(app, context, id, Action::AgentEnabled, directory::enable).await
+}
+
+async fn change_agent(
+    app: &AppState,
+    context: RequestContext,
+    id: &str,
+    action: Action,
+    change: fn(&mut dyn Tx, AgentId, i64) -> Result<bool, StoreError>,
+) -> Result<AgentView, Error> {
+    let (agent, hub) = (AgentRef::parse(app, id)?, Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        let found = agent.find(tx)?.ok_or_else(|| Error::not_found("agent"))?;
+        if change(tx, found.id, hub.now())? {
+            let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
+            context.record_as(tx, &hub, Actor::Operator, action, subject, detail)?;
+            hub.push_after(tx);
+        }
+        let changed = directory::by_id(tx, found.id)?.ok_or_else(|| Error::not_found("agent"))?;
+        Ok(view(&hub, &Caller::Operator, &changed))
+    };
+    app.store.write::<_, Error, _>(work).await
+}
