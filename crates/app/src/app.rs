@@ -98,7 +98,7 @@ impl App {
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
             searches: Arc::default(),
-            metrics: Metrics::new(),
+            metrics: Metrics::default(),
             health: Health::new(sources.elapsed()),
             mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),
             registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),

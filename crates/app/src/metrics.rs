@@ -24,8 +24,8 @@ pub struct Metrics {
     pub mails_dropped: Counter,
 }
 
-impl Metrics {
-    pub fn new() -> Self {
+impl Default for Metrics {
+    fn default() -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("chorus"),
             requests: Family::default(),
@@ -70,7 +70,9 @@ impl Metrics {
         registry.register("mails_dropped", "Mails not sent for their number", metrics.mails_dropped.clone());
         metrics
     }
+}
 
+impl Metrics {
     /// `route` is the path's pattern, never the path: paths may hold secrets and are without number.
     pub fn request(&self, method: &str, route: &str, status: u16, seconds: f64) {
         // Methods that clients make up are without number too.

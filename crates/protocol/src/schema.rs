@@ -226,8 +226,10 @@ impl Schema {
 
     /// What its alternatives are known by.
     fn required_names(&self) -> Vec<&str> {
-        let required =
-            self.alternatives.iter().filter_map(|one| one.properties.iter().find(|(_, required, _)| *required));
+        let required = self
+            .alternatives
+            .iter()
+            .filter_map(|one| one.properties.iter().find(|(_, required, _)| *required));
         required.map(|(name, ..)| &**name).collect()
     }
 

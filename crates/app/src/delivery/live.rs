@@ -249,7 +249,7 @@ impl Live {
         self.inboxes().values().map(Arc::clone).collect()
     }
 
-    pub fn len(&self) -> usize {
+    pub fn open_inboxes(&self) -> usize {
         self.inboxes().len()
     }
 

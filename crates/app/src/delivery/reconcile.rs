@@ -44,7 +44,7 @@ pub async fn run(app: AppState) {
             _ = interval.tick() => {}
             () = app.stopping.cancelled() => break,
         }
-        app.metrics.inboxes.set(app.live.len() as i64);
+        app.metrics.inboxes.set(app.live.open_inboxes() as i64);
         app.metrics.queued.set(app.store.queued() as i64);
         report("record what was handed", record_handed(&app, app.live.all()).await);
         if app.store.kind() == Kind::Postgres {
@@ -121,7 +121,7 @@ async fn poll(app: &App) -> Result<(), StoreError> {
 /// This node lives.
 async fn renew(app: &App) -> Result<u64, StoreError> {
     let (node, until) = (app.config.node, app.now() + app.config.presence.as_millis() as i64);
-    if app.live.len() == 0 {
+    if app.live.open_inboxes() == 0 {
         return Ok(0);
     }
     app.store.write(move |tx: &mut dyn Tx| inboxes::renew(tx, node, until)).await

@@ -19,7 +19,7 @@ pub fn overview(app: &App) -> Overview {
         signup: signup.into(),
         endpoint_challenge: app.config.endpoint_challenge,
         connections: app.metrics.connections.get(),
-        open_inboxes: app.live.len(),
+        open_inboxes: app.live.open_inboxes(),
         queued_writes: app.store.queued(),
         quotas: quotas
             .map(|(quota, limit)| (quota.variable.to_owned(), Some(limit).filter(|limit| *limit != OFF)))

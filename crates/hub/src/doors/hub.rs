@@ -43,7 +43,7 @@ pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiE
             queued: app.store.queued() as u64,
         },
         retention_days: app.config.retention.map(|keep| keep.as_secs() / 86_400),
-        open_inboxes: app.live.len() as u64,
+        open_inboxes: app.live.open_inboxes() as u64,
         time: rfc3339(app.now()),
         uptime_s: ((app.elapsed() - app.health.started_at).max(0) / 1000) as u64,
     };

@@ -71,7 +71,7 @@ async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
         host: app.config.host_name.clone(),
         url: app.config.public_url.clone(),
         agents,
-        open: app.live.len(),
+        open: app.live.open_inboxes(),
         person: person.map(|person| person.name),
     })
 }
