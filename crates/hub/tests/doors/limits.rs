@@ -140,14 +140,14 @@ async fn secret_addresses_pay_for_their_agent() {
     cast.call_back(&callback, &status).await.own_failure(Code::RateLimited);
     assert_eq!(cast.call_back(&other, &status).await.status, 200, "one's haste is not another's");
 
-    let foreign = &made["connection_string"];
+    let inlet = &made["connection_string"];
     let post = json!({"channel": {"id": "c", "name": "c", "service": "s"},
                       "message": {"id": "m", "sender": "s", "content": "x"}, "callback": "https://s.example/cb"});
     for _ in 0..20 {
-        let posted = cast.call_back(foreign, &post).await;
+        let posted = cast.call_back(inlet, &post).await;
         assert_eq!(posted.status, 200, "{}", posted.text);
     }
-    cast.call_back(foreign, &post).await.own_failure(Code::RateLimited);
+    cast.call_back(inlet, &post).await.own_failure(Code::RateLimited);
     let mut wrong = vec![];
     for n in 0..12 {
         let url = json!(format!("{}/inbox/sk_{n:032x}", cast.hub.url));
