@@ -2,21 +2,10 @@
 
 use crate::error::ApiError;
 use axum::http::Uri;
+pub(super) use chorus_app::conversation::{conversation_id, event_id};
 use chorus_protocol::faults::{Faults, Fields};
-use chorus_protocol::ids::{ConversationId, EventId};
-use chorus_store::channel::ChannelError;
 use serde_json::Value;
 use std::borrow::Cow;
-
-/// The conversation a path names. What is no id names none, as far as anybody may know.
-pub(super) fn conversation_id(text: &str) -> Result<ConversationId, ApiError> {
-    ConversationId::parse(text).ok_or_else(|| ChannelError::NotFound.into())
-}
-
-/// The message a path names.
-pub(super) fn event_id(text: &str) -> Result<EventId, ApiError> {
-    EventId::parse(text).ok_or_else(|| ChannelError::NoTarget.into())
-}
 
 /// The parts of a query, in order.
 pub(super) fn query(uri: &Uri) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
