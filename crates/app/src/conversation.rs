@@ -12,7 +12,9 @@ mod talk;
 
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel};
-pub use document::{change_document, make_document, no_document, put, shown, version};
+pub use document::{
+    change_document, list_documents, make_document, no_document, put, read_document, shown, version,
+};
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, list_members, remove_member};
 pub use react::react;
@@ -41,6 +43,16 @@ fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act 
     let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
     let now = app.now();
     move |author| Act { conversation, author, event, trace, now }
+}
+
+/// The conversation that a text names. What is no id names none, as far as anybody may know.
+pub fn conversation_id(text: &str) -> Result<ConversationId, Error> {
+    ConversationId::parse(text).ok_or_else(|| ChannelError::NotFound.into())
+}
+
+/// The message that a text names.
+pub fn event_id(text: &str) -> Result<EventId, Error> {
+    EventId::parse(text).ok_or_else(|| ChannelError::NoTarget.into())
 }
 
 /// Refuses what can be done with channels only.

@@ -50,6 +50,7 @@ impl From<Principal> for PrincipalView {
 
 /// Which page of a list is asked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Page {
     /// `next` of the page before
     pub after: Option<String>,

@@ -4,9 +4,10 @@
 //! closed: who matches on one names every case, so that a new word is met everywhere before it can occur. Rules about
 //! the words (who is woken, which signal ends what) are the engines', not this module's.
 
-/// Makes an enum of words: each with its spelling, read and written only so.
+/// Makes an enum of words: each with its spelling, read and written only so. (A spelling is a `tt`: `utoipa` does not see
+/// through a `literal`.)
 macro_rules! words {
-    ($($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident = $text:literal,)+ })+) => {
+    ($($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident = $text:tt,)+ })+) => {
         $(
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
             $(#[$attribute])*

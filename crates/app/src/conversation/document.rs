@@ -4,8 +4,10 @@ use super::{act, is_member, kinds, masked};
 use crate::app::{App, AppState};
 use crate::error::Error;
 use crate::once::{Done, Once};
+use crate::page::page;
 use crate::usage::{event_bytes, room};
 use chorus_protocol::api::documents::{Document, DocumentChange, MediaType, NewDocument, Slug, Title};
+use chorus_protocol::api::{Items, Page};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::redact::Masked;
@@ -66,6 +68,38 @@ pub async fn change_document(
         Ok(Document { masked: kinds(&masked), ..shown(made) })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// The documents of a conversation, each in its newest version, without its content, in the order of their slugs.
+pub async fn list_documents(
+    app: &App,
+    who: Principal,
+    id: ConversationId,
+    Page { after, limit }: Page,
+) -> Result<Items<Document>, Error> {
+    let after = after.unwrap_or_default();
+    let find = move |tx: &mut dyn Tx| {
+        channel::look(tx, id, who)?;
+        Ok(artifacts::page(tx, id, &after, limit + 1)?)
+    };
+    let found = app.store.read::<_, Error, _>(find).await?.into_iter().map(shown).collect();
+    Ok(page(app, found, limit, |last: &Document| last.slug.clone()))
+}
+
+/// A document with its content, in its newest version unless said, as far as this member may read it.
+pub async fn read_document(
+    app: &App,
+    who: Principal,
+    (id, slug): (ConversationId, String),
+    version: Option<i64>,
+) -> Result<Document, Error> {
+    let find = move |tx: &mut dyn Tx| {
+        let (conversation, _) = channel::look(tx, id, who)?;
+        Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
+    };
+    let mut found = app.store.read::<_, Error, _>(find).await?.ok_or_else(no_document)?;
+    let content = Some(std::mem::take(&mut found.content));
+    Ok(Document { content, ..shown(found) })
 }
 
 /// A document as everybody sees it, without its content.

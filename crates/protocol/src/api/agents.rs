@@ -161,6 +161,7 @@ pub struct IssuedConnection {
 
 /// Which agents of the directory are looked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct AgentSearch {
     /// `next` of the page before
     pub after: Option<String>,

@@ -26,6 +26,7 @@ pub struct BlockView {
 
 /// Which page of one's blocks is asked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct BlockPage {
     /// `next` of the page before
     #[param(value_type = Option<String>, pattern = "^(blk_[0-9a-f]{32})?$")]

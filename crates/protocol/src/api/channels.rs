@@ -102,6 +102,7 @@ pub struct NewPair {
 
 /// Which page of one's conversations is asked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ConversationPage {
     /// `next` of the page before
     #[param(value_type = Option<String>, pattern = "^(ch_[0-9a-f]{32})?$")]

@@ -40,6 +40,7 @@ pub struct InviterView {
 
 /// Which page of one's invitations is asked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct InvitationPage {
     /// `next` of the page before
     #[param(value_type = Option<String>, pattern = "^(inv_[0-9a-f]{32})?$")]

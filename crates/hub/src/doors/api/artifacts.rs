@@ -2,7 +2,6 @@
 
 use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
 use super::conversation::conversation_id;
-use super::{Items, page, read};
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::{BodyLimit, Idempotent, Member, Query, Reading, Sent, done};
 use crate::route::{Route, Routes};
@@ -10,12 +9,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
-use chorus_app::conversation::{self, no_document, shown};
-use chorus_app::{App, AppState};
-use chorus_protocol::api::Page;
+use chorus_app::{App, AppState, conversation};
 use chorus_protocol::api::documents::{Document, DocumentChange, NewDocument};
-use chorus_store::artifacts;
-use chorus_store::channel;
+use chorus_protocol::api::{Items, Page};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -53,15 +49,9 @@ async fn list(
     State(app): State<AppState>,
     Member(who): Member,
     Path(id): Path<String>,
-    Query(Page { after, limit }): Query<Page>,
+    Query(page): Query<Page>,
 ) -> Result<Json<Items<Document>>, ApiError> {
-    let (id, after) = (conversation_id(&id)?, after.unwrap_or_default());
-    let found = read(&app, move |tx| {
-        channel::look(tx, id, who)?;
-        Ok(artifacts::page(tx, id, &after, limit + 1)?)
-    });
-    let found = found.await?.into_iter().map(shown).collect();
-    Ok(Json(page(&app, found, limit, |last: &Document| last.slug.clone())))
+    Ok(Json(conversation::list_documents(&app, who, conversation_id(&id)?, page).await?))
 }
 
 /// Make a document
@@ -81,6 +71,7 @@ async fn create(
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct Which {
     /// The newest, unless said
     #[param(minimum = 1, maximum = 999_999_999)]
@@ -101,14 +92,7 @@ async fn one(
     Path((id, slug)): Path<(String, String)>,
     Query(Which { version }): Query<Which>,
 ) -> Result<Json<Document>, ApiError> {
-    let id = conversation_id(&id)?;
-    let found = read(&app, move |tx| {
-        let (conversation, _) = channel::look(tx, id, who)?;
-        Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
-    });
-    let mut found = found.await?.ok_or_else(no_document)?;
-    let content = Some(std::mem::take(&mut found.content));
-    Ok(Json(Document { content, ..shown(found) }))
+    Ok(Json(conversation::read_document(&app, who, (conversation_id(&id)?, slug), version).await?))
 }
 
 /// Change a document

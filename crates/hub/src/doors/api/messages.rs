@@ -23,6 +23,7 @@ pub(crate) fn routes() -> Routes {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct How {
     /// Only ask whom it would wake
     #[serde(default)]
