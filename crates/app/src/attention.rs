@@ -4,7 +4,7 @@
 //! everything in a conversation of two; nobody wakes himself, and people are never pushed to.
 
 use chorus_protocol::words::{Directedness, Mode, Policy, Reason};
-use chorus_store::channel::{Scene, Woken};
+use chorus_store::conversation::{Scene, Woken};
 
 /// What is expected of an agent that a message is delivered to.
 pub struct Attention {

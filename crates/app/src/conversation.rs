@@ -28,7 +28,7 @@ use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::ConversationKind;
 use chorus_store::Tx;
-use chorus_store::channel::{self, Act, ChannelError};
+use chorus_store::conversation::{self, Act, ConversationError};
 use chorus_store::conversations::Conversation;
 use serde::Serialize;
 use serde_json::Value;
@@ -47,12 +47,12 @@ fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act 
 
 /// The conversation that a text names. What is no id names none, as far as anybody may know.
 pub fn conversation_id(text: &str) -> Result<ConversationId, Error> {
-    ConversationId::parse(text).ok_or_else(|| ChannelError::NotFound.into())
+    ConversationId::parse(text).ok_or_else(|| ConversationError::NotFound.into())
 }
 
 /// The message that a text names.
 pub fn event_id(text: &str) -> Result<EventId, Error> {
-    EventId::parse(text).ok_or_else(|| ChannelError::NoTarget.into())
+    EventId::parse(text).ok_or_else(|| ConversationError::NoTarget.into())
 }
 
 /// Refuses what can be done with channels only.
@@ -71,7 +71,7 @@ fn is_member(
     who: Principal,
     conversation: ConversationId,
 ) -> impl Fn(&mut dyn Tx) -> Result<(), Error> + Send {
-    move |tx| Ok(channel::look(tx, conversation, who).map(drop)?)
+    move |tx| Ok(conversation::as_reader(tx, conversation, who).map(drop)?)
 }
 
 /// The members of something that is said, without credentials.
@@ -90,9 +90,9 @@ fn kinds(masked: &Masked) -> Vec<String> {
 }
 
 /// Tells who is refused something for whom it is.
-pub fn only(who: &'static str) -> impl Fn(ChannelError) -> Error {
+pub fn only(who: &'static str) -> impl Fn(ConversationError) -> Error {
     move |error| match error {
-        ChannelError::Forbidden => Error::new(Code::Forbidden, who),
+        ConversationError::Forbidden => Error::new(Code::Forbidden, who),
         error => error.into(),
     }
 }

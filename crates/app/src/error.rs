@@ -5,7 +5,7 @@
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::Code;
 use chorus_store::StoreError;
-use chorus_store::channel::ChannelError;
+use chorus_store::conversation::ConversationError;
 use chorus_store::usage::Exceeded;
 use serde_json::Value;
 use std::error::Error as StdError;
@@ -83,44 +83,46 @@ impl From<StoreError> for Error {
     }
 }
 
-impl From<ChannelError> for Error {
-    fn from(error: ChannelError) -> Self {
+impl From<ConversationError> for Error {
+    fn from(error: ConversationError) -> Self {
         match error {
-            ChannelError::NotFound => {
+            ConversationError::NotFound => {
                 Self::new(Code::NotFound, "there is no such conversation, or you are not a member of it")
             }
-            ChannelError::NoTarget => {
+            ConversationError::NoTarget => {
                 Self::new(Code::NotFound, "there is no such message in this conversation")
             }
-            ChannelError::Archived => Self::new(
+            ConversationError::Archived => Self::new(
                 Code::Conflict,
                 "this conversation is archived: it can be read, nothing can be said in it",
             ),
-            ChannelError::Forbidden => Self::new(Code::Forbidden, "you may not do this here"),
-            ChannelError::OwnerStays => Self::new(
+            ConversationError::Forbidden => Self::new(Code::Forbidden, "you may not do this here"),
+            ConversationError::OwnerStays => Self::new(
                 Code::Conflict,
                 "the owner cannot leave: make another member the `owner` of the channel first, or archive it",
             ),
-            ChannelError::NoHandle(handle) => {
+            ConversationError::NoHandle(handle) => {
                 Self::new(Code::NotFound, format_args!("nobody in this conversation is called {handle:?}"))
             }
-            ChannelError::HandleTaken(handle) => Self::new(
+            ConversationError::HandleTaken(handle) => Self::new(
                 Code::Conflict,
                 format_args!(
                     "somebody else in this conversation is called {handle:?}; give another `handle`"
                 ),
             ),
-            ChannelError::Already(handle) => {
+            ConversationError::Already(handle) => {
                 Self::new(Code::Conflict, format_args!("it is a member already, as {handle:?}"))
             }
-            ChannelError::Stale(version) => Self::new(
+            ConversationError::Stale(version) => Self::new(
                 Code::Conflict,
                 format_args!("the document is at version {version}; read it and change that one"),
             )
             .details(serde_json::json!({"version": version})),
-            ChannelError::Blocked => Self::new(Code::Forbidden, "the other does not want to hear from you"),
-            ChannelError::Quota(exceeded) => exceeded.into(),
-            ChannelError::Store(error) => error.into(),
+            ConversationError::Blocked => {
+                Self::new(Code::Forbidden, "the other does not want to hear from you")
+            }
+            ConversationError::Quota(exceeded) => exceeded.into(),
+            ConversationError::Store(error) => error.into(),
         }
     }
 }

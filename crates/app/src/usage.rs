@@ -14,7 +14,7 @@
 use crate::app::App;
 use crate::quotas::{OFF, Quotas};
 use chorus_protocol::ids::{AccountId, Principal};
-use chorus_store::channel::ChannelError;
+use chorus_store::conversation::ConversationError;
 use chorus_store::usage::{self, Exceeded, ROW_BYTES, Stored};
 use chorus_store::{StoreError, Tx};
 use std::collections::HashMap;
@@ -197,7 +197,7 @@ impl Drop for Held {
 
 impl App {
     /// Counts so many bytes for somebody, if this transaction is committed, or refuses them.
-    pub fn count_bytes(&self, tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<(), ChannelError> {
+    pub fn count_bytes(&self, tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<(), ConversationError> {
         self.usage.meet(tx, who)?;
         let held = self.usage.hold(who, bytes)?;
         tx.after_commit(Box::new(move || held.keep()));
@@ -205,7 +205,7 @@ impl App {
     }
 
     /// Whether somebody may own one more channel.
-    pub fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ChannelError> {
+    pub fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ConversationError> {
         let used = usage::channels(tx, owner)?;
         Ok(room("channels", used, self.config.quotas.channels)?)
     }

@@ -1,7 +1,7 @@
 //! A channel as MCP shows it: its tools, its documents as resources, a prompt that teaches how to take part.
 //!
 //! One [`Channel`] is one caller in one channel, for one request. Everything it does is a transaction of
-//! `chorus_store::channel` and its neighbours, which begins by looking whether the caller is a member: the tools hold no
+//! `chorus_store::conversation` and its neighbours, which begins by looking whether the caller is a member: the tools hold no
 //! rights of their own. How messages, reactions and documents are read, masked and shown is the hub's, the same as for
 //! `/api/v1`, and comes through [`Hub`].
 
@@ -22,7 +22,7 @@ use crate::sessions;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::words::Signal;
 use chorus_store::artifacts::Artifact;
-use chorus_store::channel::{self, Act, ChannelError, Decide, NewArtifact, Post, Posted};
+use chorus_store::conversation::{self, Act, ConversationError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::log::Standing;
 use chorus_store::{Store, StoreError, Tx};
@@ -61,9 +61,14 @@ pub trait Hub: Send + Sync + 'static {
     /// Hands on what was said, once it is committed.
     fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError>;
     /// Counts an event of so many bytes for its author, if this transaction is committed, or refuses it.
-    fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ChannelError>;
+    fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ConversationError>;
     /// Makes a version of a document, within the quotas.
-    fn put_document(&self, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError>;
+    fn put_document(
+        &self,
+        tx: &mut dyn Tx,
+        act: &Act,
+        new: &NewArtifact,
+    ) -> Result<Artifact, ConversationError>;
     /// Events as the API shows them.
     fn events(&self, events: &[Event], standing: &Standing) -> Vec<Value>;
     /// The head of a conversation from now on; 0 until it moves.
@@ -122,31 +127,31 @@ enum Failure {
     Store(#[from] StoreError),
 }
 
-impl From<ChannelError> for Failure {
-    fn from(error: ChannelError) -> Self {
+impl From<ConversationError> for Failure {
+    fn from(error: ConversationError) -> Self {
         let sentence = match error {
-            ChannelError::NotFound => return Self::Gone,
-            ChannelError::Store(error) => return Self::Store(error),
-            ChannelError::Archived => {
+            ConversationError::NotFound => return Self::Gone,
+            ConversationError::Store(error) => return Self::Store(error),
+            ConversationError::Archived => {
                 "this channel is archived: it can be read, but nothing can be said or changed in it".into()
             }
-            ChannelError::NoTarget => {
+            ConversationError::NoTarget => {
                 "there is no such message in this channel; take event_id from chat_list_events".into()
             }
-            ChannelError::NoHandle(handle) => {
+            ConversationError::NoHandle(handle) => {
                 format!("nobody here is called {handle:?}; get_roster lists the handles")
             }
-            ChannelError::Stale(version) => {
+            ConversationError::Stale(version) => {
                 format!(
                     "the document is at version {version} now; read it with artifact_read, merge, and edit that version"
                 )
             }
-            error @ (ChannelError::Forbidden
-            | ChannelError::OwnerStays
-            | ChannelError::HandleTaken(_)
-            | ChannelError::Already(_)
-            | ChannelError::Blocked
-            | ChannelError::Quota(_)) => error.to_string(),
+            error @ (ConversationError::Forbidden
+            | ConversationError::OwnerStays
+            | ConversationError::HandleTaken(_)
+            | ConversationError::Already(_)
+            | ConversationError::Blocked
+            | ConversationError::Quota(_)) => error.to_string(),
         };
         Self::Tool(sentence)
     }
@@ -244,9 +249,9 @@ impl<H: Hub> Service for Channel<H> {
             if !(pass.holds)(tx)? {
                 return Ok(Err(Refusal::Unauthorized));
             }
-            match channel::look(tx, id, pass.who) {
+            match conversation::as_reader(tx, id, pass.who) {
                 Ok(_) => {}
-                Err(ChannelError::Store(error)) => return Err(error),
+                Err(ConversationError::Store(error)) => return Err(error),
                 Err(_) => return Ok(Err(Refusal::NotFound)),
             }
             Ok(Ok(match &session {
@@ -263,7 +268,7 @@ impl<H: Hub> Service for Channel<H> {
 
     async fn about(&self) -> Result<About, RpcError> {
         let (id, who) = (self.id, self.pass.who);
-        let (conversation, me) = self.read(move |tx| Ok(channel::look(tx, id, who)?)).await?;
+        let (conversation, me) = self.read(move |tx| Ok(conversation::as_reader(tx, id, who)?)).await?;
         Ok(About {
             capabilities: json!({
                 "tools": {},

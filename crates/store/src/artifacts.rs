@@ -4,7 +4,7 @@
 //! it was: the newest always, as it is there now, and older ones if it did not come after the next one was made.
 
 use crate::conversations::Conversation;
-use crate::members::Stay;
+use crate::members::MembershipInterval;
 use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::ids::{ConversationId, Principal, TraceId};
@@ -120,8 +120,9 @@ pub fn get_as(
     let next = next.map(|mut row| row.opt_int(0)).transpose()?.flatten();
     let stays = log::readable(tx, conversation, who)?;
     // Whoever came before the next one was made, and did not leave before this one was.
-    let was_there =
-        |stay: &Stay| next.is_none_or(|next| stay.from < next) && stay.to.is_none_or(|to| found.seq <= to);
+    let was_there = |stay: &MembershipInterval| {
+        next.is_none_or(|next| stay.from < next) && stay.to.is_none_or(|to| found.seq <= to)
+    };
     Ok(stays.iter().any(was_there).then_some(found))
 }
 

@@ -8,7 +8,7 @@ mod find;
 
 pub use find::{Found, LOOKED_AT, Search, index_old, search, skip_old};
 
-use crate::{Row, StoreError, Tx, TxExt, blocks, channel, inboxes, push, revocation, usage};
+use crate::{Row, StoreError, Tx, TxExt, blocks, conversation, inboxes, push, revocation, usage};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
 use find::{Findable, index};
 use uuid::Uuid;
@@ -413,6 +413,6 @@ pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64, fresh: &dyn Fn() -> Uuid) 
         "UPDATE agents SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL",
         &[(&id).into(), now.into()],
     )?;
-    channel::leave_all(tx, id.into(), now, fresh)?;
+    conversation::leave_all(tx, id.into(), now, fresh)?;
     shut_out(tx, id)
 }

@@ -4,7 +4,7 @@
 //! time it was away is not shown, nor is the one before it, which its author took back. A deletion holds for all.
 
 use crate::conversations::{self, Conversation, Event, History, event, select_event};
-use crate::members::{self, Stay};
+use crate::members::{self, MembershipInterval};
 use crate::{Param, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::words::{EventKind, Signal};
@@ -65,9 +65,9 @@ pub fn readable(
     tx: &mut dyn Tx,
     conversation: &Conversation,
     who: Principal,
-) -> Result<Vec<Stay>, StoreError> {
+) -> Result<Vec<MembershipInterval>, StoreError> {
     match conversation.history {
-        History::All => Ok(vec![Stay { from: 0, to: None }]),
+        History::All => Ok(vec![MembershipInterval { from: 0, to: None }]),
         History::Joined => members::stays(tx, conversation.id, who),
     }
 }
@@ -155,7 +155,7 @@ impl Reading {
         &mut self,
         tx: &mut dyn Tx,
         id: ConversationId,
-        stays: &[Stay],
+        stays: &[MembershipInterval],
         filter: &Filter,
         at: At,
     ) -> Result<(), StoreError> {
@@ -163,7 +163,7 @@ impl Reading {
         let mut first = match filter.thread {
             Some(thread) => conversations::event_by_id(tx, thread)?.filter(|first| {
                 let asked = (kind.is_empty() || first.kind.as_str() == kind) && at.holds(first.seq);
-                first.conversation == id && asked && Stay::any_holds(stays, first.seq)
+                first.conversation == id && asked && MembershipInterval::any_holds(stays, first.seq)
             }),
             None => None,
         };
@@ -211,7 +211,7 @@ pub fn stand(
     tx: &mut dyn Tx,
     conversation: &Conversation,
     who: Principal,
-    stays: &[Stay],
+    stays: &[MembershipInterval],
     events: &[Event],
 ) -> Result<Standing, StoreError> {
     let targets: Vec<_> = events
@@ -286,14 +286,18 @@ fn params(ids: &[EventId]) -> Vec<Param<'_>> {
 }
 
 /// What changed these messages, as somebody sees it who was there during these stays.
-pub fn changes(tx: &mut dyn Tx, stays: &[Stay], messages: &[EventId]) -> Result<Vec<Event>, StoreError> {
+pub fn changes(
+    tx: &mut dyn Tx,
+    stays: &[MembershipInterval],
+    messages: &[EventId],
+) -> Result<Vec<Event>, StoreError> {
     let mut changes = vec![];
     for ids in messages.chunks(TOGETHER) {
         let texts = tx.query(TEXTS, &params(ids))?;
         let reactions = tx.query(REACTIONS, &params(ids))?;
         for row in texts.into_iter().chain(reactions.into_iter().rev()) {
             let mut change = event(row)?;
-            if !Stay::any_holds(stays, change.seq) {
+            if !MembershipInterval::any_holds(stays, change.seq) {
                 match change.kind {
                     EventKind::Delete => {}
                     EventKind::Edit => change.body = "{}".into(),

@@ -26,14 +26,14 @@ pub struct Member {
 
 /// The sequence numbers of one stay: after `from`, up to `to` if it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stay {
+pub struct MembershipInterval {
     /// Events after this one.
     pub from: i64,
     /// Up to this one.
     pub to: Option<i64>,
 }
 
-impl Stay {
+impl MembershipInterval {
     /// Whether one of these stays holds what happened at `seq`.
     pub fn any_holds(stays: &[Self], seq: i64) -> bool {
         stays.iter().any(|stay| seq > stay.from && stay.to.is_none_or(|to| seq <= to))
@@ -168,13 +168,13 @@ pub fn stays(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     principal: Principal,
-) -> Result<Vec<Stay>, StoreError> {
+) -> Result<Vec<MembershipInterval>, StoreError> {
     tx.query(
         "SELECT joined_seq, left_seq FROM members WHERE conversation_id = $1 AND member_id = $2 ORDER BY joined_seq",
         &[(&conversation).into(), (&principal.uuid()).into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(Stay { from: row.int(0)?, to: row.opt_int(1)? }))
+    .map(|mut row| Ok(MembershipInterval { from: row.int(0)?, to: row.opt_int(1)? }))
     .collect()
 }
 

@@ -147,7 +147,7 @@ pub enum Sent {
         /// What to tell the sender.
         outcome: Outcome,
     },
-    /// The outcome is not known yet; once it is, [`settle`] is due.
+    /// The outcome is not known yet; once it is, [`record_outcome`] is due.
     Pending(Pending),
     /// It was sent before; this was the answer.
     Again(Answer),
@@ -166,7 +166,7 @@ pub struct Pending {
     pub seq: i64,
     /// What was claimed for it.
     pub keys: Vec<Key>,
-    /// The right to settle it.
+    /// The right to record it.
     pub lease: Lease,
     /// What it belongs to.
     pub trace: TraceId,
@@ -312,7 +312,12 @@ fn store(
 
 /// Records what became of a pending message. A failure is final for the hub, and its keys are free, so that the sender can
 /// try again with the same ones.
-pub fn settle(tx: &mut dyn Tx, pending: &Pending, outcome: &Outcome, now: i64) -> Result<(), StoreError> {
+pub fn record_outcome(
+    tx: &mut dyn Tx,
+    pending: &Pending,
+    outcome: &Outcome,
+    now: i64,
+) -> Result<(), StoreError> {
     let failure = outcome.error_code.as_deref().and_then(Code::parse).zip(outcome.detail.as_deref());
     deliveries::finish(tx, pending.receiver.id, pending.seq, pending.lease, outcome.delivery, failure, now)?;
     let answer = answer_of(outcome, now)?;

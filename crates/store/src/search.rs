@@ -3,7 +3,7 @@
 //! here, and what is indexed are numbers made of a conversation and a word. So a search goes through what was said in the
 //! caller's own conversations and nowhere else.
 
-use crate::members::{self, Stay};
+use crate::members::{self, MembershipInterval};
 use crate::{Kind, StoreError, Tx, TxExt, conversations, log, settings};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::words::EventKind;
@@ -120,7 +120,7 @@ pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
 /// What a message says now, unless it was taken back.
 fn text_of(tx: &mut dyn Tx, message: EventId) -> Result<Option<String>, StoreError> {
     let mut said = conversations::event_by_id(tx, message)?;
-    for change in log::changes(tx, &[Stay { from: 0, to: None }], &[message])? {
+    for change in log::changes(tx, &[MembershipInterval { from: 0, to: None }], &[message])? {
         match change.kind {
             EventKind::Delete => return Ok(None),
             EventKind::Edit => said = Some(change),

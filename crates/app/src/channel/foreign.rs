@@ -15,7 +15,7 @@ use chorus_protocol::channel::Post;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::words::{EntryKind, EventKind, Reason};
-use chorus_store::channel::{self, Act, ChannelError};
+use chorus_store::conversation::{self, Act, ConversationError};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -84,7 +84,8 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
         hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
-        channel::deliver(tx, &act, id, EntryKind::Channel, Reason::DirectMessage)?.ok_or_else(unknown)?;
+        conversation::deliver(tx, &act, id, EntryKind::Channel, Reason::DirectMessage)?
+            .ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);
         Ok(())
@@ -110,8 +111,8 @@ async fn check_addresses(app: &App, post: &Post) -> Result<(), Error> {
 }
 
 /// A used up quota is the agent's trouble: whoever posts keeps the connection string, and tries again.
-fn no_room_yet(error: ChannelError) -> Error {
-    let ChannelError::Quota(exceeded) = error else { return error.into() };
+fn no_room_yet(error: ConversationError) -> Error {
+    let ConversationError::Quota(exceeded) = error else { return error.into() };
     let what = "the agent has no room for more until its quota is raised or old messages are removed; try again later";
     Error::new(Code::RateLimited, what)
         .details(json!({"quota": exceeded.quota}))

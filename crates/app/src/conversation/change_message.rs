@@ -8,7 +8,7 @@ use crate::usage::event_bytes;
 use chorus_protocol::api::messages::{Edit, Noted};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::Tx;
-use chorus_store::channel;
+use chorus_store::conversation;
 use std::sync::Arc;
 
 /// Changes what a message says; its author may. Whom it mentions now is not woken.
@@ -22,7 +22,7 @@ pub async fn edit(
     let (masked, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let body = masked.to_json();
     let work = move |tx: &mut dyn Tx| {
-        let sequence = channel::edit(tx, &act, target, &body, masked.text("content"))
+        let sequence = conversation::edit(tx, &act, target, &body, masked.text("content"))
             .map_err(only("the author of a message, and nobody else, changes it"))?;
         hub.count_bytes(tx, who, event_bytes(body.len()))?;
         Ok(Noted { event_id: act.event, sequence, masked: kinds(&masked) })
@@ -39,7 +39,7 @@ pub async fn delete(
 ) -> Result<Done<()>, Error> {
     let act = act(app, who, conversation);
     let work = move |tx: &mut dyn Tx| {
-        let deleted = channel::delete(tx, &act, target).map(drop);
+        let deleted = conversation::delete(tx, &act, target).map(drop);
         deleted.map_err(only("the author of a message and the owner of the channel take it back"))
     };
     app.once(once, is_member(who, conversation), work).await

@@ -19,7 +19,7 @@ use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{ConversationKind, History};
 use chorus_store::audit::{Action, Actor, Subject};
-use chorus_store::channel::{self, Handle};
+use chorus_store::conversation::{self, Handle};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::{Tx, usage};
 use serde_json::json;
@@ -53,7 +53,7 @@ pub async fn make_channel(
     let work = move |tx: &mut dyn Tx| {
         hub.room_for_channel(tx, act.author)?;
         hub.count_bytes(tx, act.author, said_of(&conversation) + event_bytes(0))?;
-        channel::create(tx, &act, &conversation, handle.clone())?;
+        conversation::create(tx, &act, &conversation, handle.clone())?;
         Ok(changed(&conversation, &masked))
     };
     app.once(once, |_| Ok(()), work).await
@@ -74,7 +74,7 @@ pub async fn list_conversations(
 
 /// A conversation, and what somebody is in it.
 pub async fn look_at(app: &App, who: Principal, id: ConversationId) -> Result<ConversationDetail, Error> {
-    let find = move |tx: &mut dyn Tx| Ok(channel::look(tx, id, who)?);
+    let find = move |tx: &mut dyn Tx| Ok(conversation::as_reader(tx, id, who)?);
     let (conversation, me) = app.store.read::<_, Error, _>(find).await?;
     Ok(ConversationDetail { conversation: views::conversation(&conversation), me: views::member(me) })
 }
@@ -96,10 +96,10 @@ pub async fn change_channel(
     let masked = masked(&json!({"name": name, "context": about}))?;
     let (named, told) = (name.is_some(), about.is_some());
     let work = move |tx: &mut dyn Tx| {
-        let (conversation, _) = channel::enter(tx, id, who)?;
+        let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
         not_of_two(&conversation)?;
         let heir = owner.as_ref().map(|Name(handle)| &**handle);
-        let new = channel::change(tx, &act, heir, &|conversation| {
+        let new = conversation::change(tx, &act, heir, &|conversation| {
             if named {
                 masked.text("name").clone_into(&mut conversation.name);
             }
@@ -132,9 +132,9 @@ pub async fn archive(
 ) -> Result<Done<()>, Error> {
     let act = act(app, who, id);
     let work = move |tx: &mut dyn Tx| {
-        let (conversation, _) = channel::look(tx, id, who)?;
+        let (conversation, _) = conversation::as_reader(tx, id, who)?;
         not_of_two(&conversation)?;
-        channel::archive(tx, &act).map_err(only(OWNERS))
+        conversation::archive(tx, &act).map_err(only(OWNERS))
     };
     app.once(once, is_member(who, id), work).await
 }

@@ -16,7 +16,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, InvitationId, Principal};
 use chorus_protocol::words::{ConversationKind, History};
 use chorus_store::accounts::Account;
-use chorus_store::channel::{self, Act, Handle, Newcomer};
+use chorus_store::conversation::{self, Act, Handle, Newcomer};
 use chorus_store::conversations::Conversation;
 use chorus_store::directory::Agent;
 use chorus_store::invitations::{self, Invitation, Invitee, MOST_OF_INVITER, Made};
@@ -79,14 +79,14 @@ pub(super) fn check_open(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Resu
 /// Lets somebody into a channel, if there is room.
 pub(super) fn admit(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Error> {
     room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
-    Ok(channel::admit(tx, act, new)?)
+    Ok(conversation::admit(tx, act, new)?)
 }
 
 /// Adds somebody to a channel of the caller's, if there is room.
 pub(super) fn add(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Error> {
     room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
     app.count_bytes(tx, act.author, event_bytes(0))?;
-    channel::add_member(tx, act, new).map_err(only(MAY_ADD))
+    conversation::add_member(tx, act, new).map_err(only(MAY_ADD))
 }
 
 /// The conversation of whoever acts, called `mine`, and another, and whether it was made just now. It counts for `payer`.
@@ -111,7 +111,7 @@ pub(super) fn pair(
     };
     let handles = (Handle::Like(mine.to_owned()), Handle::Like(theirs.to_owned()));
     let (conversation, made) =
-        channel::pair(tx, &Act { conversation: id, ..*act }, &new, handles, other, second)?;
+        conversation::pair(tx, &Act { conversation: id, ..*act }, &new, handles, other, second)?;
     if made {
         // Two come.
         app.count_bytes(tx, payer, 2 * event_bytes(0))?;

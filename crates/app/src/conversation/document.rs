@@ -14,7 +14,7 @@ use chorus_protocol::redact::Masked;
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::artifacts::{self, Artifact};
-use chorus_store::channel::{self, Act, ChannelError, NewArtifact};
+use chorus_store::conversation::{self, Act, ConversationError, NewArtifact};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub async fn make_document(
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let made = put(&hub, tx, &act, &new).map_err(|error| match error {
-            ChannelError::Stale(version) => Error::new(
+            ConversationError::Stale(version) => Error::new(
                 Code::Conflict,
                 "there is a document of this slug already; change that one, or use another slug",
             )
@@ -55,14 +55,14 @@ pub async fn change_document(
     let (new, masked) = version(slug, title, content, content_type, base_version.unwrap_or(0))?;
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        channel::enter(tx, conversation, who)?;
+        conversation::lock_as_speaker(tx, conversation, who)?;
         let mut new = new.clone();
         if new.base == 0 {
             let newest = artifacts::newest(tx, conversation, &new.slug)?;
             new.base = newest.ok_or_else(no_document)?.version;
         }
         let made = put(&hub, tx, &act, &new).map_err(|error| match error {
-            ChannelError::Stale(0) => no_document(),
+            ConversationError::Stale(0) => no_document(),
             error => error.into(),
         })?;
         Ok(Document { masked: kinds(&masked), ..shown(made) })
@@ -79,7 +79,7 @@ pub async fn list_documents(
 ) -> Result<Items<Document>, Error> {
     let after = after.unwrap_or_default();
     let find = move |tx: &mut dyn Tx| {
-        channel::look(tx, id, who)?;
+        conversation::as_reader(tx, id, who)?;
         Ok(artifacts::page(tx, id, &after, limit + 1)?)
     };
     let found = app.store.read::<_, Error, _>(find).await?.into_iter().map(shown).collect();
@@ -94,7 +94,7 @@ pub async fn read_document(
     version: Option<i64>,
 ) -> Result<Document, Error> {
     let find = move |tx: &mut dyn Tx| {
-        let (conversation, _) = channel::look(tx, id, who)?;
+        let (conversation, _) = conversation::as_reader(tx, id, who)?;
         Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
     };
     let mut found = app.store.read::<_, Error, _>(find).await?.ok_or_else(no_document)?;
@@ -136,9 +136,9 @@ pub fn version(
 }
 
 /// Makes a version of a document, as far as quotas allow; of its versions only the newest are kept.
-pub fn put(app: &App, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
+pub fn put(app: &App, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ConversationError> {
     let quotas = &app.config.quotas;
-    let artifact = channel::put_artifact(tx, act, new)?;
+    let artifact = conversation::put_artifact(tx, act, new)?;
     let bytes = artifact.content.len();
     if bytes as u64 > quotas.document_bytes {
         room("document_bytes", bytes as i64, quotas.document_bytes)?;

@@ -17,7 +17,7 @@ use chorus_protocol::ids::{BlockId, ConversationId, EventId, InvitationId, Princ
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::ConversationKind;
 use chorus_store::blocks::{self, Block, Blocked};
-use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer};
+use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::invitations::{self, Invitation};
 use chorus_store::{StoreError, Tx, accounts, directory, members};
@@ -167,10 +167,11 @@ fn join(
     invitation: &Invitation,
     channel: ConversationId,
 ) -> Result<Conversation, Error> {
-    let conversation = channel::may_add(tx, channel, invitation.inviter).map_err(|error| match error {
-        ChannelError::Store(error) => error.into(),
-        _ => over(),
-    })?;
+    let conversation =
+        conversation::may_add(tx, channel, invitation.inviter).map_err(|error| match error {
+            ConversationError::Store(error) => error.into(),
+            _ => over(),
+        })?;
     let wanted = invitation.handle.clone().unwrap_or_else(|| person_handle(&person.name, &person.email));
     let new = Newcomer {
         principal: person.id.into(),

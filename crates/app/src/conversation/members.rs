@@ -17,7 +17,7 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::mentions::MAX_HANDLE;
 use chorus_store::audit::{Action, Actor, Subject};
-use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer};
+use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer};
 use chorus_store::invitations::Invitation;
 use chorus_store::{Tx, members};
 use serde::{Deserialize, Serialize};
@@ -114,9 +114,9 @@ impl Addition {
         act: &Act,
     ) -> Result<Added, Error> {
         // Strangers are not told who there is, nor is who may not add anybody.
-        let (conversation, _) = channel::look(tx, act.conversation, act.author)?;
+        let (conversation, _) = conversation::as_reader(tx, act.conversation, act.author)?;
         not_of_two(&conversation)?;
-        channel::may_add(tx, act.conversation, act.author).map_err(only(MAY_ADD))?;
+        conversation::may_add(tx, act.conversation, act.author).map_err(only(MAY_ADD))?;
         let (account, invitee) = match self.whom.find(tx)? {
             Found::Agent(agent) => {
                 consent::check_agent(tx, act.author, &agent)?;
@@ -154,7 +154,7 @@ pub async fn list_members(
 ) -> Result<Items<MemberView>, Error> {
     let after = after.unwrap_or_default();
     let find = move |tx: &mut dyn Tx| {
-        channel::look(tx, id, who)?;
+        conversation::as_reader(tx, id, who)?;
         Ok(members::page(tx, id, &after, limit + 1)?)
     };
     let found = app.store.read::<_, Error, _>(find).await?.into_iter().map(views::member).collect();
@@ -171,13 +171,13 @@ pub async fn remove_member(
 ) -> Result<Done<()>, Error> {
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let (conversation, _) = channel::enter(tx, id, who)?;
+        let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
         not_of_two(&conversation)?;
         if !is_handle(&handle) {
-            return Err(ChannelError::NoHandle(handle.clone()).into());
+            return Err(ConversationError::NoHandle(handle.clone()).into());
         }
         let gone = members::by_handle(tx, id, &handle)?;
-        channel::remove_member(tx, &act, &handle).map_err(only(
+        conversation::remove_member(tx, &act, &handle).map_err(only(
             "the owner of the channel and its leads remove others; and the owner is removed by nobody",
         ))?;
         // Who leaves by itself takes nothing from anybody.

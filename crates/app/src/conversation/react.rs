@@ -8,7 +8,7 @@ use crate::usage::event_bytes;
 use chorus_protocol::api::messages::{NewReaction, Noted};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::Tx;
-use chorus_store::channel;
+use chorus_store::conversation;
 use std::sync::Arc;
 
 /// Reacts to a message. The same reaction again, while it stands, changes nothing: the result names the one there is.
@@ -22,7 +22,7 @@ pub async fn react(
     let (masked, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let body = masked.to_json();
     let work = move |tx: &mut dyn Tx| {
-        let (event_id, sequence) = channel::react(tx, &act, target, new.signal, &body)?;
+        let (event_id, sequence) = conversation::react(tx, &act, target, new.signal, &body)?;
         if event_id == act.event {
             hub.count_bytes(tx, who, event_bytes(body.len()))?;
         }

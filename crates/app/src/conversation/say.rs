@@ -15,7 +15,7 @@ use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::EventKind;
 use chorus_store::Tx;
-use chorus_store::channel::{self, Act, Post, Posted};
+use chorus_store::conversation::{self, Act, Post, Posted};
 use chorus_store::conversations::Event;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,12 +31,12 @@ pub async fn say(
     let ((post, masked), act) = (prepare(&new)?, act(app, who, conversation));
     let (hub, counted) = (Arc::clone(app), AtomicBool::new(false));
     let work = move |tx: &mut dyn Tx| {
-        channel::enter(tx, conversation, who)?;
+        conversation::lock_as_speaker(tx, conversation, who)?;
         // The transaction may run again; it is said once.
         if !counted.swap(true, Ordering::Relaxed) {
             may_say(&hub, who, conversation, 1)?;
         }
-        let posted = channel::post(tx, &act, &post, attention::decide_recipients)?;
+        let posted = conversation::post(tx, &act, &post, attention::decide_recipients)?;
         hub.count_bytes(tx, who, event_bytes(post.body.len()))?;
         publish(&hub, tx, &act, &post, &posted)?;
         let woken = posted.woken.into_iter().map(|(woken, ..)| woken.handle).collect();
@@ -59,7 +59,8 @@ pub async fn preview(
     new: NewMessage,
 ) -> Result<Preview, Error> {
     let ((post, _), act) = (prepare(&new)?, act(app, who, conversation));
-    let find = move |tx: &mut dyn Tx| Ok(channel::rehearse(tx, &act, &post, attention::decide_recipients)?);
+    let find =
+        move |tx: &mut dyn Tx| Ok(conversation::preview(tx, &act, &post, attention::decide_recipients)?);
     let woken = app.store.read::<_, Error, _>(find).await?;
     let decided = woken.into_iter().map(|woken| {
         let Attention { directedness, policy, mode } = WOKEN;

@@ -14,7 +14,7 @@ use chorus_protocol::api::members::Invited;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::Tx;
-use chorus_store::channel::Act;
+use chorus_store::conversation::Act;
 use chorus_store::conversations;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -25,7 +25,8 @@ pub(super) fn failed(pending: &Pending, code: Code, why: impl ToString) -> Outco
 /// Records an outcome that was not known when the message was committed.
 pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
     let (known, now, trace) = (outcome.clone(), app.now(), pending.trace);
-    let recorded = app.store.write(move |tx: &mut dyn Tx| relay::settle(tx, &pending, &known, now)).await;
+    let recorded =
+        app.store.write(move |tx: &mut dyn Tx| relay::record_outcome(tx, &pending, &known, now)).await;
     if let Err(error) = recorded {
         // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".
         tracing::error!(error = &error as &dyn std::error::Error, trace_id = %trace, "an outcome was not recorded");

@@ -33,7 +33,7 @@ use chorus_protocol::schema;
 use chorus_protocol::words::Signal;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::artifacts::Artifact;
-use chorus_store::channel::{Act, ChannelError, Decide, NewArtifact, Post, Posted};
+use chorus_store::conversation::{Act, ConversationError, Decide, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::directory::{self, Agent};
 use chorus_store::log::Standing;
@@ -88,16 +88,16 @@ async fn answer(
     let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Nobody);
     let id = ConversationId::parse(&channel);
     let pass = match token(&app, &parts.headers) {
-        Some(token) if id != Some(token.channel) => return Err(ChannelError::NotFound.into()),
+        Some(token) if id != Some(token.channel) => return Err(ConversationError::NotFound.into()),
         Some(token) => by_token(&app, token).await?,
         None => by_key(&app, &caller, &parts.headers)?,
     };
-    let channel = Channel::new(hub, pass, id.ok_or(ChannelError::NotFound)?);
+    let channel = Channel::new(hub, pass, id.ok_or(ConversationError::NotFound)?);
     let body = body::read(&app, &parts.headers, body, MAX_BODY).await?;
     let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
     let mut response =
         chorus_mcp::answer(Arc::new(channel), request).await.map_err(|refusal| match refusal {
-            Refusal::NotFound => ChannelError::NotFound.into(),
+            Refusal::NotFound => ConversationError::NotFound.into(),
             Refusal::Unauthorized => ApiError::unauthorized("this key or token is not valid (any more)"),
             Refusal::Store(error) => error.into(),
         })?;
@@ -220,11 +220,16 @@ impl Hub for Tools {
         published.map_err(|error| StoreError::Unexpected(error.message.into()))
     }
 
-    fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ChannelError> {
+    fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ConversationError> {
         self.app.count_bytes(tx, who, event_bytes(bytes))
     }
 
-    fn put_document(&self, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
+    fn put_document(
+        &self,
+        tx: &mut dyn Tx,
+        act: &Act,
+        new: &NewArtifact,
+    ) -> Result<Artifact, ConversationError> {
         conversation::put(&self.app, tx, act, new)
     }
 

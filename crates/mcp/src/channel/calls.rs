@@ -8,7 +8,7 @@ use chorus_protocol::redact::redact;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
 use chorus_store::artifacts::{self, Artifact};
-use chorus_store::channel::{self, ChannelError};
+use chorus_store::conversation::{self, ConversationError};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{StoreError, Tx, conversations, members, search};
@@ -73,7 +73,7 @@ impl<H: Hub> Channel<H> {
         let (id, who) = (self.id, self.pass.who);
         let (filter, max_bytes) = (Filter { thread: None, kind }, self.page_bytes());
         let read = self.read(move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
             let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
             Ok((page, tx.head(id.0)?))
         });
@@ -101,9 +101,9 @@ impl<H: Hub> Channel<H> {
         })?;
         let (id, who, max_bytes) = (self.id, self.pass.who, self.page_bytes());
         let read = self.read(move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
-            let named = thread.ok_or(ChannelError::NoTarget)?;
-            let message = channel::message(tx, &conversation, who, named)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
+            let named = thread.ok_or(ConversationError::NoTarget)?;
+            let message = conversation::message(tx, &conversation, who, named)?;
             let filter = Filter { thread: Some(message.thread.unwrap_or(named)), kind: None };
             let at = At::After(after);
             let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
@@ -123,7 +123,7 @@ impl<H: Hub> Channel<H> {
         let key = self.key(Tool::SendMessage, key, arguments);
         let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(key, move |tx| {
-            let posted = channel::post(tx, &act, &new, hub.decide())?;
+            let posted = conversation::post(tx, &act, &new, hub.decide())?;
             hub.count(tx, act.author, new.body.len())?;
             hub.hand_on(tx, &act, &new, &posted)?;
             let woken: Vec<_> = posted.woken.iter().map(|(woken, ..)| &woken.handle).collect();
@@ -149,8 +149,8 @@ impl<H: Hub> Channel<H> {
             also(target, self.hub.reaction(&Value::Object(arguments.clone())))?;
         let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(None, move |tx| {
-            let target = target.ok_or(ChannelError::NoTarget)?;
-            let (event, seq) = channel::react(tx, &act, target, signal, &body)?;
+            let target = target.ok_or(ConversationError::NoTarget)?;
+            let (event, seq) = conversation::react(tx, &act, target, signal, &body)?;
             if event == act.event {
                 hub.count(tx, act.author, body.len())?;
             }
@@ -171,7 +171,7 @@ impl<H: Hub> Channel<H> {
         let (act, body) = (self.act(), json!({"status": status}).to_string());
         let hub = Arc::clone(&self.hub);
         self.once(None, move |tx| {
-            let seq = channel::note(tx, &act, EventKind::Status, None, None, &body)?;
+            let seq = conversation::note(tx, &act, EventKind::Status, None, None, &body)?;
             hub.count(tx, act.author, body.len())?;
             Ok(json!({"event_id": act.event.to_string(), "sequence": seq, "masked": masked}))
         })
@@ -185,7 +185,7 @@ impl<H: Hub> Channel<H> {
         })?;
         let (id, who) = (self.id, self.pass.who);
         let read = self.read(move |tx| {
-            let (conversation, me) = channel::look(tx, id, who)?;
+            let (conversation, me) = conversation::as_reader(tx, id, who)?;
             Ok((conversation, me, members::page(tx, id, &after, limit + 1)?))
         });
         let (conversation, me, mut found) = read.await?;
@@ -228,7 +228,7 @@ impl<H: Hub> Channel<H> {
         })?;
         let (id, who, max_bytes) = (self.id, self.pass.who, self.page_bytes());
         let read = self.read(move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
             let found = search::page(tx, who, Some(id), &query, before, limit)?;
             let (mut events, mut bytes, mut next) = (vec![], 0, found.next);
             for event in found.events {
@@ -261,7 +261,7 @@ impl<H: Hub> Channel<H> {
         })?;
         let (id, who) = (self.id, self.pass.who);
         let read = self.read(move |tx| {
-            channel::look(tx, id, who)?;
+            conversation::as_reader(tx, id, who)?;
             Ok(artifacts::page(tx, id, &after, limit + 1)?)
         });
         let mut found = read.await?;
@@ -308,8 +308,8 @@ impl<H: Hub> Channel<H> {
         let (act, channel) = (self.act(), self.clone());
         self.once(key, move |tx| {
             let artifact = channel.hub.put_document(tx, &act, &new).map_err(|error| match error {
-                ChannelError::Stale(0) => no_document(),
-                ChannelError::Stale(_) if new.base == 0 => {
+                ConversationError::Stale(0) => no_document(),
+                ConversationError::Stale(_) if new.base == 0 => {
                     Failure::Tool("there is a document of this slug already; change it with artifact_edit, or use another slug".into())
                 }
                 error => error.into(),
@@ -344,7 +344,7 @@ impl<H: Hub> Channel<H> {
                 Known::New => {}
                 Known::Answered(first) => {
                     // Who left since is told nothing any more.
-                    channel::look(tx, id, who)?;
+                    conversation::as_reader(tx, id, who)?;
                     return serde_json::from_str(&first.body)
                         .map_err(|error| StoreError::Unexpected(error.into()).into());
                 }

@@ -9,7 +9,7 @@ use crate::rpc::RpcError;
 use crate::service::{Notice, Notices, Wants};
 use crate::sessions;
 use chorus_store::log::{self, At, Filter};
-use chorus_store::{Tx, channel};
+use chorus_store::{Tx, conversation};
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ impl<H: Hub> Channel<H> {
         };
         let (id, who) = (self.id, self.pass.who);
         let end = self.read(move |tx| {
-            channel::look(tx, id, who)?;
+            conversation::as_reader(tx, id, who)?;
             Ok(tx.head(id.0)?)
         });
         let end = end.await?;
@@ -139,7 +139,7 @@ impl<H: Hub> Reader<H> {
         let (changes, cursor) = self
             .channel
             .read(move |tx: &mut dyn Tx| {
-                let (conversation, _) = channel::look(tx, id, who)?;
+                let (conversation, _) = conversation::as_reader(tx, id, who)?;
                 let (slugs, added) = match &told {
                     Told::Session(session) => match sessions::get(tx, (who, id), session)? {
                         Some(session) => (session.subscribed, true),

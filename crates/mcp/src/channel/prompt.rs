@@ -5,7 +5,7 @@ use crate::rpc::RpcError;
 use chorus_protocol::ids::Principal;
 use chorus_store::conversations::Conversation;
 use chorus_store::members::{self, Member};
-use chorus_store::{artifacts, channel};
+use chorus_store::{artifacts, conversation};
 use serde_json::{Map, Value, json};
 
 /// So many members and documents are named; the tools list the rest.
@@ -96,7 +96,7 @@ impl<H: Hub> Channel<H> {
         };
         let (id, who) = (self.id, self.pass.who);
         let there = self.read(move |tx| {
-            let (conversation, me) = channel::look(tx, id, who)?;
+            let (conversation, me) = conversation::as_reader(tx, id, who)?;
             Ok((
                 conversation,
                 me,

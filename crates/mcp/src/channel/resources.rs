@@ -9,7 +9,7 @@ use chorus_protocol::ids::ConversationId;
 use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
 use chorus_store::artifacts::{self, Artifact};
-use chorus_store::channel;
+use chorus_store::conversation;
 use serde_json::{Map, Value, json};
 
 /// How many documents a page of the list holds.
@@ -50,7 +50,7 @@ impl<H: Hub> Channel<H> {
         };
         let (id, who) = (self.id, self.pass.who);
         let found = self.read(move |tx| {
-            channel::look(tx, id, who)?;
+            conversation::as_reader(tx, id, who)?;
             Ok(artifacts::page(tx, id, &after, PAGE + 1)?)
         });
         let mut found = found.await?;
@@ -97,7 +97,7 @@ impl<H: Hub> Channel<H> {
     ) -> Result<Option<Artifact>, super::Failure> {
         let (id, who, slug) = (self.id, self.pass.who, slug.to_owned());
         let found = self.read(move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
             Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
         });
         found.await

@@ -3,7 +3,7 @@
 use super::tools::Tool;
 use super::{Channel, Failure, Hub, input};
 use chorus_protocol::page;
-use chorus_store::channel;
+use chorus_store::conversation;
 use chorus_store::log::{self, At, Filter};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl<H: Hub> Channel<H> {
         let (after, limit, filter, own) = (*after, *limit, filter.clone(), *own);
         let max_bytes = self.page_bytes();
         let read = self.read(move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
             let end = tx.head(id.0)?;
             // A place beyond the end is from another life of the database: it says nothing here.
             let after = after.filter(|after| *after <= end).unwrap_or(end);

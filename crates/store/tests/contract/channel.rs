@@ -4,13 +4,13 @@ use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, 
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::words::{EntryKind, EventKind, Reason, Signal};
-use chorus_store::channel::{
-    self, Act, ChannelError, Handle, NewArtifact, Newcomer, Post, Posted, Scene, Woken,
+use chorus_store::conversation::{
+    self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted, Scene, Woken,
 };
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
 use chorus_store::log::{self, At, Filter, Page};
-use chorus_store::members::{self, Member, Stay};
+use chorus_store::members::{self, Member, MembershipInterval};
 use chorus_store::{Store, StoreError, Tx, artifacts, directory};
 use std::collections::BTreeSet;
 
@@ -67,9 +67,9 @@ pub(crate) fn named(scene: &Scene<'_>) -> Vec<Woken> {
     others.filter_map(woken).collect()
 }
 
-pub(crate) async fn run<T, F>(store: &Store, work: F) -> Result<T, ChannelError>
+pub(crate) async fn run<T, F>(store: &Store, work: F) -> Result<T, ConversationError>
 where
-    F: Fn(&mut dyn Tx) -> Result<T, ChannelError> + Send + 'static,
+    F: Fn(&mut dyn Tx) -> Result<T, ConversationError> + Send + 'static,
     T: Send + 'static,
 {
     soon(store.write(work)).await
@@ -79,7 +79,9 @@ where
 pub(crate) async fn room(store: &Store, history: History) -> Room {
     let room = Room { id: ConversationId(fresh()), owner: person() };
     let (act, new) = (act(room, room.owner), conversation(room, history));
-    run(store, move |tx| channel::create(tx, &act, &new, Handle::Exactly("owner".into()))).await.unwrap();
+    run(store, move |tx| conversation::create(tx, &act, &new, Handle::Exactly("owner".into())))
+        .await
+        .unwrap();
     room
 }
 
@@ -88,10 +90,10 @@ pub(crate) async fn add(
     room: Room,
     who: Principal,
     handle: Handle,
-) -> Result<Member, ChannelError> {
+) -> Result<Member, ConversationError> {
     let act = act(room, room.owner);
     let new = Newcomer { principal: who, handle, roles: vec!["r".into()], lead: false };
-    run(store, move |tx| channel::add_member(tx, &act, &new)).await
+    run(store, move |tx| conversation::add_member(tx, &act, &new)).await
 }
 
 pub(crate) async fn join(store: &Store, room: Room, who: Principal, handle: &str) {
@@ -100,7 +102,7 @@ pub(crate) async fn join(store: &Store, room: Room, who: Principal, handle: &str
 
 pub(crate) async fn remove(store: &Store, room: Room, handle: &'static str) {
     let act = act(room, room.owner);
-    run(store, move |tx| channel::remove_member(tx, &act, handle)).await.unwrap();
+    run(store, move |tx| conversation::remove_member(tx, &act, handle)).await.unwrap();
 }
 
 pub(crate) fn post_of(text: &str, mentions: &[&str], thread: Option<EventId>) -> Post {
@@ -114,8 +116,8 @@ pub(crate) fn post_of(text: &str, mentions: &[&str], thread: Option<EventId>) ->
     }
 }
 
-pub(crate) async fn post(store: &Store, act: Act, post: Post) -> Result<Posted, ChannelError> {
-    run(store, move |tx| channel::post(tx, &act, &post, named)).await
+pub(crate) async fn post(store: &Store, act: Act, post: Post) -> Result<Posted, ConversationError> {
+    run(store, move |tx| conversation::post(tx, &act, &post, named)).await
 }
 
 /// Says something, and returns its id.
@@ -138,7 +140,7 @@ pub(crate) async fn say_in(
 pub(crate) async fn edit(store: &Store, room: Room, who: Principal, target: EventId, text: &'static str) {
     let act = act(room, who);
     let body = format!("{{\"content\":{text:?}}}");
-    run(store, move |tx| channel::edit(tx, &act, target, &body, text)).await.unwrap();
+    run(store, move |tx| conversation::edit(tx, &act, target, &body, text)).await.unwrap();
 }
 
 pub(crate) async fn delete(
@@ -146,14 +148,14 @@ pub(crate) async fn delete(
     room: Room,
     who: Principal,
     target: EventId,
-) -> Result<i64, ChannelError> {
+) -> Result<i64, ConversationError> {
     let act = act(room, who);
-    run(store, move |tx| channel::delete(tx, &act, target)).await
+    run(store, move |tx| conversation::delete(tx, &act, target)).await
 }
 
 pub(crate) async fn react(store: &Store, room: Room, who: Principal, target: EventId) {
     let act = act(room, who);
-    run(store, move |tx| channel::react(tx, &act, target, Signal::Seen, r#"{"signal":"seen"}"#))
+    run(store, move |tx| conversation::react(tx, &act, target, Signal::Seen, r#"{"signal":"seen"}"#))
         .await
         .unwrap();
 }
@@ -168,10 +170,10 @@ pub(crate) async fn page(
     limit: i64,
 ) -> Page {
     let look = move |tx: &mut dyn Tx| {
-        let (conversation, _) = channel::look(tx, room.id, who)?;
+        let (conversation, _) = conversation::as_reader(tx, room.id, who)?;
         Ok(log::page(tx, &conversation, who, &filter, at, limit, usize::MAX)?)
     };
-    soon(store.read::<_, ChannelError, _>(look)).await.unwrap()
+    soon(store.read::<_, ConversationError, _>(look)).await.unwrap()
 }
 
 pub(crate) async fn all(store: &Store, room: Room, who: Principal) -> Page {
@@ -189,8 +191,8 @@ pub(crate) fn places(page: &Page) -> Vec<i64> {
 async fn a_conversation_and_its_members(fixture: Fixture) {
     let store = &fixture.store;
     let (room, other) = (room(store, History::All).await, person());
-    let stranger = move |tx: &mut dyn Tx| channel::look(tx, room.id, other);
-    assert!(matches!(soon(store.read(stranger)).await, Err(ChannelError::NotFound)));
+    let stranger = move |tx: &mut dyn Tx| conversation::as_reader(tx, room.id, other);
+    assert!(matches!(soon(store.read(stranger)).await, Err(ConversationError::NotFound)));
     let member = add(store, room, other, Handle::Like("Anna".into())).await.unwrap();
     assert_eq!((&*member.handle, member.joined_seq), ("Anna", 1));
     let (found, me) = soon(store.read(stranger)).await.unwrap();
@@ -201,18 +203,19 @@ async fn a_conversation_and_its_members(fixture: Fixture) {
     assert_eq!(read(store, mine).await.len(), 1);
     remove(store, room, "anna").await;
     assert_eq!(read(store, mine).await, []);
-    assert!(matches!(soon(store.read(stranger)).await, Err(ChannelError::NotFound)));
+    assert!(matches!(soon(store.read(stranger)).await, Err(ConversationError::NotFound)));
     assert_eq!(kinds(&all(store, room, room.owner).await), ["join", "join", "leave"]);
     // Nobody who is out does anything.
     let act = act(room, other);
     for result in [
-        run(store, move |tx| channel::post(tx, &act, &post_of("x", &[], None), named).map(drop)).await,
-        run(store, move |tx| channel::note(tx, &act, EventKind::Status, None, None, "{}").map(drop)).await,
-        run(store, move |tx| channel::change(tx, &act, None, &|_| {}).map(drop)).await,
-        run(store, move |tx| channel::archive(tx, &act)).await,
-        run(store, move |tx| channel::remove_member(tx, &act, "owner")).await,
+        run(store, move |tx| conversation::post(tx, &act, &post_of("x", &[], None), named).map(drop)).await,
+        run(store, move |tx| conversation::note(tx, &act, EventKind::Status, None, None, "{}").map(drop))
+            .await,
+        run(store, move |tx| conversation::change(tx, &act, None, &|_| {}).map(drop)).await,
+        run(store, move |tx| conversation::archive(tx, &act)).await,
+        run(store, move |tx| conversation::remove_member(tx, &act, "owner")).await,
     ] {
-        assert!(matches!(result, Err(ChannelError::NotFound)), "{result:?}");
+        assert!(matches!(result, Err(ConversationError::NotFound)), "{result:?}");
     }
 }
 
@@ -220,9 +223,9 @@ async fn handles_belong_to_one_member_at_a_time(fixture: Fixture) {
     let store = &fixture.store;
     let room = room(store, History::All).await;
     let taken = add(store, room, person(), Handle::Exactly("OWNER".into())).await;
-    assert!(matches!(taken, Err(ChannelError::HandleTaken(_))), "{taken:?}");
+    assert!(matches!(taken, Err(ConversationError::HandleTaken(_))), "{taken:?}");
     let again = add(store, room, room.owner, Handle::Like("x".into())).await;
-    assert!(matches!(again, Err(ChannelError::Already(handle)) if handle == "owner"));
+    assert!(matches!(again, Err(ConversationError::Already(handle)) if handle == "owner"));
     // Ten at once want the same; each gets one of its own.
     let long = "x".repeat(64);
     let adds: Vec<_> = (0..10)
@@ -266,9 +269,9 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     let mut nobody = post_of("hi", &[], None);
     nobody.to = vec!["nobody".into()];
     let refused = post(store, act, nobody).await;
-    assert!(matches!(refused, Err(ChannelError::NoHandle(handle)) if handle == "nobody"));
+    assert!(matches!(refused, Err(ConversationError::NoHandle(handle)) if handle == "nobody"));
     let rehearse =
-        move |tx: &mut dyn Tx| channel::rehearse(tx, &act, &post_of("hi", &["carol"], None), named);
+        move |tx: &mut dyn Tx| conversation::preview(tx, &act, &post_of("hi", &["carol"], None), named);
     let woken = soon(store.read(rehearse)).await.unwrap();
     assert_eq!(woken.len(), 1);
     assert_eq!(entries(store, carol.id).await, []);
@@ -319,7 +322,7 @@ async fn who_is_removed_says_nothing_after(fixture: Fixture) {
         remove(store, room, "bob").await;
         for post in posts {
             let posted = post.await.unwrap();
-            assert!(matches!(posted, Ok(_) | Err(ChannelError::NotFound)), "{posted:?}");
+            assert!(matches!(posted, Ok(_) | Err(ConversationError::NotFound)), "{posted:?}");
         }
     }
     let log = all(store, room, room.owner).await;
@@ -349,7 +352,8 @@ async fn the_one_who_was_first_deletes(fixture: Fixture) {
                         1 => delete(&store, room, room.owner, said).await.is_ok(),
                         _ => {
                             let act = act(room, bob);
-                            let edit = move |tx: &mut dyn Tx| channel::edit(tx, &act, said, "{}", "findable");
+                            let edit =
+                                move |tx: &mut dyn Tx| conversation::edit(tx, &act, said, "{}", "findable");
                             drop(run(&store, edit).await);
                             false
                         }
@@ -375,14 +379,14 @@ async fn documents(fixture: Fixture) {
         let act = act(room, room.owner);
         let (slug, content) = ("notes".into(), content.to_owned());
         let new = NewArtifact { slug, title: None, content_type: None, content, base };
-        run(store, move |tx| channel::put_artifact(tx, &act, &new)).await
+        run(store, move |tx| conversation::put_artifact(tx, &act, &new)).await
     };
-    assert!(matches!(put("x", 1).await, Err(ChannelError::Stale(0))));
+    assert!(matches!(put("x", 1).await, Err(ConversationError::Stale(0))));
     let first = put("one", 0).await.unwrap();
     assert_eq!((first.version, &*first.title, &*first.content_type), (1, "notes", "text/markdown"));
-    assert!(matches!(put("again", 0).await, Err(ChannelError::Stale(1))));
+    assert!(matches!(put("again", 0).await, Err(ConversationError::Stale(1))));
     assert_eq!(put("two", 1).await.unwrap().version, 2);
-    assert!(matches!(put("late", 1).await, Err(ChannelError::Stale(2))));
+    assert!(matches!(put("late", 1).await, Err(ConversationError::Stale(2))));
     let get = async |version| {
         let found = read(store, move |tx| artifacts::get(tx, room.id, "notes", version)).await;
         found.map(|found| found.content)
@@ -406,7 +410,9 @@ async fn a_pair_is_made_once(fixture: Fixture) {
                 let (act, second) = (act(room, who), EventId(fresh()));
                 let new = Conversation { kind: ConversationKind::Dm, ..conversation(room, History::All) };
                 let handles = || (Handle::Like("x".into()), Handle::Like("x".into()));
-                run(&store, move |tx| channel::pair(tx, &act, &new, handles(), with, second)).await.unwrap()
+                run(&store, move |tx| conversation::pair(tx, &act, &new, handles(), with, second))
+                    .await
+                    .unwrap()
             })
         })
         .collect();
@@ -427,7 +433,7 @@ async fn a_pair_is_made_once(fixture: Fixture) {
     assert_eq!(post(store, act(room, other), post_of("hi", &[], None)).await.unwrap().woken.len(), 0);
     let third =
         add(store, Room { id, owner: *owners.first().unwrap() }, person(), Handle::Like("y".into())).await;
-    assert!(matches!(third, Err(ChannelError::Forbidden)));
+    assert!(matches!(third, Err(ConversationError::Forbidden)));
 }
 
 async fn nothing_in_an_archive(fixture: Fixture) {
@@ -437,21 +443,21 @@ async fn nothing_in_an_archive(fixture: Fixture) {
     let said = say(store, room, bob, "x").await;
     let archive = async |who| {
         let act = act(room, who);
-        run(store, move |tx| channel::archive(tx, &act)).await
+        run(store, move |tx| conversation::archive(tx, &act)).await
     };
-    assert!(matches!(archive(bob).await, Err(ChannelError::Forbidden)));
+    assert!(matches!(archive(bob).await, Err(ConversationError::Forbidden)));
     archive(room.owner).await.unwrap();
     archive(room.owner).await.unwrap();
-    assert!(matches!(archive(bob).await, Err(ChannelError::Forbidden)));
+    assert!(matches!(archive(bob).await, Err(ConversationError::Forbidden)));
     assert_eq!(kinds(&all(store, room, bob).await), ["join", "join", "message", "change"]);
     assert!(matches!(
         post(store, act(room, bob), post_of("x", &[], None)).await,
-        Err(ChannelError::Archived)
+        Err(ConversationError::Archived)
     ));
-    assert!(matches!(delete(store, room, bob, said).await, Err(ChannelError::Archived)));
+    assert!(matches!(delete(store, room, bob, said).await, Err(ConversationError::Archived)));
     assert!(matches!(
         add(store, room, person(), Handle::Like("x".into())).await,
-        Err(ChannelError::Archived)
+        Err(ConversationError::Archived)
     ));
     let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, bob, None, 10);
     assert_eq!(read(store, mine).await, []);
@@ -467,11 +473,11 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
     assert_eq!(kinds(&log), ["join", "join", "leave"]);
     assert_eq!(log.events[2].author, bob.id.into());
     let stays = read(store, move |tx| members::stays(tx, room.id, bob.id.into())).await;
-    assert_eq!(stays, [Stay { from: 1, to: Some(3) }], "it ends with what says so");
+    assert_eq!(stays, [MembershipInterval { from: 1, to: Some(3) }], "it ends with what says so");
     let again: AgentId = agent(store, "bob").await.id;
     assert!(matches!(
-        soon(store.read(move |tx: &mut dyn Tx| channel::look(tx, room.id, again.into()))).await,
-        Err(ChannelError::NotFound)
+        soon(store.read(move |tx: &mut dyn Tx| conversation::as_reader(tx, room.id, again.into()))).await,
+        Err(ConversationError::NotFound)
     ));
     let posted = post(store, act(room, room.owner), post_of("hi", &["bob"], None)).await.unwrap();
     assert_eq!(posted.woken.len(), 0, "a name that was taken again inherits nothing");
@@ -479,8 +485,8 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
     assert_eq!(count(store, "SELECT COUNT(*) FROM members WHERE left_seq IS NULL").await, 2);
     // Ends and errors of a closure leave nothing behind.
     let failed = move |tx: &mut dyn Tx| {
-        channel::post(tx, &act(room, room.owner), &post_of("never", &["bob"], None), named)?;
-        Err::<(), ChannelError>(StoreError::Overloaded.into())
+        conversation::post(tx, &act(room, room.owner), &post_of("never", &["bob"], None), named)?;
+        Err::<(), ConversationError>(StoreError::Overloaded.into())
     };
     run(store, failed).await.unwrap_err();
     assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 5);
@@ -498,27 +504,27 @@ async fn there_is_always_an_owner(fixture: Fixture) {
     join(store, room, carl, "carl").await;
     join(store, room, bob.id.into(), "bob").await;
     let leave = act(room, room.owner);
-    let left = run(store, move |tx| channel::remove_member(tx, &leave, "owner")).await;
-    assert!(matches!(left, Err(ChannelError::OwnerStays)), "{left:?}");
+    let left = run(store, move |tx| conversation::remove_member(tx, &leave, "owner")).await;
+    assert!(matches!(left, Err(ConversationError::OwnerStays)), "{left:?}");
     assert_eq!(kinds(&all(store, room, room.owner).await), ["join", "join", "join"]);
 
     let hand_on = async |who: Principal, to: &'static str| {
         let act = act(room, who);
-        run(store, move |tx| channel::change(tx, &act, Some(to), &|_| {})).await
+        run(store, move |tx| conversation::change(tx, &act, Some(to), &|_| {})).await
     };
-    assert!(matches!(hand_on(carl, "carl").await, Err(ChannelError::Forbidden)));
-    assert!(matches!(hand_on(room.owner, "nobody").await, Err(ChannelError::NoHandle(_))));
+    assert!(matches!(hand_on(carl, "carl").await, Err(ConversationError::Forbidden)));
+    assert!(matches!(hand_on(room.owner, "nobody").await, Err(ConversationError::NoHandle(_))));
     assert_eq!(owner_of(store, room).await, room.owner);
     assert_eq!(hand_on(room.owner, "BOB").await.unwrap().owner, bob.id.into());
-    assert!(matches!(hand_on(room.owner, "owner").await, Err(ChannelError::Forbidden)));
+    assert!(matches!(hand_on(room.owner, "owner").await, Err(ConversationError::Forbidden)));
     // Who owns nothing may go.
     let leave = act(room, room.owner);
-    run(store, move |tx| channel::remove_member(tx, &leave, "owner")).await.unwrap();
+    run(store, move |tx| conversation::remove_member(tx, &leave, "owner")).await.unwrap();
 
     // An agent can be deleted at any time: a lead comes first, then whoever was there first.
     let (lead, act) = (person(), act(room, bob.id.into()));
     let new = Newcomer { principal: lead, handle: Handle::Like("lead".into()), roles: vec![], lead: true };
-    run(store, move |tx| channel::add_member(tx, &act, &new)).await.unwrap();
+    run(store, move |tx| conversation::add_member(tx, &act, &new)).await.unwrap();
     soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
     assert_eq!(owner_of(store, room).await, lead);
     hand_on(lead, "carl").await.unwrap();
@@ -532,7 +538,9 @@ async fn channels_of_a_deleted_agent_go_to_whoever_was_there_first(fixture: Fixt
     let empty = Room { id: ConversationId(fresh()), owner: bob.id.into() };
     for room in [room, empty] {
         let (act, new) = (act(room, room.owner), conversation(room, History::All));
-        run(store, move |tx| channel::create(tx, &act, &new, Handle::Exactly("owner".into()))).await.unwrap();
+        run(store, move |tx| conversation::create(tx, &act, &new, Handle::Exactly("owner".into())))
+            .await
+            .unwrap();
     }
     let (first, second) = (person(), person());
     join(store, room, first, "z").await;

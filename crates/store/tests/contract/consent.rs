@@ -5,7 +5,7 @@ use crate::support::{Fixture, NOW, agent, count, deliver, fresh, message, on_bot
 use chorus_protocol::ids::{AccountId, AgentId, BlockId, ConversationId, InvitationId, Principal, TraceId};
 use chorus_store::accounts::{self, Account};
 use chorus_store::blocks::{self, Block, Blocked};
-use chorus_store::channel::{self, Handle, NewArtifact, Newcomer};
+use chorus_store::conversation::{self, Handle, NewArtifact, Newcomer};
 use chorus_store::conversations::History;
 use chorus_store::invitations::{self, Invitation, Invitee, LIFE_MS, MAIL_EVERY_MS, MOST_OF_INVITER, Made};
 use chorus_store::relay::SendError;
@@ -76,7 +76,7 @@ async fn what_was_stored_before_it_was_counted_counts(Fixture { store, .. }: Fix
     let put = move |tx: &mut dyn Tx| {
         let (title, content_type, content) = (None, None, "äb".into());
         let new = NewArtifact { slug: "notes".into(), title, content_type, content, base: 0 };
-        channel::put_artifact(tx, &act(room, anna.into()), &new)
+        conversation::put_artifact(tx, &act(room, anna.into()), &new)
     };
     store.write(put).await.unwrap();
     let sql = match store.kind() {
@@ -114,7 +114,12 @@ async fn retention_says_whose_bytes_are_gone(Fixture { store, .. }: Fixture) {
 async fn room(store: &Store, owner: Principal) -> Room {
     let room = Room { id: ConversationId(fresh()), owner };
     let made = store.write(move |tx| {
-        channel::create(tx, &act(room, owner), &conversation(room, History::All), Handle::Like("o".into()))
+        conversation::create(
+            tx,
+            &act(room, owner),
+            &conversation(room, History::All),
+            Handle::Like("o".into()),
+        )
     });
     made.await.unwrap();
     room
@@ -123,7 +128,7 @@ async fn room(store: &Store, owner: Principal) -> Room {
 async fn join(store: &Store, room: Room, principal: Principal) {
     let add = move |tx: &mut dyn Tx| {
         let new = Newcomer { principal, handle: Handle::Like("m".into()), roles: vec![], lead: false };
-        channel::add_member(tx, &act(room, room.owner), &new)
+        conversation::add_member(tx, &act(room, room.owner), &new)
     };
     store.write(add).await.unwrap();
 }
@@ -138,7 +143,7 @@ async fn only_the_newest_versions_are_kept(Fixture { store, .. }: Fixture) {
             let (title, content_type) = (None, None);
             // An umlaut has two bytes.
             let new = NewArtifact { slug: "notes".into(), title, content_type, content: "äb".into(), base };
-            channel::put_artifact(tx, &act(room, author), &new)
+            conversation::put_artifact(tx, &act(room, author), &new)
         };
         store.write(put).await.unwrap();
     }
@@ -376,7 +381,14 @@ async fn who_shares_a_conversation(Fixture { store, .. }: Fixture) {
             let mut new = conversation(place, History::All);
             new.kind = chorus_store::conversations::ConversationKind::Dm;
             let handles = (Handle::Like("a".into()), Handle::Like("b".into()));
-            channel::pair(tx, &act(place, one), &new, handles, other, chorus_protocol::ids::EventId(fresh()))
+            conversation::pair(
+                tx,
+                &act(place, one),
+                &new,
+                handles,
+                other,
+                chorus_protocol::ids::EventId(fresh()),
+            )
         })
     };
     talk(anna, bob).await.unwrap();
@@ -386,7 +398,7 @@ async fn who_shares_a_conversation(Fixture { store, .. }: Fixture) {
     let room = room(&store, bob).await;
     join(&store, room, robot).await;
     assert!(share(bob, robot).await && !share(anna, robot).await);
-    let leave = store.write(move |tx| channel::remove_member(tx, &act(room, bob), "m"));
+    let leave = store.write(move |tx| conversation::remove_member(tx, &act(room, bob), "m"));
     leave.await.unwrap();
     assert!(!share(bob, robot).await, "who has left shares nothing");
 }

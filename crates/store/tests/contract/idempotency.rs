@@ -61,7 +61,7 @@ async fn posted(store: &Store, posting: Pending, delivery: Delivery) {
         detail: None,
         trace_id: Some(trace_id),
     };
-    write(store, move |tx| relay::settle(tx, &posting, &outcome, NOW)).await;
+    write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, NOW)).await;
 }
 
 async fn events(store: &Store) -> i64 {
@@ -289,7 +289,7 @@ async fn what_a_receiver_said_is_kept_for_a_day(fixture: Fixture) {
         trace_id: Some(TraceId(fresh())),
     };
     let told = outcome.clone();
-    write(store, move |tx| relay::settle(tx, &posting, &told, NOW)).await;
+    write(store, move |tx| relay::record_outcome(tx, &posting, &told, NOW)).await;
     let later = Key::new("test", &[b"later"], b"r", None);
     for keys in [vec![], vec![later]] {
         let answer = again(store, at(NOW + DAY - 1, keys)).await;

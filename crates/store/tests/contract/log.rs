@@ -7,7 +7,7 @@ use crate::channel::{
 use crate::support::{Fixture, NOW, fresh, on_both, read, soon};
 use chorus_protocol::ids::{EventId, TraceId};
 use chorus_protocol::words::{EventKind, Signal};
-use chorus_store::channel::{self, ChannelError};
+use chorus_store::conversation::{self, ConversationError};
 use chorus_store::conversations::{self, History, NewEvent};
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{Kind, StoreError, Tx, TxExt};
@@ -97,12 +97,12 @@ async fn how_messages_stand(fixture: Fixture) {
     assert_eq!(page.standing.replies, [(one, 2)]);
     // Not theirs, gone, or no message.
     let act = act(room, room.owner);
-    let theirs = run(store, move |tx| channel::edit(tx, &act, one, "{}", "")).await;
-    assert!(matches!(theirs, Err(ChannelError::Forbidden)));
-    let gone = run(store, move |tx| channel::react(tx, &act, two, Signal::Seen, "{}")).await;
-    assert!(matches!(gone, Err(ChannelError::NoTarget)));
+    let theirs = run(store, move |tx| conversation::edit(tx, &act, one, "{}", "")).await;
+    assert!(matches!(theirs, Err(ConversationError::Forbidden)));
+    let gone = run(store, move |tx| conversation::react(tx, &act, two, Signal::Seen, "{}")).await;
+    assert!(matches!(gone, Err(ConversationError::NoTarget)));
     let edit = page.standing.changes[0].id;
-    assert!(matches!(delete(store, room, bob, edit).await, Err(ChannelError::NoTarget)));
+    assert!(matches!(delete(store, room, bob, edit).await, Err(ConversationError::NoTarget)));
 }
 
 /// A flood of reactions or edits hides no deletion and nobody else's edit.
@@ -170,8 +170,8 @@ async fn stays_are_what_is_read(fixture: Fixture) {
     assert_eq!(all(store, room, room.owner).await.events.len(), 10);
     for (id, readable) in [(before, false), (there, true), (away, false), (now, true)] {
         let look = move |tx: &mut dyn Tx| {
-            let (conversation, _) = channel::look(tx, room.id, bob)?;
-            channel::message(tx, &conversation, bob, id)
+            let (conversation, _) = conversation::as_reader(tx, room.id, bob)?;
+            conversation::message(tx, &conversation, bob, id)
         };
         assert_eq!(soon(store.read(look)).await.is_ok(), readable, "{id}");
     }
@@ -195,5 +195,5 @@ async fn threads_are_of_one_conversation(fixture: Fixture) {
         [] as [i64; 0]
     );
     let foreign = post(store, act(other, other.owner), post_of("x", &[], Some(root))).await;
-    assert!(matches!(foreign, Err(ChannelError::NoTarget)));
+    assert!(matches!(foreign, Err(ConversationError::NoTarget)));
 }

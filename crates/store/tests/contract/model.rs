@@ -238,7 +238,7 @@ impl World {
             detail: None,
             trace_id: Some(trace_id),
         };
-        self.write(move |tx| relay::settle(tx, &posting, &outcome, now));
+        self.write(move |tx| relay::record_outcome(tx, &posting, &outcome, now));
         let item = self.models[agent].inbox.iter_mut().find(|item| item.seq == seq);
         if let Some(item) = item.filter(|item| item.lease_until.is_some()) {
             (item.state, item.lease_until) = (delivery, None);

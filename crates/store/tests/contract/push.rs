@@ -4,7 +4,7 @@ use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, soon, web
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::words::{Disposition, EntryKind, EventKind, Reason};
-use chorus_store::channel::{self, Act};
+use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
@@ -49,7 +49,7 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
     };
     conversations::append(tx, &event, UNPLACED, act.now)?;
     let id = DeliveryId { agent: to, seq: tx.next_seq(to.0)? };
-    channel::deliver(tx, act, id, EntryKind::Channel, Reason::DirectMessage)?;
+    conversation::deliver(tx, act, id, EntryKind::Channel, Reason::DirectMessage)?;
     Ok(id)
 }
 

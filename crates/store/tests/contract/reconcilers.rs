@@ -46,7 +46,7 @@ async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {
         detail: None,
         trace_id: Some(trace_id),
     };
-    write(store, move |tx| relay::settle(tx, &posting, &outcome, now)).await;
+    write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, now)).await;
 }
 
 async fn hand(store: &Store, agent: AgentId, seq: i64) {

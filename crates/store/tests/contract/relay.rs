@@ -90,12 +90,12 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
         trace_id: Some(TraceId(fresh())),
     };
     let taken = outcome.clone();
-    write(store, move |tx| relay::settle(tx, &first, &taken, NOW + 5)).await;
+    write(store, move |tx| relay::record_outcome(tx, &first, &taken, NOW + 5)).await;
     assert_eq!(states().await, [Delivery::Delivered, Delivery::Sending]);
     outcome.delivery = Delivery::Failed;
     outcome.error_code = Some(Code::AgentUnreachable.as_str().into());
     outcome.detail = Some("no route".into());
-    write(store, move |tx| relay::settle(tx, &second, &outcome, NOW + 5)).await;
+    write(store, move |tx| relay::record_outcome(tx, &second, &outcome, NOW + 5)).await;
     assert_eq!(states().await, [Delivery::Delivered, Delivery::Failed]);
     let why = read(store, |tx| {
         let sql = "SELECT error_code, detail, updated_at, lease_until FROM deliveries WHERE state = 'failed'";

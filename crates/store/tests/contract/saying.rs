@@ -4,7 +4,7 @@ use crate::channel::{Room, act, join, named, post_of, room, run, say};
 use crate::support::{Fixture, agent, entries, on_both, read, soon};
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::words::Signal;
-use chorus_store::channel::{self, Act, ChannelError, Post};
+use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::History;
 use chorus_store::{Kind, Store, Tx};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ async fn whom_it_is_for_comes_first(fixture: Fixture) {
     new.to = to.to_vec();
     new.mentions.extend(to.first().cloned());
     let act = act(room, room.owner);
-    let posted = run(store, move |tx| channel::post(tx, &act, &new, named)).await.unwrap();
+    let posted = run(store, move |tx| conversation::post(tx, &act, &new, named)).await.unwrap();
     let woken: Vec<_> = posted.woken.iter().map(|(woken, ..)| woken.handle.clone()).collect();
     assert_eq!(woken.len(), 50);
     assert!(to.iter().all(|to| woken.contains(to)), "{woken:?}");
@@ -69,7 +69,7 @@ async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
             begun.lock().unwrap().recv().ok();
             // As long as it takes the first of the two to come to an inbox.
             std::thread::sleep(std::time::Duration::from_millis(300));
-            Ok::<_, ChannelError>(tx.lock(late.0)?)
+            Ok::<_, ConversationError>(tx.lock(late.0)?)
         };
         let store = store.clone();
         tokio::spawn(async move { store.write(work).await })
@@ -80,9 +80,9 @@ async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
         move |tx: &mut dyn Tx| {
             runs.fetch_add(1, Ordering::Relaxed);
             begins.send(()).ok();
-            channel::hold_inboxes(tx, messages.iter().map(|(act, new)| (act, new)), named)?;
+            conversation::hold_inboxes(tx, messages.iter().map(|(act, new)| (act, new)), named)?;
             for (act, new) in &*messages {
-                channel::post(tx, act, new, named)?;
+                conversation::post(tx, act, new, named)?;
             }
             Ok(())
         }
@@ -103,7 +103,7 @@ async fn the_same_reaction_twice(fixture: Fixture) {
     let said = say(store, room, room.owner, "x").await;
     let react = async |who: Principal, signal: &'static str, more: &'static str| -> (EventId, i64) {
         let (act, body) = (act(room, who), format!("{{\"signal\":\"{signal}\"{more}}}"));
-        run(store, move |tx| channel::react(tx, &act, said, Signal::parse(signal).unwrap(), &body))
+        run(store, move |tx| conversation::react(tx, &act, said, Signal::parse(signal).unwrap(), &body))
             .await
             .unwrap()
     };

@@ -15,7 +15,7 @@ use super::target::{Fleet, Target};
 use anyhow::{Context, ensure};
 use chorus_hub::Sources;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
-use chorus_store::channel::{self, Act, ChannelError, Handle, Newcomer, Post};
+use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer, Post};
 use chorus_store::conversations::{Conversation, ConversationKind, History};
 use chorus_store::{SqliteOptions, Store, StoreError, Tx, TxExt};
 use serde_json::json;
@@ -167,7 +167,7 @@ async fn fill(
     let make = {
         let act = act.clone();
         move |tx: &mut dyn Tx| {
-            channel::create(tx, &act(owner), &new, Handle::Exactly(handle.clone()))?;
+            conversation::create(tx, &act(owner), &new, Handle::Exactly(handle.clone()))?;
             others.iter().try_for_each(|(principal, handle)| {
                 let new = Newcomer {
                     principal: *principal,
@@ -175,11 +175,11 @@ async fn fill(
                     roles: vec![],
                     lead: false,
                 };
-                channel::add_member(tx, &act(owner), &new).map(drop)
+                conversation::add_member(tx, &act(owner), &new).map(drop)
             })
         }
     };
-    store.write::<_, ChannelError, _>(make).await?;
+    store.write::<_, ConversationError, _>(make).await?;
     let text = words(size);
     let post = Post {
         body: json!({"content": text}).to_string(),
@@ -193,9 +193,9 @@ async fn fill(
     while done < messages {
         let (count, act, post) = (BATCH.min(messages - done), act.clone(), post.clone());
         let say = move |tx: &mut dyn Tx| {
-            (0..count).try_for_each(|_| channel::post(tx, &act(owner), &post, |_| vec![]).map(drop))
+            (0..count).try_for_each(|_| conversation::post(tx, &act(owner), &post, |_| vec![]).map(drop))
         };
-        store.write::<_, ChannelError, _>(say).await?;
+        store.write::<_, ConversationError, _>(say).await?;
         done += count;
         progress.now(&format!("filling: {} messages", thousands(done as f64)));
     }

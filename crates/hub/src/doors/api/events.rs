@@ -14,7 +14,7 @@ use chorus_app::AppState;
 use chorus_app::views::{self, EventView};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::EventId;
-use chorus_store::channel;
+use chorus_store::conversation;
 use chorus_store::log::{self, At, Filter};
 use utoipa_axum::routes;
 
@@ -83,7 +83,7 @@ async fn events(
     let (at, filter, limit) = page_of(&uri)?;
     let max_bytes = app.config.quotas.page_bytes as usize;
     let page = read(&app, move |tx| {
-        let (conversation, _) = channel::look(tx, id, who)?;
+        let (conversation, _) = conversation::as_reader(tx, id, who)?;
         Ok(log::page(tx, &conversation, who, &filter, at, limit, max_bytes)?)
     });
     let page = page.await?;

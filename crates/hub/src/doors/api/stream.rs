@@ -26,7 +26,7 @@ use chorus_app::views::{self, EventView};
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_protocol::sse;
-use chorus_store::channel;
+use chorus_store::conversation;
 use chorus_store::conversations::History;
 use chorus_store::log::{self, At, Filter};
 use futures_util::stream;
@@ -138,7 +138,7 @@ impl Reader {
         // What was taken back before this was followed is seen here.
         app.callers.look_up(&app, &shown, app.now()).await?;
         let begun = read(&app, move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
             Ok((conversation.history, tx.head(id.0)?))
         });
         let (history, end) = begun.await?;
@@ -232,7 +232,7 @@ impl Reader {
             _ => {}
         }
         let (id, who) = (self.id, self.who);
-        match read(&self.app, move |tx| Ok(channel::look(tx, id, who).map(drop)?)).await {
+        match read(&self.app, move |tx| Ok(conversation::as_reader(tx, id, who).map(drop)?)).await {
             Err(error) if error.code == Code::NotFound => None,
             _ => Some(()),
         }
@@ -241,7 +241,7 @@ impl Reader {
     async fn read_store(&mut self) -> Result<Bytes, ApiError> {
         let (id, who, at) = (self.id, self.who, At::After(self.cursor));
         let page = read(&self.app, move |tx| {
-            let (conversation, _) = channel::look(tx, id, who)?;
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
             let page = log::page(tx, &conversation, who, &Filter::default(), at, READ_EVENTS, READ_BYTES)?;
             Ok((conversation.history, page, tx.head(id.0)?))
         });
@@ -271,7 +271,7 @@ async fn typing(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let (who, id) = (caller.principal()?, conversation_id(&id)?);
-    let (_, me) = read(&app, move |tx| Ok(channel::look(tx, id, who)?)).await?;
+    let (_, me) = read(&app, move |tx| Ok(conversation::as_reader(tx, id, who)?)).await?;
     let sign = sse::encode("typing", None, &json!({"handle": me.handle}).to_string());
     app.live.show(id.0, sign.into());
     Ok(StatusCode::NO_CONTENT)

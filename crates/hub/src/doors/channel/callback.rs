@@ -30,7 +30,7 @@ use chorus_protocol::redact::redact;
 use chorus_protocol::relay::{CHORUS_VERSION, Code};
 use chorus_protocol::words::{Disposition, EventKind};
 use chorus_store::Tx;
-use chorus_store::channel::{self, Act, ChannelError, Post};
+use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::{self, ConversationKind, Event};
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::directory::{self, Agent};
@@ -208,7 +208,8 @@ impl Turn {
         agent: &Agent,
         sent: &Event,
     ) -> Result<(Vec<EventId>, Vec<&'static str>), ApiError> {
-        let (conversation, member) = channel::look(tx, self.conversation, agent.id.into()).map_err(left)?;
+        let (conversation, member) =
+            conversation::as_reader(tx, self.conversation, agent.id.into()).map_err(left)?;
         if sent.seq <= member.joined_seq {
             return Err(gone("the agent has left this conversation since, and come back"));
         }
@@ -241,17 +242,17 @@ impl Turn {
             .collect::<Result<_, ApiError>>()?;
         let messages: Vec<_> = said.iter().filter_map(Said::message).collect();
         if messages.len() > 1 {
-            channel::hold_inboxes(tx, messages, attention::decide_recipients).map_err(left)?;
+            conversation::hold_inboxes(tx, messages, attention::decide_recipients).map_err(left)?;
         }
         let bytes = said.iter().map(|said| event_bytes(said.body().len())).sum();
         self.app.count_bytes(tx, agent.id.into(), bytes)?;
         for said in &said {
             match said {
                 Said::Message(act, post) => {
-                    channel::post(tx, act, post, attention::decide_recipients).map(drop)
+                    conversation::post(tx, act, post, attention::decide_recipients).map(drop)
                 }
                 Said::Note(act, kind, body) => {
-                    channel::note(tx, act, *kind, thread, Some(sent.id), body).map(drop)
+                    conversation::note(tx, act, *kind, thread, Some(sent.id), body).map(drop)
                 }
             }
             .map_err(left)?;
@@ -333,9 +334,9 @@ impl Said {
 }
 
 /// Who is no member any more has no callback either.
-fn left(error: ChannelError) -> ApiError {
+fn left(error: ConversationError) -> ApiError {
     match error {
-        ChannelError::NotFound => gone("the agent is not in this conversation any more"),
+        ConversationError::NotFound => gone("the agent is not in this conversation any more"),
         error => error.into(),
     }
 }

@@ -16,9 +16,9 @@ use chorus_protocol::ids::EventId;
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::time::rfc3339;
 use chorus_store::deliveries::Transport;
-use chorus_store::members::Stay;
+use chorus_store::members::MembershipInterval;
 use chorus_store::push::{self, Record};
-use chorus_store::{Tx, channel, conversations, log, members};
+use chorus_store::{Tx, conversation, conversations, log, members};
 use serde::Serialize;
 use utoipa_axum::routes;
 
@@ -147,10 +147,11 @@ pub(crate) async fn event(
     let id = EventId::parse(&id).ok_or_else(missing)?;
     let show = move |tx: &mut dyn Tx| {
         let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
-        let (conversation, _) = channel::look(tx, event.conversation, who).map_err(|_| missing())?;
+        let (conversation, _) =
+            conversation::as_reader(tx, event.conversation, who).map_err(|_| missing())?;
         let stays = log::readable(tx, &conversation, who)?;
         // What has no place in the conversation is nobody's to read here.
-        if event.seq == conversations::UNPLACED || !Stay::any_holds(&stays, event.seq) {
+        if event.seq == conversations::UNPLACED || !MembershipInterval::any_holds(&stays, event.seq) {
             return Err(missing());
         }
         let events = [event];

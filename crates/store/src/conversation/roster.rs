@@ -1,6 +1,6 @@
 //! Making, changing and archiving conversations, and who comes and goes.
 
-use super::{Act, ChannelError, append, enter, look, place};
+use super::{Act, ConversationError, append, as_reader, lock_as_speaker, place};
 use crate::conversations::{self, Conversation, ConversationKind};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx};
@@ -19,7 +19,7 @@ pub fn create(
     act: &Act,
     new: &Conversation,
     handle: Handle,
-) -> Result<Member, ChannelError> {
+) -> Result<Member, ConversationError> {
     conversations::insert(tx, new, act.trace)?;
     join(tx, act, &Newcomer { principal: new.owner, handle, roles: vec![], lead: false })
 }
@@ -32,7 +32,7 @@ pub fn pair(
     handles: (Handle, Handle),
     other: Principal,
     second: EventId,
-) -> Result<(Conversation, bool), ChannelError> {
+) -> Result<(Conversation, bool), ConversationError> {
     // Of two that make it at the same time one comes first.
     tx.lock(act.conversation.0)?;
     if let Some(known) = conversations::by_id(tx, act.conversation)? {
@@ -67,7 +67,7 @@ pub struct Newcomer {
 }
 
 /// The handle a newcomer gets.
-fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<String, ChannelError> {
+fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<String, ConversationError> {
     let (Handle::Exactly(base) | Handle::Like(base)) = wanted;
     if members::by_handle(tx, id, base)?.is_none() {
         return Ok(base.clone());
@@ -82,14 +82,14 @@ fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<S
             }
         }
     }
-    Err(ChannelError::HandleTaken(base.clone()))
+    Err(ConversationError::HandleTaken(base.clone()))
 }
 
-fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
+fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
     // The conversation's stream is a lock as well: of two who want the same handle one comes first.
     let seq = tx.next_seq(act.conversation.0)?;
     if let Some(member) = members::of(tx, act.conversation, new.principal)? {
-        return Err(ChannelError::Already(member.handle));
+        return Err(ConversationError::Already(member.handle));
     }
     let member = Member {
         principal: new.principal,
@@ -111,46 +111,50 @@ fn about(member: &Member) -> String {
 }
 
 /// Whether somebody may add members here: the owner and the leads may.
-pub fn may_add(tx: &mut dyn Tx, id: ConversationId, who: Principal) -> Result<Conversation, ChannelError> {
-    let (conversation, member) = enter(tx, id, who)?;
+pub fn may_add(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    who: Principal,
+) -> Result<Conversation, ConversationError> {
+    let (conversation, member) = lock_as_speaker(tx, id, who)?;
     if conversation.kind == ConversationKind::Dm || (conversation.owner != who && !member.lead) {
-        return Err(ChannelError::Forbidden);
+        return Err(ConversationError::Forbidden);
     }
     Ok(conversation)
 }
 
 /// Adds a member; the owner and the leads may.
-pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
+pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
     may_add(tx, act.conversation, act.author)?;
     join(tx, act, new)
 }
 
 /// Lets somebody into a channel whom nobody there adds: the operator does, or it was invited. The caller has seen that it may.
-pub fn admit(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ChannelError> {
+pub fn admit(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
     tx.lock(act.conversation.0)?;
-    let conversation = conversations::by_id(tx, act.conversation)?.ok_or(ChannelError::NotFound)?;
+    let conversation = conversations::by_id(tx, act.conversation)?.ok_or(ConversationError::NotFound)?;
     if conversation.kind == ConversationKind::Dm {
-        return Err(ChannelError::Forbidden);
+        return Err(ConversationError::Forbidden);
     }
     if conversation.archived_at.is_some() {
-        return Err(ChannelError::Archived);
+        return Err(ConversationError::Archived);
     }
     join(tx, act, new)
 }
 
 /// Takes a member out; the owner and the leads may take out anybody but the owner, everybody himself.
-pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), ChannelError> {
-    let (conversation, me) = enter(tx, act.conversation, act.author)?;
+pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), ConversationError> {
+    let (conversation, me) = lock_as_speaker(tx, act.conversation, act.author)?;
     let member = members::by_handle(tx, act.conversation, handle)?
-        .ok_or_else(|| ChannelError::NoHandle(handle.to_owned()))?;
+        .ok_or_else(|| ConversationError::NoHandle(handle.to_owned()))?;
     let own = member.principal == act.author;
     // A lead does not take a conversation from its owner.
     let lead = me.lead && member.principal != conversation.owner;
     if conversation.kind == ConversationKind::Dm || !(own || lead || conversation.owner == act.author) {
-        return Err(ChannelError::Forbidden);
+        return Err(ConversationError::Forbidden);
     }
     if member.principal == conversation.owner {
-        return Err(ChannelError::OwnerStays);
+        return Err(ConversationError::OwnerStays);
     }
     let seq = append(tx, act, EventKind::Leave, None, None, &about(&member))?;
     members::end(tx, act.conversation, member.principal, seq, act.now)?;
@@ -183,15 +187,15 @@ pub fn change(
     act: &Act,
     owner: Option<&str>,
     apply: &dyn Fn(&mut Conversation),
-) -> Result<Conversation, ChannelError> {
-    let (mut conversation, _) = enter(tx, act.conversation, act.author)?;
+) -> Result<Conversation, ConversationError> {
+    let (mut conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
     if conversation.owner != act.author || conversation.kind == ConversationKind::Dm {
-        return Err(ChannelError::Forbidden);
+        return Err(ConversationError::Forbidden);
     }
     apply(&mut conversation);
     if let Some(handle) = owner {
         let heir = members::by_handle(tx, act.conversation, handle)?;
-        conversation.owner = heir.ok_or_else(|| ChannelError::NoHandle(handle.to_owned()))?.principal;
+        conversation.owner = heir.ok_or_else(|| ConversationError::NoHandle(handle.to_owned()))?.principal;
     }
     conversations::update(tx, &conversation)?;
     let body = json!({
@@ -206,12 +210,12 @@ pub fn change(
 }
 
 /// Archives a conversation; its owner may, again and again.
-pub fn archive(tx: &mut dyn Tx, act: &Act) -> Result<(), ChannelError> {
-    let (conversation, _) = look(tx, act.conversation, act.author)?;
+pub fn archive(tx: &mut dyn Tx, act: &Act) -> Result<(), ConversationError> {
+    let (conversation, _) = as_reader(tx, act.conversation, act.author)?;
     let archived = change(tx, act, None, &|conversation| conversation.archived_at = Some(act.now));
     match archived {
-        Err(ChannelError::Archived) if conversation.owner == act.author => Ok(()),
-        Err(ChannelError::Archived) => Err(ChannelError::Forbidden),
+        Err(ConversationError::Archived) if conversation.owner == act.author => Ok(()),
+        Err(ConversationError::Archived) => Err(ConversationError::Forbidden),
         archived => archived.map(drop),
     }
 }

@@ -1,7 +1,7 @@
 //! The transactions of conversations: making them, coming and going, and everything that is said in them.
 //!
 //! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: every
-//! transaction here begins with [`enter`], which keeps others out of the conversation until it ends. Agents' inboxes come
+//! transaction here begins with [`lock_as_speaker`], which keeps others out of the conversation until it ends. Agents' inboxes come
 //! after it, the smallest id first, so that no two transactions wait for each other. Saying something is one transaction: the event, the words it is found by, and a
 //! delivery to each agent that is woken. What wakes whom is decided by the caller's rule; ambient events leave no row per
 //! member.
@@ -15,7 +15,7 @@ pub use roster::{
 use crate::artifacts::{self, Artifact};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
 use crate::deliveries::{self, Chat, NewDelivery, Way};
-use crate::members::{self, Member, Stay};
+use crate::members::{self, Member, MembershipInterval};
 use crate::push::{self, GIVE_UP_MS};
 use crate::usage::Exceeded;
 use crate::{StoreError, Tx, TxExt, blocks, directory, log, search};
@@ -29,7 +29,7 @@ const MAX_WOKEN: usize = 50;
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
-pub enum ChannelError {
+pub enum ConversationError {
     /// There is no such conversation, as far as this caller may know.
     #[error("no such conversation")]
     NotFound,
@@ -84,46 +84,46 @@ pub struct Act {
 }
 
 /// The conversation, and the member that enters it to read.
-pub fn look(
+pub fn as_reader(
     tx: &mut dyn Tx,
     id: ConversationId,
     who: Principal,
-) -> Result<(Conversation, Member), ChannelError> {
-    let conversation = conversations::by_id(tx, id)?.ok_or(ChannelError::NotFound)?;
-    let member = members::of(tx, id, who)?.ok_or(ChannelError::NotFound)?;
+) -> Result<(Conversation, Member), ConversationError> {
+    let conversation = conversations::by_id(tx, id)?.ok_or(ConversationError::NotFound)?;
+    let member = members::of(tx, id, who)?.ok_or(ConversationError::NotFound)?;
     Ok((conversation, member))
 }
 
 /// The conversation, and the member that would say something in it.
-fn knock(
+fn as_speaker(
     tx: &mut dyn Tx,
     id: ConversationId,
     who: Principal,
-) -> Result<(Conversation, Member), ChannelError> {
-    let (conversation, member) = look(tx, id, who)?;
+) -> Result<(Conversation, Member), ConversationError> {
+    let (conversation, member) = as_reader(tx, id, who)?;
     if conversation.archived_at.is_some() {
-        return Err(ChannelError::Archived);
+        return Err(ConversationError::Archived);
     }
     Ok((conversation, member))
 }
 
 /// The conversation, and the member that enters it to say something. Nobody comes, goes or speaks until this transaction
 /// ends.
-pub fn enter(
+pub fn lock_as_speaker(
     tx: &mut dyn Tx,
     id: ConversationId,
     who: Principal,
-) -> Result<(Conversation, Member), ChannelError> {
+) -> Result<(Conversation, Member), ConversationError> {
     // Strangers lock nothing; and who was a member before it had to wait may be none any more.
-    knock(tx, id, who)?;
+    as_speaker(tx, id, who)?;
     tx.lock(id.0)?;
-    let (conversation, member) = knock(tx, id, who)?;
+    let (conversation, member) = as_speaker(tx, id, who)?;
     if conversation.kind == ConversationKind::Dm {
         let pair = members::page(tx, id, "", 2)?;
         if let Some(other) = pair.iter().find(|other| other.principal != who)
             && blocks::keeps_out(tx, other.principal, who)?
         {
-            return Err(ChannelError::Blocked);
+            return Err(ConversationError::Blocked);
         }
     }
     Ok((conversation, member))
@@ -135,12 +135,16 @@ pub fn message(
     conversation: &Conversation,
     who: Principal,
     id: EventId,
-) -> Result<Event, ChannelError> {
+) -> Result<Event, ConversationError> {
     let event = conversations::event_by_id(tx, id)?
         .filter(|event| event.conversation == conversation.id && event.kind == EventKind::Message);
-    let event = event.ok_or(ChannelError::NoTarget)?;
+    let event = event.ok_or(ConversationError::NoTarget)?;
     let stays = log::readable(tx, conversation, who)?;
-    if Stay::any_holds(&stays, event.seq) { Ok(event) } else { Err(ChannelError::NoTarget) }
+    if MembershipInterval::any_holds(&stays, event.seq) {
+        Ok(event)
+    } else {
+        Err(ConversationError::NoTarget)
+    }
 }
 
 /// The same, unless it was taken back.
@@ -149,11 +153,11 @@ fn standing_message(
     conversation: &Conversation,
     who: Principal,
     id: EventId,
-) -> Result<Event, ChannelError> {
+) -> Result<Event, ConversationError> {
     let event = message(tx, conversation, who, id)?;
     let gone =
         tx.first("SELECT 1 FROM events WHERE target_id = $1 AND kind = 'delete' LIMIT 1", &[(&id).into()])?;
-    if gone.is_some() { Err(ChannelError::NoTarget) } else { Ok(event) }
+    if gone.is_some() { Err(ConversationError::NoTarget) } else { Ok(event) }
 }
 
 fn append(
@@ -251,8 +255,8 @@ pub struct Posted {
 }
 
 /// Says something.
-pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Posted, ChannelError> {
-    let (conversation, member) = enter(tx, act.conversation, act.author)?;
+pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Posted, ConversationError> {
+    let (conversation, member) = lock_as_speaker(tx, act.conversation, act.author)?;
     let Prepared { thread, mut woken, left_out } = prepare(tx, &conversation, act, new, decide)?;
     let seq = append(tx, act, EventKind::Message, thread, new.reply_to, &new.body)?;
     search::put(tx, act.conversation, act.event, &new.text)?;
@@ -275,10 +279,10 @@ pub fn hold_inboxes<'a>(
     tx: &mut dyn Tx,
     messages: impl IntoIterator<Item = (&'a Act, &'a Post)>,
     decide: Decide,
-) -> Result<(), ChannelError> {
+) -> Result<(), ConversationError> {
     let mut agents = BTreeSet::new();
     for (act, new) in messages {
-        let (conversation, _) = enter(tx, act.conversation, act.author)?;
+        let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
         let woken = prepare(tx, &conversation, act, new, decide)?.woken;
         agents.extend(woken.into_iter().map(|woken| woken.agent));
     }
@@ -286,8 +290,13 @@ pub fn hold_inboxes<'a>(
 }
 
 /// Who would be woken, if it were said.
-pub fn rehearse(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Vec<Woken>, ChannelError> {
-    let (conversation, _) = knock(tx, act.conversation, act.author)?;
+pub fn preview(
+    tx: &mut dyn Tx,
+    act: &Act,
+    new: &Post,
+    decide: Decide,
+) -> Result<Vec<Woken>, ConversationError> {
+    let (conversation, _) = as_speaker(tx, act.conversation, act.author)?;
     Ok(prepare(tx, &conversation, act, new, decide)?.woken)
 }
 
@@ -304,7 +313,7 @@ fn prepare(
     act: &Act,
     new: &Post,
     decide: Decide,
-) -> Result<Prepared, ChannelError> {
+) -> Result<Prepared, ConversationError> {
     let mut thread = None;
     for target in new.reply_to.iter().chain(&new.thread) {
         let event = message(tx, conversation, act.author, *target)?;
@@ -318,7 +327,7 @@ fn prepare(
             Some(member) if named.iter().all(|other| other.principal != member.principal) => {
                 named.push(member);
             }
-            None if must_be_here => return Err(ChannelError::NoHandle(handle.clone())),
+            None if must_be_here => return Err(ConversationError::NoHandle(handle.clone())),
             _ => {}
         }
     }
@@ -390,8 +399,8 @@ pub fn note(
     thread: Option<EventId>,
     target: Option<EventId>,
     body: &str,
-) -> Result<i64, ChannelError> {
-    enter(tx, act.conversation, act.author)?;
+) -> Result<i64, ConversationError> {
+    lock_as_speaker(tx, act.conversation, act.author)?;
     Ok(append(tx, act, kind, thread, target, body)?)
 }
 
@@ -402,24 +411,24 @@ pub fn edit(
     target: EventId,
     body: &str,
     text: &str,
-) -> Result<i64, ChannelError> {
+) -> Result<i64, ConversationError> {
     let thread = own(tx, act, target, false)?.thread;
     search::put(tx, act.conversation, target, text)?;
     Ok(append(tx, act, EventKind::Edit, thread, Some(target), body)?)
 }
 
 /// Takes a message back; its author may, and the conversation's owner.
-pub fn delete(tx: &mut dyn Tx, act: &Act, target: EventId) -> Result<i64, ChannelError> {
+pub fn delete(tx: &mut dyn Tx, act: &Act, target: EventId) -> Result<i64, ConversationError> {
     let thread = own(tx, act, target, true)?.thread;
     search::remove(tx, target)?;
     Ok(append(tx, act, EventKind::Delete, thread, Some(target), "{}")?)
 }
 
-fn own(tx: &mut dyn Tx, act: &Act, target: EventId, owner_may: bool) -> Result<Event, ChannelError> {
-    let (conversation, _) = enter(tx, act.conversation, act.author)?;
+fn own(tx: &mut dyn Tx, act: &Act, target: EventId, owner_may: bool) -> Result<Event, ConversationError> {
+    let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
     let event = standing_message(tx, &conversation, act.author, target)?;
     if event.author != act.author && !(owner_may && conversation.owner == act.author) {
-        return Err(ChannelError::Forbidden);
+        return Err(ConversationError::Forbidden);
     }
     Ok(event)
 }
@@ -432,8 +441,8 @@ pub fn react(
     target: EventId,
     signal: Signal,
     body: &str,
-) -> Result<(EventId, i64), ChannelError> {
-    let (conversation, _) = enter(tx, act.conversation, act.author)?;
+) -> Result<(EventId, i64), ConversationError> {
+    let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
     let thread = standing_message(tx, &conversation, act.author, target)?.thread;
     let standing = log::last_reaction(tx, target, act.author, signal)?;
     match standing.filter(|standing| standing.body == body) {
@@ -458,12 +467,12 @@ pub struct NewArtifact {
 }
 
 /// Makes a version of a document.
-pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ChannelError> {
-    enter(tx, act.conversation, act.author)?;
+pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ConversationError> {
+    lock_as_speaker(tx, act.conversation, act.author)?;
     let newest = artifacts::newest(tx, act.conversation, &new.slug)?;
     let version = newest.as_ref().map_or(0, |newest| newest.version);
     if version != new.base {
-        return Err(ChannelError::Stale(version));
+        return Err(ConversationError::Stale(version));
     }
     let before = |get: fn(&Artifact) -> &String| newest.as_ref().map(|newest| get(newest).clone());
     let artifact = Artifact {
