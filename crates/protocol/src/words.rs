@@ -9,7 +9,6 @@ macro_rules! words {
     ($($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident = $text:literal,)+ })+) => {
         $(
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-            #[derive(utoipa::ToSchema)]
             $(#[$attribute])*
             pub enum $name { $($(#[$doc])* #[serde(rename = $text)] $word,)+ }
 
@@ -28,6 +27,22 @@ macro_rules! words {
                         $($text => Some(Self::$word),)+
                         _ => None,
                     }
+                }
+            }
+
+            impl utoipa::ToSchema for $name {
+                fn name() -> std::borrow::Cow<'static, str> {
+                    stringify!($name).into()
+                }
+            }
+
+            // Not derived: that would not see the spelling through this macro.
+            impl utoipa::PartialSchema for $name {
+                fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                    utoipa::openapi::ObjectBuilder::new()
+                        .schema_type(utoipa::openapi::Type::String)
+                        .enum_values(Some([$($text),+]))
+                        .into()
                 }
             }
 
@@ -106,7 +121,6 @@ words! {
     }
 
     /// What became of a send.
-    #[schema(as = Delivery)]
     pub enum DeliveryState {
         /// The receiver's endpoint took it.
         Delivered = "delivered",
