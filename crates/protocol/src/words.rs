@@ -10,6 +10,7 @@ macro_rules! words {
     ($($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident = $text:tt,)+ })+) => {
         $(
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+            #[derive(utoipa::ToSchema)]
             $(#[$attribute])*
             pub enum $name { $($(#[$doc])* #[serde(rename = $text)] $word,)+ }
 
@@ -28,22 +29,6 @@ macro_rules! words {
                         $($text => Some(Self::$word),)+
                         _ => None,
                     }
-                }
-            }
-
-            impl utoipa::ToSchema for $name {
-                fn name() -> std::borrow::Cow<'static, str> {
-                    stringify!($name).into()
-                }
-            }
-
-            // Not derived: that would not see the spelling through this macro.
-            impl utoipa::PartialSchema for $name {
-                fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                    utoipa::openapi::ObjectBuilder::new()
-                        .schema_type(utoipa::openapi::Type::String)
-                        .enum_values(Some([$($text),+]))
-                        .into()
                 }
             }
 

@@ -79,6 +79,7 @@ pub struct Token {
 
 /// Which page of tokens is asked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct TokenPage {
     /// `next` of the page before
     #[param(inline)]
@@ -170,6 +171,7 @@ pub struct Quota {
 
 /// Whether tokens are to go with the sessions.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Tokens {
     /// Whether tokens are revoked as well; whoever stole one may have made others
     #[serde(default)]

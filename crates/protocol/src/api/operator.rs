@@ -66,6 +66,7 @@ pub struct PartyName(pub String);
 
 /// Which acts of the log are asked for.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct AuditQuery {
     /// Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`
     #[param(inline)]
