@@ -46,10 +46,10 @@ pub(crate) fn turn(kind: Kind, n: usize) -> Turn {
     }
 }
 
-pub(crate) fn post(name: &str) -> conversation::Post {
+pub(crate) fn post(name: &str) -> channel::Post {
     let post = json!({"channel": {"id": "c"}, "message": {"id": name, "sender": "alice", "content": "hello"},
         "callback": format!("{SERVICE}/{name}")});
-    conversation::Post::read(post.to_string().as_bytes()).unwrap()
+    channel::Post::read(post.to_string().as_bytes()).unwrap()
 }
 
 pub(crate) fn profile() -> Profile {
