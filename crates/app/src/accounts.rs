@@ -22,7 +22,7 @@ pub use tokens::{list_tokens, make_token, revoke_token};
 use crate::caller::key_hash;
 use crate::error::Error;
 use crate::mail::check_address;
-use crate::sources::Sources;
+use chorus_environment::Environment;
 use chorus_protocol::api::accounts::EmailAddress;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -36,9 +36,9 @@ const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 const MOST: i64 = 100;
 
 /// A new credential without an owner and without an end.
-fn credential(sources: &Sources, kind: CredentialKind, secret: &str) -> NewCredential {
+fn credential(environment: &Environment, kind: CredentialKind, secret: &str) -> NewCredential {
     NewCredential {
-        id: CredentialId(sources.uuid_v7()),
+        id: CredentialId(environment.uuid_v7()),
         hash: key_hash(secret),
         kind,
         account: None,
@@ -46,8 +46,8 @@ fn credential(sources: &Sources, kind: CredentialKind, secret: &str) -> NewCrede
         label: None,
         invitation: None,
         expires_at: None,
-        trace: TraceId(sources.uuid_v7()),
-        now: sources.now(),
+        trace: TraceId(environment.uuid_v7()),
+        now: environment.now(),
     }
 }
 

@@ -43,6 +43,6 @@ async fn check_url(app: &App, name: &str, url: Option<&Url>) -> Result<(), Error
 }
 
 fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, Error> {
-    let sealed = app.config.master_key.seal(app.sources.bytes(), agent.as_bytes(), url.as_str());
+    let sealed = app.config.master_key.seal(app.environment.bytes(), agent.as_bytes(), url.as_str());
     sealed.ok_or_else(|| Error::internal("a connection string could not be sealed"))
 }

@@ -14,9 +14,10 @@ use crate::metrics::Metrics;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
-use crate::sources::Sources;
 use crate::usage::Usage;
+use chorus_environment::Environment;
 use chorus_protocol::channel::MAX_MESSAGES;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, Tx, revocation};
@@ -31,7 +32,7 @@ pub type AppState = Arc<App>;
 /// The hub, as acts see it.
 pub struct App {
     pub config: Config,
-    pub sources: Sources,
+    pub environment: Environment,
     /// Whether it listens for this machine only.
     pub on_loopback: bool,
     pub store: Store,
@@ -69,7 +70,7 @@ impl App {
     pub fn new(
         store: Store,
         config: Config,
-        sources: Sources,
+        environment: Environment,
         stopping: CancellationToken,
         on_loopback: bool,
     ) -> Result<Self, reqwest::Error> {
@@ -99,7 +100,7 @@ impl App {
             look_ups: LookUps::default(),
             searches: Arc::default(),
             metrics: Metrics::default(),
-            health: Health::new(sources.elapsed()),
+            health: Health::new(environment.elapsed()),
             mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),
             registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
             replies,
@@ -107,7 +108,7 @@ impl App {
             callers,
             tasks: TaskTracker::new(),
             config,
-            sources,
+            environment,
             store,
             live,
             on_loopback,
@@ -127,12 +128,17 @@ impl App {
     }
 
     pub fn now(&self) -> i64 {
-        self.sources.now()
+        self.environment.now()
+    }
+
+    /// A new credential of this kind.
+    pub fn secret(&self, kind: SecretKind) -> String {
+        kind.secret(&self.environment.random_hex())
     }
 
     /// How much time has passed, whatever is done to the clock.
     pub fn elapsed(&self) -> i64 {
-        self.sources.elapsed()
+        self.environment.elapsed()
     }
 
     /// The address of an agent of this hub.

@@ -47,7 +47,7 @@ impl RequestContext {
         subject: Subject,
         detail: Value,
     ) -> Result<(), StoreError> {
-        let id = AuditId(app.sources.uuid_v7());
+        let id = AuditId(app.environment.uuid_v7());
         let entry = Entry {
             id,
             at: audit::time_of(id),

@@ -27,8 +27,8 @@ pub async fn block(
     once: Once,
 ) -> Result<Done<BlockView>, Error> {
     let (blocker, whom) = (caller.principal()?, Whom::anybody(app, "who", &who)?);
-    let new = Block { id: BlockId(app.sources.uuid_v7()), label: who.0, created_at: app.now() };
-    let trace = TraceId(app.sources.uuid_v7());
+    let new = Block { id: BlockId(app.environment.uuid_v7()), label: who.0, created_at: app.now() };
+    let trace = TraceId(app.environment.uuid_v7());
     let work = move |tx: &mut dyn Tx| {
         let blocked = blocked(tx, &whom)?;
         if is_self(&caller, &blocked) {

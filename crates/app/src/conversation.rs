@@ -40,7 +40,7 @@ pub fn act(app: &App, who: Principal, conversation: ConversationId) -> Act {
 
 /// The same, where it is not known yet who does it.
 fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act + Send + use<> {
-    let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
+    let (event, trace) = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
     let now = app.now();
     move |author| Act { conversation, author, event, trace, now }
 }

@@ -5,7 +5,7 @@
 //! anything changes. A replaced key shows itself beside the new one, and then the fingerprint moves.
 
 use crate::secrets::MasterKey;
-use crate::sources::Sources;
+use chorus_environment::Environment;
 use chorus_protocol::ids::{AgentId, AuditId};
 use chorus_store::audit::{self, Action, Actor, Entry, Subject};
 use chorus_store::{Store, StoreError, Tx, sealed, settings};
@@ -39,10 +39,10 @@ pub fn check_fingerprint(master: &MasterKey, held: Option<&str>) -> Result<(), F
 pub async fn keep_fingerprint(
     store: &Store,
     master: &MasterKey,
-    sources: &Sources,
+    environment: &Environment,
     lost: bool,
 ) -> Result<(), FingerprintError> {
-    let (master, id) = (master.clone(), AuditId(sources.uuid_v7()));
+    let (master, id) = (master.clone(), AuditId(environment.uuid_v7()));
     let keep = move |tx: &mut dyn Tx| {
         // Of two that come first, the second waits here.
         let (held, new) = settings::set_once(tx, FINGERPRINT, &master.fingerprint())?;

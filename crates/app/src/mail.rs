@@ -210,7 +210,7 @@ async fn deliver(app: &App, letter: Letter) -> Result<(), Box<dyn StdError + Sen
     match &app.config.mail {
         Mail::Log => Ok(()),
         Mail::Folder(folder) => {
-            let name = format!("{:013}-{}.eml", app.now(), app.sources.random_hex());
+            let name = format!("{:013}-{}.eml", app.now(), app.environment.random_hex());
             let (folder, bytes) = (folder.clone(), message.formatted());
             Ok(tokio::task::spawn_blocking(move || put(&folder, &name, &bytes)).await??)
         }
@@ -237,7 +237,7 @@ fn message(app: &App, letter: Letter) -> Result<Message, Box<dyn StdError + Send
     };
     let from = from.unwrap_or_else(|| format!("chorus@{}", host(app)));
     let date = SystemTime::UNIX_EPOCH + Duration::from_millis(app.now().max(0) as u64);
-    let id = format!("<{}@{}>", app.sources.uuid_v4().simple(), host(app));
+    let id = format!("<{}@{}>", app.environment.uuid_v4().simple(), host(app));
     let message = Message::builder()
         .from(Mailbox::new(Some("Chorus".into()), from.parse()?))
         .to(Mailbox::new(None, letter.to.parse()?))

@@ -61,7 +61,7 @@ impl App {
         F: Fn(&mut dyn Tx) -> Result<T, Error> + Send + 'static,
         T: Serialize + DeserializeOwned + Send + 'static,
     {
-        let (now, master, nonce) = (self.now(), self.config.master_key.clone(), self.sources.bytes());
+        let (now, master, nonce) = (self.now(), self.config.master_key.clone(), self.environment.bytes());
         let act = move |tx: &mut dyn Tx| {
             let Some(key) = &once.0 else { return work(tx).map(|result| Done { result, again: false }) };
             may(tx)?;

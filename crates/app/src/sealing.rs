@@ -117,7 +117,7 @@ async fn reseal_connections(
             return None;
         }
         let opened = master.open(agent.as_bytes(), &former)?;
-        let sealed = master.seal(app.sources.bytes(), agent.as_bytes(), &opened)?;
+        let sealed = master.seal(app.environment.bytes(), agent.as_bytes(), &opened)?;
         Some((agent, former, sealed))
     };
     let anew: Vec<_> = page.into_iter().filter_map(anew).collect();
@@ -149,13 +149,13 @@ async fn reseal_posts(app: &App, after: Option<EventId>) -> Result<(Progress<Eve
     if stale.is_empty() {
         return Ok((next, false));
     }
-    let (master, sources) = (app.config.master_key.clone(), app.sources.clone());
+    let (master, environment) = (app.config.master_key.clone(), app.environment.clone());
     let write = move |tx: &mut dyn Tx| {
         let mut found = false;
         for event in &stale {
             let Some(stored) = conversations::event_by_id(tx, *event)? else { continue };
             let opened = try_open(&master, *event, &stored.body);
-            let sealed = opened.and_then(|body| seal_post(&master, sources.bytes(), *event, &body));
+            let sealed = opened.and_then(|body| seal_post(&master, environment.bytes(), *event, &body));
             if let Some(sealed) = sealed {
                 sealed::replace_post(tx, *event, &sealed)?;
                 found = true;

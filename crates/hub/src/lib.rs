@@ -25,8 +25,9 @@ pub use chorus_app::delivery;
 pub use chorus_app::mail::Mail;
 pub use chorus_app::secrets::MasterKey;
 pub use chorus_app::{
-    Config, FINGERPRINT, FingerprintError, Signup, Sources, TimeLimits, TrustedProxies, check_fingerprint,
+    Config, FINGERPRINT, FingerprintError, Signup, TimeLimits, TrustedProxies, check_fingerprint,
     keep_fingerprint, quotas,
 };
+pub use chorus_environment::Environment;
 pub use router::openapi;
 pub use server::{StartError, run};

@@ -121,7 +121,7 @@ fn request_id(app: &App, request: &Request) -> Arc<str> {
         (1..=64).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
-    given.filter(harmless).map_or_else(|| app.sources.uuid_v7().simple().to_string().into(), Arc::from)
+    given.filter(harmless).map_or_else(|| app.environment.uuid_v7().simple().to_string().into(), Arc::from)
 }
 
 /// Finds out who calls and whether it may call now. Whoever shows a valid key is charged by its key, everybody else

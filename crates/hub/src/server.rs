@@ -16,10 +16,10 @@ use axum::http::{HeaderValue, Request, header};
 use axum::response::IntoResponse;
 use chorus_app::App;
 use chorus_app::Config;
-use chorus_app::Sources;
 use chorus_app::delivery::{catch_up, push, reconcile};
 use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
+use chorus_environment::Environment;
 use chorus_protocol::relay::Code;
 use chorus_store::Store;
 use futures_util::TryFutureExt;
@@ -55,7 +55,7 @@ pub async fn run(
     listener: TcpListener,
     store: Store,
     mut config: Config,
-    sources: Sources,
+    environment: Environment,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let wanted = Room { connections: config.max_connections as u64, webhooks: config.quotas.webhooks };
@@ -64,7 +64,7 @@ pub async fn run(
     let stopping = CancellationToken::new();
     let on_loopback = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let app =
-        App::new(store, config, sources, stopping.clone(), on_loopback).map_err(StartError::Outbound)?;
+        App::new(store, config, environment, stopping.clone(), on_loopback).map_err(StartError::Outbound)?;
     let app = Arc::new(app);
     let router = router::router(Arc::clone(&app));
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));

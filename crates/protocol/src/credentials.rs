@@ -85,6 +85,11 @@ impl SecretKind {
     pub fn prefix(self) -> &'static str {
         self.description().prefix
     }
+
+    /// A new one: the prefix of its kind, and 32 hex digits that nobody can guess.
+    pub fn secret(self, random_hex: &str) -> String {
+        format!("{}{random_hex}", self.prefix())
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub async fn reset_key(
     once: Once,
 ) -> Result<Done<NewKey>, Error> {
     let (agent, now) = (AgentRef::parse(app, id)?, app.now());
-    let (hub, api_key) = (Arc::clone(app), app.sources.secret(SecretKind::AgentKey));
+    let (hub, api_key) = (Arc::clone(app), app.secret(SecretKind::AgentKey));
     let may = {
         let (agent, caller) = (agent.clone(), caller.clone());
         move |tx: &mut dyn Tx| {

@@ -25,12 +25,12 @@ pub async fn make_account(
 ) -> Result<Done<MadeAccount>, Error> {
     let email = mailable(email)?;
     let name = name.map_or_else(|| accounts::name_of(&email), |Line(name)| name);
-    let id = AccountId(app.sources.uuid_v7());
-    let api_token = app.sources.secret(SecretKind::ApiToken);
+    let id = AccountId(app.environment.uuid_v7());
+    let api_token = app.secret(SecretKind::ApiToken);
     let token = token_of(app, id, "made with the account", &api_token);
     let made = MadeAccount { account_id: id, email: email.clone(), name: name.clone(), api_token };
     let account = Account { id, email, name, created_at: app.now(), disabled_at: None };
-    let (hub, trace) = (Arc::clone(app), TraceId(app.sources.uuid_v7()));
+    let (hub, trace) = (Arc::clone(app), TraceId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         if !accounts::insert(tx, &account, trace)? {
             return Err(Error::new(Code::Conflict, "this address has an account already"));

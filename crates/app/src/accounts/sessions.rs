@@ -33,13 +33,13 @@ pub async fn begin_session(
     context: RequestContext,
     link: &str,
 ) -> Result<Option<Session>, Error> {
-    let (secret, now) = (app.sources.secret(SecretKind::Session), app.now());
+    let (secret, now) = (app.secret(SecretKind::Session), app.now());
     let with = SignIn {
         link: key_hash(link),
-        new: AccountId(app.sources.uuid_v7()),
+        new: AccountId(app.environment.uuid_v7()),
         open: app.config.signup == Signup::Open,
-        session: (CredentialId(app.sources.uuid_v7()), key_hash(&secret), now + SESSION_LIFE_MS),
-        trace: TraceId(app.sources.uuid_v7()),
+        session: (CredentialId(app.environment.uuid_v7()), key_hash(&secret), now + SESSION_LIFE_MS),
+        trace: TraceId(app.environment.uuid_v7()),
         now,
     };
     let hub = Arc::clone(app);

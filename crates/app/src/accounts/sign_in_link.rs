@@ -9,7 +9,7 @@ use crate::config::{Config, Signup};
 use crate::error::Error;
 use crate::mail::{self, Letter};
 use crate::mail_limits::Asker;
-use crate::sources::Sources;
+use chorus_environment::Environment;
 use chorus_protocol::api::accounts::{Accepted, Line, SignIn};
 use chorus_protocol::credentials::SecretKind;
 use chorus_store::accounts::{self, Account, CredentialKind, NewCredential};
@@ -54,10 +54,10 @@ async fn issue_link(
     asker: Asker,
 ) -> Result<Option<Letter>, StoreError> {
     let now = app.now();
-    let token = app.sources.secret(SecretKind::MagicLink);
+    let token = app.secret(SecretKind::MagicLink);
     let new = NewCredential {
         expires_at: Some(now + LINK_LIFE_MS),
-        ..credential(&app.sources, CredentialKind::Link, &token)
+        ..credential(&app.environment, CredentialKind::Link, &token)
     };
     // Once, however often this is tried.
     let (hub, counted) = (Arc::clone(app), OnceCell::new());
@@ -128,20 +128,24 @@ pub async fn is_link_good(app: &App, token: &str) -> Result<bool, Error> {
 pub async fn first_link(
     store: &Store,
     config: &Config,
-    sources: &Sources,
+    environment: &Environment,
 ) -> Result<Option<String>, StoreError> {
-    let token = sources.secret(SecretKind::MagicLink);
+    let token = SecretKind::MagicLink.secret(&environment.random_hex());
     let host = config.host_name.split(':').next().unwrap_or_default();
-    let expires_at = Some(sources.now() + FIRST_LINK_LIFE_MS);
+    let expires_at = Some(environment.now() + FIRST_LINK_LIFE_MS);
     let code = NewCredential {
         expires_at,
-        ..credential(sources, CredentialKind::Invitation, &sources.secret(SecretKind::Invitation))
+        ..credential(
+            environment,
+            CredentialKind::Invitation,
+            &SecretKind::Invitation.secret(&environment.random_hex()),
+        )
     };
     let link = NewCredential {
         expires_at,
         email: Some(format!("operator@{host}")),
         invitation: Some(code.id),
-        ..credential(sources, CredentialKind::Link, &token)
+        ..credential(environment, CredentialKind::Link, &token)
     };
     let issue = move |tx: &mut dyn Tx| {
         let (_, first) = settings::set_once(tx, "operator_link", "issued")?;

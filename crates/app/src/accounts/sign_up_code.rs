@@ -37,13 +37,13 @@ pub async fn make_sign_up_code(
         ));
     }
     let account = caller.person().ok().map(|person| person.id);
-    let code = app.sources.secret(SecretKind::Invitation);
+    let code = app.secret(SecretKind::Invitation);
     let expires_at = app.now() + new.days.unwrap_or(DAYS) * DAY_MS;
     let new = NewCredential {
         account,
         email,
         expires_at: Some(expires_at),
-        ..credential(&app.sources, CredentialKind::Invitation, &code)
+        ..credential(&app.environment, CredentialKind::Invitation, &code)
     };
     let made = SignUpCode {
         id: new.id,

@@ -25,7 +25,7 @@ pub async fn make_token(
     NewToken { label: Line(label) }: NewToken,
     once: Once,
 ) -> Result<Done<IssuedToken>, Error> {
-    let token = app.sources.secret(SecretKind::ApiToken);
+    let token = app.secret(SecretKind::ApiToken);
     let new = token_of(app, account, &label, &token);
     let made = IssuedToken { id: new.id, token, label, created_at: rfc3339(new.now) };
     let hub = Arc::clone(app);
@@ -44,7 +44,7 @@ pub(super) fn token_of(app: &App, account: AccountId, label: &str, token: &str) 
     NewCredential {
         account: Some(account),
         label: Some(label.to_owned()),
-        ..credential(&app.sources, CredentialKind::Token, token)
+        ..credential(&app.environment, CredentialKind::Token, token)
     }
 }
 

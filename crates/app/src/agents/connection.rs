@@ -96,7 +96,7 @@ pub async fn rotate(
     once: Once,
 ) -> Result<Done<IssuedConnection>, Error> {
     let (named, now, hub) = (AgentRef::parse(app, named)?, app.now(), Arc::clone(app));
-    let secret = app.sources.secret(SecretKind::ConnectionString);
+    let secret = app.secret(SecretKind::ConnectionString);
     let (hash, new) = (key_hash(&secret), IssuedConnection { connection_string: issued(app, &secret) });
     let (who, which) = (caller.clone(), named.clone());
     let may = move |tx: &mut dyn Tx| managed(tx, &who, &which).map(drop);

@@ -34,9 +34,9 @@ pub async fn make(
     once: Once,
 ) -> Result<Done<MadeAgent>, Error> {
     let (record, description, connection) = check(app, new).await?;
-    let (id, trace, owner) = (AgentId(app.sources.uuid_v4()), TraceId(app.sources.uuid_v7()), person.id);
-    let (key, secret) =
-        (app.sources.secret(SecretKind::AgentKey), app.sources.secret(SecretKind::ConnectionString));
+    let (id, trace, owner) =
+        (AgentId(app.environment.uuid_v4()), TraceId(app.environment.uuid_v7()), person.id);
+    let (key, secret) = (app.secret(SecretKind::AgentKey), app.secret(SecretKind::ConnectionString));
     let sealed = connection.as_ref().map(|url| seal(app, id, url)).transpose()?;
     let challenged = app.config.endpoint_challenge && record.endpoint.is_some();
     let made = MadeAgent {

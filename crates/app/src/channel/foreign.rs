@@ -54,9 +54,9 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
     check_addresses(app, &post).await?;
     let body = str::from_utf8(body).map_err(Error::validation)?;
     let (now, hub) = (app.now(), Arc::clone(app));
-    let (event, trace) = (EventId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
+    let (event, trace) = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
     // Its callback and its bearers are another service's secrets.
-    let body = sealing::seal_post(&app.config.master_key, app.sources.bytes(), event, body)
+    let body = sealing::seal_post(&app.config.master_key, app.environment.bytes(), event, body)
         .ok_or_else(|| Error::internal("a post could not be sealed"))?;
     let store = move |tx: &mut dyn Tx| {
         let agent = directory::by_foreign_secret(tx, &secret)?.ok_or_else(unknown)?;

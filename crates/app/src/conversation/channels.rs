@@ -36,7 +36,7 @@ pub async fn make_channel(
     once: Once,
 ) -> Result<Done<ChangedConversation>, Error> {
     let masked = masked(&json!({"name": new.name, "context": new.context}))?;
-    let act = act(app, caller.principal()?, ConversationId(app.sources.uuid_v7()));
+    let act = act(app, caller.principal()?, ConversationId(app.environment.uuid_v7()));
     let conversation = Conversation {
         id: act.conversation,
         kind: ConversationKind::Channel,

@@ -50,7 +50,7 @@ pub async fn accept_invitation(app: &AppState, person: Person, id: &str) -> Resu
     let (id, me) = (InvitationId::parse(id), Principal::from(person.id));
     // In which conversation is known inside.
     let act = act(app, me, ConversationId(person.id.0));
-    let (second, hub) = (EventId(app.sources.uuid_v7()), Arc::clone(app));
+    let (second, hub) = (EventId(app.environment.uuid_v7()), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let invitation = find(tx, &person, id, act.now)?;
         // Of two who accept at the same time one comes first.
@@ -86,7 +86,7 @@ pub async fn decline_invitation(app: &AppState, person: Person, id: &str) -> Res
 /// Declines an invitation, and keeps out whoever made it.
 pub async fn block_inviter(app: &AppState, person: Person, id: &str) -> Result<(), Error> {
     let (id, now, hub) = (InvitationId::parse(id), app.now(), Arc::clone(app));
-    let (block, trace) = (BlockId(app.sources.uuid_v7()), TraceId(app.sources.uuid_v7()));
+    let (block, trace) = (BlockId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         let invitation = find(tx, &person, id, now)?;
         invitations::decline(tx, invitee(&person), &invitation)?;

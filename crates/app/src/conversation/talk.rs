@@ -42,7 +42,7 @@ pub async fn talk_to(
     let (who, with) = (caller.principal()?, Whom::anybody(app, "with", &new.with)?);
     let (mine, hub, runtime) = (own_handle(caller), Arc::clone(app), Runtime::current());
     // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
-    let (act, second) = (act(app, who, ConversationId(who.uuid())), EventId(app.sources.uuid_v7()));
+    let (act, second) = (act(app, who, ConversationId(who.uuid())), EventId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         let person = match with.find(tx)? {
             Found::Agent(agent) => {

@@ -90,10 +90,10 @@ async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
     if known.disabled_at.is_some() {
         return false;
     }
-    let challenge = format!("challenge_{}", app.sources.random_hex());
+    let challenge = format!("challenge_{}", app.environment.random_hex());
     let body = json!({"type": "challenge", "challenge": challenge}).to_string();
     let secrets = webhooks::signing(&app.config.master_key, &known, app.now());
-    let id = format!("msg_{}", app.sources.uuid_v7().simple());
+    let id = format!("msg_{}", app.environment.uuid_v7().simple());
     let message = Signed::new(&secrets, id, app.now(), body.into(), false);
     let to = To { url, receiver: agent, sender: None, cause: Cause::Push, proven: true };
     match app.outbound.post(&to, message).await {

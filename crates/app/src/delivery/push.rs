@@ -128,7 +128,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
     let (attempt, why, outcome) = match plan::plan(&app, &due).await {
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, delivery = %due.id, "a push could not be prepared");
-            let again = Outcome::Again(at + pause_ms(due.attempt, app.sources.bytes()));
+            let again = Outcome::Again(at + pause_ms(due.attempt, app.environment.bytes()));
             (None, None, if at < due.give_up_at { again } else { Outcome::Dead })
         }
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
@@ -138,14 +138,14 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             tokio::select! {
                 posted = app.outbound.push(&to, message) => match posted {
                     Err(error @ PostError::Limited(limited)) => {
-                        put_off(&due, &error, limited.wait(), app.now(), app.sources.bytes())
+                        put_off(&due, &error, limited.wait(), app.now(), app.environment.bytes())
                     }
                     Err(error @ PostError::Unproven) => {
                         challenge::ask_again(&app, &Handle::current(), due.id.agent, to.url);
-                        put_off(&due, &error, UNPROVEN_PAUSE, app.now(), app.sources.bytes())
+                        put_off(&due, &error, UNPROVEN_PAUSE, app.now(), app.environment.bytes())
                     }
                     posted => {
-                        let outcome = judge(&due, epoch, &posted, app.now(), app.sources.bytes());
+                        let outcome = judge(&due, epoch, &posted, app.now(), app.environment.bytes());
                         let (status, error) = match posted {
                             Ok((status @ 200..300, _)) => (Some(status), None),
                             Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),

@@ -164,13 +164,13 @@ async fn save(
         endpoint: request.endpoint.map(Into::into),
         card: request.card.map(|card| card.to_string()),
     };
-    let secret = app.sources.secret(SecretKind::AgentKey);
+    let secret = app.secret(SecretKind::AgentKey);
     let new = relay::Registration {
         record,
         registrar,
-        id: AgentId(app.sources.uuid_v4()),
+        id: AgentId(app.environment.uuid_v4()),
         key: key_hash(&secret),
-        trace: TraceId(app.sources.uuid_v7()),
+        trace: TraceId(app.environment.uuid_v7()),
         now: app.now(),
     };
     let (hub, runtime) = (Arc::clone(app), Handle::current());

@@ -30,7 +30,7 @@ pub async fn unregister(
                 "an agent can unregister only itself, and a person only its own agents",
             ));
         }
-        directory::delete(tx, found.id, now, &|| hub.sources.uuid_v7())?;
+        directory::delete(tx, found.id, now, &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
         Ok(Some(found))

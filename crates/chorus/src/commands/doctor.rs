@@ -6,7 +6,7 @@ use crate::failure;
 use crate::global::Global;
 use crate::output;
 use chorus_agent::{Client, ClientError, ExitClass};
-use chorus_hub::Sources;
+use chorus_hub::Environment;
 use chorus_protocol::relay::Code;
 use chorus_protocol::time::parse_rfc3339;
 use owo_colors::OwoColorize;
@@ -154,7 +154,7 @@ fn store(store: &Value) -> Finding {
 }
 
 fn clock(theirs: i64) -> Finding {
-    let skew = theirs - Sources::system().now();
+    let skew = theirs - Environment::system().now();
     let detail = format!("the hub's clock differs from this one by {skew} ms");
     if skew.abs() > MAX_SKEW_MS {
         return Finding::bad("clock", detail, "let both machines take their time from the network (NTP)");

@@ -8,8 +8,8 @@ use crate::output;
 use crate::settings::{self, FormerKey, Layer, LogFormat, Settings};
 use anyhow::Context;
 use chorus_hub::{
-    Config, FINGERPRINT, FingerprintError, MasterKey, Sources, check_fingerprint, keep_fingerprint, key_hash,
-    operator_key_hash,
+    Config, Environment, FINGERPRINT, FingerprintError, MasterKey, check_fingerprint, keep_fingerprint,
+    key_hash, operator_key_hash,
 };
 use chorus_protocol::credentials::SecretKind;
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
@@ -88,16 +88,16 @@ impl Args {
 pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let settings = args.load()?;
     start_log(&settings);
-    let sources = Sources::system();
+    let environment = Environment::system();
     let listener = TcpListener::bind(&settings.listen).await.map_err(|error| {
         let what = format!("cannot listen on {}: {error}", settings.listen);
         Explained::failed(what, "choose another address with --listen, or port 0 for any free one")
     })?;
     let address = listener.local_addr()?;
     prepare_folder(&settings.data)?;
-    let master = master_key(&settings, &sources)?;
+    let master = master_key(&settings, &environment)?;
 
-    let node = sources.uuid_v4();
+    let node = environment.uuid_v4();
     let lost = settings.former_key == FormerKey::Lost;
     if !lost {
         // Before anything is opened for writing, or brought up to date.
@@ -105,14 +105,14 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
         check_fingerprint(&master, held.as_deref()).map_err(|error| explain_key(&settings, error))?;
     }
     let store = Place::of(&settings, node).open()?;
-    let kept = keep_fingerprint(&store, &master, &sources, lost).await;
+    let kept = keep_fingerprint(&store, &master, &environment, lost).await;
     kept.map_err(|error| explain_key(&settings, error))?;
     if lost {
         tracing::warn!(
             "CHORUS_MASTER_KEY_PREVIOUS=lost: any master key is taken for the right one; take it away again"
         );
     }
-    let operator = operator_key(&settings, &store, &sources).await?;
+    let operator = operator_key(&settings, &store, &environment).await?;
     let here = format!("http://{}", reachable(address));
     let url = settings
         .public_url
@@ -120,7 +120,7 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
         .map_or_else(|| here.clone(), |url| url.as_str().trim_end_matches('/').to_owned());
     let mut config = config(&settings, node, operator, master, url);
     config.any_host = settings.public_url.is_none() && !address.ip().to_canonical().is_loopback();
-    if let Some(link) = chorus_hub::first_link(&store, &config, &sources).await? {
+    if let Some(link) = chorus_hub::first_link(&store, &config, &environment).await? {
         output::talk(format_args!("sign in: {link}"));
     }
     if config.any_host {
@@ -135,7 +135,7 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
     // From here on a signal drains; before, it simply ends the program, which has nothing to lose yet.
     let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     output::data(format_args!("chorus listening on {here}"))?;
-    chorus_hub::run(listener, store, config, sources, stop(terminate, interrupt)).await?;
+    chorus_hub::run(listener, store, config, environment, stop(terminate, interrupt)).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -186,8 +186,8 @@ fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// The key from which the hub's secrets are derived, with the one it replaces.
-fn master_key(settings: &Settings, sources: &Sources) -> anyhow::Result<MasterKey> {
-    let key = MasterKey::new(current_key(settings, sources)?);
+fn master_key(settings: &Settings, environment: &Environment) -> anyhow::Result<MasterKey> {
+    let key = MasterKey::new(current_key(settings, environment)?);
     Ok(match settings.former_key {
         FormerKey::Given(former) => key.replacing(former),
         FormerKey::None | FormerKey::Lost => key,
@@ -195,7 +195,7 @@ fn master_key(settings: &Settings, sources: &Sources) -> anyhow::Result<MasterKe
 }
 
 /// Given, or kept in the data folder, or made there for a new hub.
-fn current_key(settings: &Settings, sources: &Sources) -> anyhow::Result<[u8; 32]> {
+fn current_key(settings: &Settings, environment: &Environment) -> anyhow::Result<[u8; 32]> {
     if let Some(key) = settings.master_key {
         return Ok(key);
     }
@@ -230,7 +230,7 @@ fn current_key(settings: &Settings, sources: &Sources) -> anyhow::Result<[u8; 32
                 )
                 .into());
             }
-            let text = format!("{}{}", sources.random_hex(), sources.random_hex());
+            let text = format!("{}{}", environment.random_hex(), environment.random_hex());
             let mut file = fs::OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -293,11 +293,15 @@ impl Place {
 }
 
 /// The hash of the operator's key: as given, or as kept, or of a new one, which is printed this once.
-async fn operator_key(settings: &Settings, store: &Store, sources: &Sources) -> anyhow::Result<[u8; 32]> {
+async fn operator_key(
+    settings: &Settings,
+    store: &Store,
+    environment: &Environment,
+) -> anyhow::Result<[u8; 32]> {
     if let Some(key) = settings.operator_key {
         return Ok(key);
     }
-    let key = sources.secret(SecretKind::OperatorKey);
+    let key = SecretKind::OperatorKey.secret(&environment.random_hex());
     let hash = operator_key_hash(&key);
     let keep = move |tx: &mut dyn Tx| chorus_store::settings::set_once(tx, "operator_key_sha256", &hash);
     let (kept, new) = store.write::<_, StoreError, _>(keep).await?;

@@ -81,7 +81,7 @@ where
     let key = body::idempotency_key(headers)?.map(|key| {
         Key::new("api", &[who.as_bytes(), path.as_bytes(), key.as_bytes()], body, Some(now + KEY_LIFE_MS))
     });
-    let (master, nonce) = (app.config.master_key.clone(), app.sources.bytes());
+    let (master, nonce) = (app.config.master_key.clone(), app.environment.bytes());
     let done = move |tx: &mut dyn Tx| -> Result<Result<Written, Answer>, ApiError> {
         let Some(key) = &key else { return work(tx).map(Ok) };
         match idempotency::claim(tx, key, now, now)? {

@@ -167,11 +167,11 @@ impl Hub for Tools {
     }
 
     fn id(&self) -> Uuid {
-        self.app.sources.uuid_v7()
+        self.app.environment.uuid_v7()
     }
 
     fn secret_id(&self) -> Uuid {
-        self.app.sources.uuid_v4()
+        self.app.environment.uuid_v4()
     }
 
     fn page_bytes(&self) -> u64 {

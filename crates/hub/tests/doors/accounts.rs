@@ -4,7 +4,7 @@ mod sessions;
 mod signin;
 
 use crate::support::{Answer, HOST, OPERATOR, Setup, TestHub, eventually, members};
-use chorus_hub::{Config, Mail, MasterKey, Signup, Sources, first_link, key_hash};
+use chorus_hub::{Config, Environment, Mail, MasterKey, Signup, first_link, key_hash};
 use chorus_protocol::relay::Code;
 use chorus_store::{StoreError, TxExt};
 use chorus_testkit::clock::ManualClock;
@@ -324,9 +324,9 @@ async fn the_first_link_signs_the_operator_in() {
         let mut config = Config::new(uuid(), HOST, key_hash(OPERATOR), MasterKey::new([7; 32]));
         config.public_url = hub.url.clone();
         let now = clock.now();
-        let sources = Sources::with_clocks(move || now, || 0);
-        let link = first_link(hub.store(), &config, &sources).await.unwrap().unwrap();
-        assert_eq!(first_link(hub.store(), &config, &sources).await.unwrap(), None);
+        let environment = Environment::with_clocks(move || now, || 0);
+        let link = first_link(hub.store(), &config, &environment).await.unwrap().unwrap();
+        assert_eq!(first_link(hub.store(), &config, &environment).await.unwrap(), None);
         clock.advance(DAY - 1);
         let link = link.strip_prefix(&hub.url).unwrap();
         assert_eq!(hub.get(link, None).await.status, 200);
@@ -338,7 +338,7 @@ async fn the_first_link_signs_the_operator_in() {
 }
 
 fn uuid() -> uuid::Uuid {
-    Sources::system().uuid_v4()
+    Environment::system().uuid_v4()
 }
 
 #[tokio::test]

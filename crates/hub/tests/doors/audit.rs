@@ -4,7 +4,7 @@ use crate::channel_fixture::ChannelFixture;
 use crate::recovery::{acts, text};
 use crate::revocation::token;
 use crate::support::{OPERATOR, Setup, TestHub, members};
-use chorus_hub::{MasterKey, Sources, keep_fingerprint};
+use chorus_hub::{Environment, MasterKey, keep_fingerprint};
 use chorus_protocol::relay::Code;
 use chorus_store::audit::Action;
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -78,7 +78,7 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     // Whatever it is that this hub runs with.
     let keys = [(MasterKey::new(old), true), (MasterKey::new(new).replacing(old), false)];
     for (key, lost) in keys.into_iter().chain([(MasterKey::new(new), false)]) {
-        keep_fingerprint(hub.store(), &key, &Sources::system(), lost).await.unwrap();
+        keep_fingerprint(hub.store(), &key, &Environment::system(), lost).await.unwrap();
     }
     secrets.extend(["s3cr3t", "sk_hush", "sk_secret"].map(str::to_owned));
     secrets

@@ -3,7 +3,7 @@
 use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::recovery::{acts, text};
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
-use chorus_hub::{FINGERPRINT, FingerprintError, MasterKey, Sources, keep_fingerprint};
+use chorus_hub::{Environment, FINGERPRINT, FingerprintError, MasterKey, keep_fingerprint};
 use chorus_protocol::credentials::SecretKind;
 use chorus_store::{Kind, StoreError, Tx, TxExt, settings};
 use chorus_testkit::receiver::FakeAgent;
@@ -47,7 +47,7 @@ fn post(id: &str) -> Value {
 async fn one_of_each_kind_of_credential_is_masked() {
     let fixture = ChannelFixture::start().await;
     for kind in SecretKind::all() {
-        let (secret, described) = (Sources::system().secret(kind), kind.description());
+        let (secret, described) = (kind.secret(&Environment::system().random_hex()), kind.description());
         assert!(secret.starts_with(described.prefix));
         let event = fixture.say(&format!("keep {secret} safe")).await;
         let log = fixture.log().await;
@@ -164,7 +164,7 @@ async fn a_database_knows_its_master_key() {
     for setup in [Setup::new(), Setup::postgres()] {
         let hub = setup.start();
         let keep =
-            async |key: MasterKey| keep_fingerprint(hub.store(), &key, &Sources::system(), false).await;
+            async |key: MasterKey| keep_fingerprint(hub.store(), &key, &Environment::system(), false).await;
         let held = async || {
             let get = |tx: &mut dyn Tx| settings::get(tx, FINGERPRINT);
             hub.store().read::<_, StoreError, _>(get).await.unwrap().unwrap()
@@ -180,7 +180,7 @@ async fn a_database_knows_its_master_key() {
         assert!(other(keep(MasterKey::new(OLD)).await));
         keep(MasterKey::new(NEW)).await.unwrap();
         // Whoever has lost it says so.
-        keep_fingerprint(hub.store(), &MasterKey::new([9; 32]), &Sources::system(), true).await.unwrap();
+        keep_fingerprint(hub.store(), &MasterKey::new([9; 32]), &Environment::system(), true).await.unwrap();
         assert!(other(keep(MasterKey::new(NEW)).await));
         keep(MasterKey::new([9; 32])).await.unwrap();
         let acts = acts(&hub, "", "").await;
@@ -195,9 +195,9 @@ async fn a_database_knows_its_master_key() {
 async fn what_was_sealed_tells_whose_it_is() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
     fixture.connected("timber", &timber).await;
-    let sources = Sources::system();
+    let environment = Environment::system();
     let keep = async |key: [u8; 32]| {
-        keep_fingerprint(fixture.hub.store(), &MasterKey::new(key), &sources, false).await
+        keep_fingerprint(fixture.hub.store(), &MasterKey::new(key), &environment, false).await
     };
     assert!(matches!(keep(NEW).await, Err(FingerprintError::OtherKey)));
     keep(OLD).await.unwrap();

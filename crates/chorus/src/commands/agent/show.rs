@@ -2,7 +2,7 @@
 
 use crate::output::{self, one_line};
 use chorus_agent::harness::Activity;
-use chorus_hub::Sources;
+use chorus_hub::Environment;
 use chorus_protocol::time::rfc3339;
 use owo_colors::OwoColorize;
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(super) fn teller(name: &str, json: bool) -> impl Fn(Activity) + Send + Sync 
         if json {
             let mut line = json!(activity);
             line["agent"] = name.as_str().into();
-            line["at"] = rfc3339(Sources::system().now()).into();
+            line["at"] = rfc3339(Environment::system().now()).into();
             output::json(&line).ok();
         } else {
             output::data(line(&name, &activity)).ok();

@@ -13,7 +13,7 @@ use super::request::sender_name;
 use super::store::look_up;
 use super::target::{Fleet, Target};
 use anyhow::{Context, ensure};
-use chorus_hub::Sources;
+use chorus_hub::Environment;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer, Post};
 use chorus_store::conversations::{Conversation, ConversationKind, History};
@@ -135,22 +135,22 @@ async fn fill(
     size: usize,
     progress: &Progress,
 ) -> anyhow::Result<ConversationId> {
-    let (store, sources) = (open_store(folder)?, Sources::system());
+    let (store, environment) = (open_store(folder)?, Environment::system());
     let mut members = vec![];
     for n in 0..fleet.senders.len() {
         let name = sender_name(&fleet.run, n);
         members.push((Principal::Agent(look_up(&store, name.clone()).await?), name));
     }
     let (owner, handle) = members.first().cloned().context("a channel without members")?;
-    let id = ConversationId(sources.uuid_v7());
+    let id = ConversationId(environment.uuid_v7());
     let act = {
-        let sources = sources.clone();
+        let environment = environment.clone();
         move |author| Act {
             conversation: id,
             author,
-            event: EventId(sources.uuid_v7()),
-            trace: TraceId(sources.uuid_v7()),
-            now: sources.now(),
+            event: EventId(environment.uuid_v7()),
+            trace: TraceId(environment.uuid_v7()),
+            now: environment.now(),
         }
     };
     let new = Conversation {
@@ -160,7 +160,7 @@ async fn fill(
         context: None,
         owner,
         history: History::All,
-        created_at: sources.now(),
+        created_at: environment.now(),
         archived_at: None,
     };
     let others: Vec<_> = members[1..].to_vec();

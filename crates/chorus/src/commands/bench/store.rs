@@ -7,7 +7,7 @@ use super::report::thousands;
 use super::request::{envelope, receiver_name, sender_name};
 use super::target::Fleet;
 use anyhow::{Context, ensure};
-use chorus_hub::Sources;
+use chorus_hub::Environment;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_store::deliveries::Lease;
@@ -35,15 +35,15 @@ struct Cast {
 
 impl Cast {
     /// The `n`-th message of a sender.
-    fn command(&self, sources: &Sources, sender: usize, n: usize) -> relay::Send {
+    fn command(&self, environment: &Environment, sender: usize, n: usize) -> relay::Send {
         let (id, envelope) = &self.senders[sender];
-        let now = sources.now();
+        let now = environment.now();
         relay::Send {
             sender: *id,
             receiver: self.receivers[(sender + n) % self.receivers.len()].1.clone(),
             envelope: envelope.clone(),
-            event: EventId(sources.uuid_v7()),
-            trace: TraceId(sources.uuid_v7()),
+            event: EventId(environment.uuid_v7()),
+            trace: TraceId(environment.uuid_v7()),
             keys: vec![],
             turn: None,
             stream: false,
@@ -64,7 +64,7 @@ fn stored(tx: &mut dyn Tx, command: &relay::Send) -> Result<(), SendError> {
 pub(crate) struct StorePath {
     store: Store,
     cast: Arc<Cast>,
-    sources: Sources,
+    environment: Environment,
     /// How many messages each caller has sent.
     sent: Vec<usize>,
 }
@@ -76,30 +76,31 @@ impl StorePath {
         receivers: usize,
         size: usize,
     ) -> anyhow::Result<Self> {
-        let (store, sources) =
-            (Store::sqlite(SqliteOptions::file(folder.join("store.db")))?, Sources::system());
+        let (store, environment) =
+            (Store::sqlite(SqliteOptions::file(folder.join("store.db")))?, Environment::system());
         let mut cast = Cast { senders: vec![], receivers: vec![] };
         for n in 0..senders {
-            let id = register(&store, &sources, sender_name("store", n), false).await?;
+            let id = register(&store, &environment, sender_name("store", n), false).await?;
             cast.senders.push((id, envelope("store", n, size)));
         }
         for n in 0..receivers {
             let name = receiver_name("store", n);
-            cast.receivers.push((register(&store, &sources, name.clone(), true).await?, name));
+            cast.receivers.push((register(&store, &environment, name.clone(), true).await?, name));
         }
-        Ok(Self { store, cast: Arc::new(cast), sources, sent: vec![0; senders] })
+        Ok(Self { store, cast: Arc::new(cast), environment, sent: vec![0; senders] })
     }
 
     pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for (sender, first) in self.sent.iter().copied().enumerate() {
-            let (store, cast, sources) = (self.store.clone(), Arc::clone(&self.cast), self.sources.clone());
+            let (store, cast, environment) =
+                (self.store.clone(), Arc::clone(&self.cast), self.environment.clone());
             tasks.spawn(async move {
                 let (mut latencies, mut n) = (Histogram::default(), first);
                 while begun.elapsed() < duration {
                     let send = Instant::now();
-                    let command = cast.command(&sources, sender, n);
+                    let command = cast.command(&environment, sender, n);
                     let to = command.receiver.clone();
                     store.write_on(to, move |tx: &mut dyn Tx| stored(tx, &command)).await?;
                     latencies.record(send.elapsed().as_nanos() as u64);
@@ -132,16 +133,21 @@ impl StorePath {
 }
 
 /// Registers an agent, and opens its inbox if it is to have one.
-async fn register(store: &Store, sources: &Sources, name: String, inbox: bool) -> anyhow::Result<AgentId> {
+async fn register(
+    store: &Store,
+    environment: &Environment,
+    name: String,
+    inbox: bool,
+) -> anyhow::Result<AgentId> {
     let new = relay::Registration {
         record: Record { name, endpoint: None, card: None },
         registrar: Registrar::Itself(None),
-        id: AgentId(sources.uuid_v4()),
-        key: chorus_hub::key_hash(&sources.secret(SecretKind::AgentKey)),
-        trace: TraceId(sources.uuid_v7()),
-        now: sources.now(),
+        id: AgentId(environment.uuid_v4()),
+        key: chorus_hub::key_hash(&SecretKind::AgentKey.secret(&environment.random_hex())),
+        trace: TraceId(environment.uuid_v7()),
+        now: environment.now(),
     };
-    let (session, until) = (sources.uuid_v4(), sources.now() + LONG);
+    let (session, until) = (environment.uuid_v4(), environment.now() + LONG);
     let write = move |tx: &mut dyn Tx| {
         let agent = relay::register(tx, &new)?.agent;
         if inbox {
@@ -160,7 +166,8 @@ pub(crate) async fn fill(
     size: usize,
     progress: &Progress,
 ) -> anyhow::Result<()> {
-    let (store, sources) = (Store::sqlite(SqliteOptions::file(folder.join("chorus.db")))?, Sources::system());
+    let (store, environment) =
+        (Store::sqlite(SqliteOptions::file(folder.join("chorus.db")))?, Environment::system());
     let mut cast = Cast { senders: vec![], receivers: vec![] };
     for n in 0..fleet.senders.len() {
         let id = look_up(&store, sender_name(&fleet.run, n)).await?;
@@ -178,11 +185,12 @@ pub(crate) async fn fill(
         while asked < messages && tasks.len() < BATCHES {
             let batch = asked..messages.min(asked + BATCH);
             asked = batch.end;
-            let (store, cast, sources) = (store.clone(), Arc::clone(&cast), sources.clone());
+            let (store, cast, environment) = (store.clone(), Arc::clone(&cast), environment.clone());
             tasks.spawn(async move {
                 let count = cast.senders.len();
-                let commands: Vec<_> =
-                    batch.map(|n| cast.command(&sources, n as usize % count, n as usize / count)).collect();
+                let commands: Vec<_> = batch
+                    .map(|n| cast.command(&environment, n as usize % count, n as usize / count))
+                    .collect();
                 let work = move |tx: &mut dyn Tx| {
                     commands.iter().try_for_each(|command| stored(tx, command))?;
                     Ok::<_, SendError>(commands.len() as u64)

@@ -4,7 +4,7 @@ use super::request::{receiver_name, sender_name};
 use crate::failure::Explained;
 use anyhow::Context;
 use chorus_agent::{Client, RegisterBody};
-use chorus_hub::Sources;
+use chorus_hub::Environment;
 use chorus_protocol::relay::CARD_VERSION;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -89,7 +89,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) async fn register(url: &str, senders: usize, receivers: usize) -> anyhow::Result<Self> {
-        let run = Sources::system().random_hex()[..8].to_owned();
+        let run = Environment::system().random_hex()[..8].to_owned();
         let names: Vec<_> = (0..senders)
             .map(|n| sender_name(&run, n))
             .chain((0..receivers).map(|n| receiver_name(&run, n)))

@@ -102,7 +102,7 @@ pub(crate) async fn callback(
     }
     let turn = Turn {
         // Made here: the transaction may run again.
-        events: events.into_iter().map(|event| (EventId(app.sources.uuid_v7()), event)).collect(),
+        events: events.into_iter().map(|event| (EventId(app.environment.uuid_v7()), event)).collect(),
         runtime: Handle::current(),
         now: app.now(),
         app: Arc::clone(&app),

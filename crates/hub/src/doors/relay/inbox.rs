@@ -107,7 +107,7 @@ impl Reader {
         key: KeyHash,
         place: Option<i64>,
     ) -> Result<Self, ApiError> {
-        let session = app.sources.uuid_v4();
+        let session = app.environment.uuid_v4();
         // Registered here before it is in the database, so that no commit in between goes unnoticed.
         let (inbox, former) = app.live.open(identity.id, session);
         let mut reader = Self { app, identity, inbox, key, cursor: 0, first: VecDeque::new(), ended: false };

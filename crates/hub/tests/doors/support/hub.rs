@@ -5,7 +5,7 @@
 
 use super::{HOST, OPERATOR};
 use chorus_hub::delivery::outbound::Policy;
-use chorus_hub::{Config, MasterKey, Sources, StartError, key_hash, run};
+use chorus_hub::{Config, Environment, MasterKey, StartError, key_hash, run};
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::postgres::{self, Database};
@@ -54,7 +54,7 @@ impl Setup {
     }
 
     fn on(data: Data) -> Self {
-        let node = Sources::system().uuid_v4();
+        let node = Environment::system().uuid_v4();
         let mut config = Config::new(node, HOST, key_hash(OPERATOR), MasterKey::new([7; 32]));
         config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap()] };
         config.rate_limit = None;
@@ -92,7 +92,7 @@ impl Setup {
         // Made first: it brings the TLS provider which the hub's own client needs.
         let client = chorus_testkit::http::client();
         let mut config = self.config.clone();
-        config.node = Sources::system().uuid_v4();
+        config.node = Environment::system().uuid_v4();
         let store = match &self.data {
             Data::Sqlite(dir) => Store::sqlite(SqliteOptions {
                 queue: self.queue,
@@ -112,9 +112,9 @@ impl Setup {
         if config.public_url == format!("http://{HOST}") {
             config.public_url = format!("http://{addr}");
         }
-        let sources = self.clock.clone().map_or_else(Sources::system, |clock| {
+        let environment = self.clock.clone().map_or_else(Environment::system, |clock| {
             let passing = clock.clone();
-            Sources::with_clocks(move || clock.now(), move || passing.elapsed())
+            Environment::with_clocks(move || clock.now(), move || passing.elapsed())
         });
 
         let name = format!("hub-{}.", HUBS.fetch_add(1, Ordering::Relaxed));
@@ -127,7 +127,7 @@ impl Setup {
             async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let shutdown = async move { drop(stopped.await) };
-                run(listener, store, config, sources, shutdown).await
+                run(listener, store, config, environment, shutdown).await
             }
         };
         let thread = thread::Builder::new().name(name.clone());
