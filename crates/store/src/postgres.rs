@@ -90,14 +90,14 @@ impl Postgres {
         let stopping = Arc::new(AtomicBool::new(false));
         let mut threads = vec![];
         // A quarter of the workers serves reads, so that a burst of writes leaves them a way through. As many more find out
-        // who calls. Of those that write, the smaller half has a lane each.
+        // who calls. Lanes have workers of their own: a write that waits for a lock keeps its worker from all others.
         let workers = options.workers.max(2);
         let readers = (workers + 2) / 4;
         let writers = workers - readers;
         let lanes: Vec<_> = (0..writers / 2).map(|_| Queue::new(options.queue)).collect();
         let read = Work::Read(options.read_time);
         let queues = lanes.iter().map(|lane| (lane, Work::Crowd));
-        let queues = queues.chain((lanes.len()..writers).map(|_| (&writes, Work::Write)));
+        let queues = queues.chain((0..writers).map(|_| (&writes, Work::Write)));
         let queues = queues.chain((0..readers).map(|_| (&reads, read)));
         let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, read)));
         for (n, (queue, work)) in queues.enumerate() {

@@ -1,10 +1,10 @@
 //! How agents are reached by the Channel Protocol.
 
 use crate::doors::api::answers::{
-    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
+    Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{Bare, Context, Idempotent, Known, Reading, Sent, done};
+use crate::extract::{Bare, Context, Doing, Idempotent, Known, Reading, Sent, done};
 use crate::route::{Route, Routes};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -76,7 +76,7 @@ async fn mend(
 #[utoipa::path(post, path = "/api/v1/agents/{id}/connection-string/rotate", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), Idempotent),
     responses((status = 200, description = "The new one", body = IssuedConnection),
-              Invalid, Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
+              Doing))]
 async fn rotate(
     State(app): State<AppState>,
     Known(caller): Known,
