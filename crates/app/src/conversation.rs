@@ -18,7 +18,7 @@ pub use document::{
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, list_members, remove_member};
 pub use react::react;
-pub use say::{prepare, preview, publish, say};
+pub use say::{post_in, prepare, preview, publish, say};
 pub use talk::{Talk, talk_to};
 
 use crate::app::App;

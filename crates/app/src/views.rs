@@ -2,7 +2,6 @@
 //!
 //! The log is append-only; a message that was edited or deleted is shown as it stands now, with what was said about it.
 
-use crate::error::Error;
 use bytes::Bytes;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::api::members::MemberView;
@@ -164,8 +163,8 @@ impl EventView {
 }
 
 /// An event of the log as an event of a stream.
-pub fn event_frame(view: &EventView) -> Result<Bytes, Error> {
-    let data = serde_json::to_string(view).map_err(Error::internal)?;
+pub fn event_frame(view: &EventView) -> Result<Bytes, serde_json::Error> {
+    let data = serde_json::to_string(view)?;
     Ok(sse::encode(&view.kind, Some(view.sequence), &data).into())
 }
 

@@ -14,9 +14,9 @@ use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::EventKind;
-use chorus_store::Tx;
-use chorus_store::conversation::{self, Act, Post, Posted};
+use chorus_store::conversation::{self, Act, ConversationError, Post, Posted};
 use chorus_store::conversations::Event;
+use chorus_store::{StoreError, Tx};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,9 +36,7 @@ pub async fn say(
         if !counted.swap(true, Ordering::Relaxed) {
             may_say(&hub, who, conversation, 1)?;
         }
-        let posted = conversation::post(tx, &act, &post, attention::decide_recipients)?;
-        hub.count_bytes(tx, who, event_bytes(post.body.len()))?;
-        publish(&hub, tx, &act, &post, &posted)?;
+        let posted = post_in(&hub, tx, &act, &post)?;
         let woken = posted.woken.into_iter().map(|(woken, ..)| woken.handle).collect();
         Ok(Said {
             event_id: act.event,
@@ -49,6 +47,14 @@ pub async fn say(
         })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// Says something in a transaction: it is counted for its author, and published once it is committed.
+pub fn post_in(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
+    let posted = conversation::post(tx, act, new, attention::decide_recipients)?;
+    app.count_bytes(tx, act.author, event_bytes(new.body.len()))?;
+    publish(app, tx, act, new, &posted)?;
+    Ok(posted)
 }
 
 /// Who would be woken if it were said, and why. Nothing is written.
@@ -86,7 +92,13 @@ pub fn prepare(new: &NewMessage) -> Result<(Post, Masked), Error> {
 }
 
 /// Once it is committed: those who follow the conversation here get its one frame, and what is to be pushed is pushed.
-pub fn publish(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), Error> {
+pub fn publish(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    act: &Act,
+    new: &Post,
+    posted: &Posted,
+) -> Result<(), StoreError> {
     if !posted.woken.is_empty() {
         app.push_after(tx);
     }
@@ -107,7 +119,8 @@ pub fn publish(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &
         target: new.reply_to,
         body: new.body.clone(),
     };
-    let (frame, app) = (event_frame(&EventView::new(&event))?, Arc::clone(app));
+    let frame = event_frame(&EventView::new(&event)).map_err(|error| StoreError::Unexpected(error.into()))?;
+    let app = Arc::clone(app);
     tx.after_commit(Box::new(move || app.live.frames.put(stream, seq, frame)));
     Ok(())
 }

@@ -216,8 +216,7 @@ impl Hub for Tools {
     }
 
     fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError> {
-        let published = conversation::publish(&self.app, tx, act, new, posted);
-        published.map_err(|error| StoreError::Unexpected(error.message.into()))
+        conversation::publish(&self.app, tx, act, new, posted)
     }
 
     fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ConversationError> {

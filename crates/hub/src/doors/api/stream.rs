@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use chorus_app::AppState;
 use chorus_app::caller::Shown;
-use chorus_app::views::{self, EventView};
+use chorus_app::views::{self, event_frame};
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_protocol::sse;
@@ -45,12 +45,6 @@ const FRAME_BYTES: usize = 64 * 1024;
 
 pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(open)).at(Route::API, routes!(typing))
-}
-
-/// An event of the log as an event of a stream.
-pub(super) fn frame(view: &EventView) -> Result<Bytes, ApiError> {
-    let data = serde_json::to_string(view).map_err(ApiError::internal)?;
-    Ok(sse::encode(&view.kind, Some(view.sequence), &data).into())
 }
 
 /// Where a client wants to go on. A browser that connects again sends the header, and the query it began with.
@@ -252,7 +246,7 @@ impl Reader {
         self.cursor = last.max(self.cursor);
         let mut bytes = BytesMut::new();
         for view in views::events(&page.events, &page.standing.changes, &page.standing.replies) {
-            bytes.extend_from_slice(&frame(&view)?);
+            bytes.extend_from_slice(&event_frame(&view).map_err(ApiError::internal)?);
         }
         Ok(bytes.freeze())
     }

@@ -1,0 +1,330 @@
+//! What an agent says about a message it was sent, without a key, at the address that came with it.
+//!
+//! The address is bound to one delivery, and ends after a day, with the agent's place in the conversation, and with any
+//! change of what the agent is reached by. A body is all or nothing: one transaction for all its events.
+
+use crate::app::{App, AppState};
+use crate::attention;
+use crate::caller::disabled;
+use crate::charge::may_say;
+use crate::conversation::{masked, post_in};
+use crate::delivery::push::LEASE_MARGIN_MS;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::relay::pursue;
+use crate::secrets::CallbackToken;
+use crate::usage::event_bytes;
+use chorus_protocol::channel::{CallbackEvent, Lifecycle, read_events};
+use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use chorus_protocol::mentions::mentions;
+use chorus_protocol::redact::Masked;
+use chorus_protocol::relay::CHORUS_VERSION;
+use chorus_protocol::words::{ConversationKind, Disposition, EventKind};
+use chorus_store::conversation::{self, Act, ConversationError, Post};
+use chorus_store::conversations::{self, Event};
+use chorus_store::deliveries::{self, Lease};
+use chorus_store::directory::{self, Agent};
+use chorus_store::relay::{self, SendError, Sent};
+use chorus_store::{Tx, push};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// How long an address takes events.
+const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
+/// The longest text of an envelope, in characters.
+const MAX_TEXT: usize = 10_000;
+
+/// The events are recorded.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Recorded {
+    /// Always `true`.
+    ok: bool,
+    /// What they became, in order.
+    #[schema(value_type = Vec<String>, example = json!(["evt_0190a3c4d5e67f8090a1b2c3d4e5f607"]))]
+    events: Vec<EventId>,
+    /// The kinds of credentials that were masked in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    masked: Vec<String>,
+}
+
+/// An address that takes events: one delivery, in one conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct Address {
+    conversation: ConversationId,
+    token: CallbackToken,
+}
+
+impl Address {
+    /// The delivery it is bound to.
+    pub fn delivery(&self) -> DeliveryId {
+        self.token.delivery
+    }
+}
+
+/// The agent that may answer at an address that ends like this, if we signed it.
+pub fn agent_of(app: &App, token: &str) -> Option<AgentId> {
+    Some(app.config.master_key.read_callback_token(token)?.delivery.agent)
+}
+
+/// The address that a conversation and a token make, as long as it takes events.
+pub fn address(app: &App, conversation: &str, token: &str) -> Result<Address, Error> {
+    let token = app.config.master_key.read_callback_token(token);
+    let (conversation, token) = ConversationId::parse(conversation).zip(token).ok_or_else(unknown)?;
+    if app.now() >= token.made_at + LIFE_MS {
+        return Err(gone("a callback takes events for 24 hours after it was given out"));
+    }
+    Ok(Address { conversation, token })
+}
+
+/// Records what an agent says, in order, all or nothing. What it says to a member is said like everything else.
+pub async fn take(
+    app: &AppState,
+    Address { conversation, token }: Address,
+    is_ndjson: bool,
+    body: &[u8],
+    once: Once,
+) -> Result<Done<Recorded>, Error> {
+    let events = read_events(is_ndjson, body)?;
+    let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
+    let delivery = token.delivery;
+    if messages > 0 {
+        // Or it would be counted for whatever conversation the path names.
+        let answers = move |tx: &mut dyn Tx| answered(tx, delivery, conversation).map(drop);
+        app.store.read::<_, Error, _>(answers).await?;
+        may_say(app, delivery.agent.into(), conversation, messages as u32)?;
+    }
+    let answer = Answer {
+        // Made here: the transaction may run again.
+        events: events.into_iter().map(|event| (EventId(app.environment.uuid_v7()), event)).collect(),
+        runtime: Handle::current(),
+        now: app.now(),
+        app: Arc::clone(app),
+        conversation,
+        token,
+    };
+    let may = move |tx: &mut dyn Tx| answered(tx, delivery, conversation).map(drop);
+    app.once(once, may, move |tx| answer.record(tx)).await
+}
+
+fn unknown() -> Error {
+    Error::new(
+        Code::NotFound,
+        "there is no such callback; post to the one that came with the message, as it is",
+    )
+}
+
+fn gone(why: &str) -> Error {
+    Error::new(Code::Gone, why)
+}
+
+/// The message that a delivery brought, if it was in this conversation.
+fn answered(tx: &mut dyn Tx, delivery: DeliveryId, conversation: ConversationId) -> Result<Event, Error> {
+    let sent = deliveries::event_of(tx, delivery)?.ok_or_else(unknown)?;
+    let Some(sent) = conversations::event_by_id(tx, sent)? else {
+        return Err(gone("the message this answers is not kept any more"));
+    };
+    if sent.conversation == conversation { Ok(sent) } else { Err(unknown()) }
+}
+
+/// Events on their way into the log.
+struct Answer {
+    app: AppState,
+    runtime: Handle,
+    conversation: ConversationId,
+    token: CallbackToken,
+    events: Vec<(EventId, CallbackEvent)>,
+    now: i64,
+}
+
+impl Answer {
+    fn record(&self, tx: &mut dyn Tx) -> Result<Recorded, Error> {
+        let sent = answered(tx, self.token.delivery, self.conversation)?;
+        let agent = directory::by_id(tx, self.token.delivery.agent)?;
+        let agent = agent.ok_or_else(|| gone("the agent is not registered any more"))?;
+        if agent.epoch != self.token.epoch {
+            return Err(gone(
+                "the agent's key or connection was replaced since; newer messages carry valid callbacks",
+            ));
+        }
+        if agent.disabled_at.is_some() {
+            return Err(disabled("agent"));
+        }
+        let (events, masked) = if sent.kind == EventKind::Envelope {
+            (self.answer_envelope(tx, &agent, &sent)?, vec![])
+        } else {
+            self.say(tx, &agent, &sent)?
+        };
+        self.dispose(tx)?;
+        Ok(Recorded { ok: true, events, masked })
+    }
+
+    /// What the agent made of the message, as far as its events tell.
+    fn dispose(&self, tx: &mut dyn Tx) -> Result<(), Error> {
+        let id = self.token.delivery;
+        for (_, event) in &self.events {
+            match event {
+                CallbackEvent::Message { .. } => push::dispose(tx, id, Disposition::Responded, self.now)?,
+                CallbackEvent::Error { .. } => push::dispose(tx, id, Disposition::Failed, self.now)?,
+                CallbackEvent::Lifecycle { status: Lifecycle::Idle } => {
+                    push::dispose_unless(tx, id, Disposition::Ignored, self.now)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Into the thread of the message it was sent.
+    fn say(
+        &self,
+        tx: &mut dyn Tx,
+        agent: &Agent,
+        sent: &Event,
+    ) -> Result<(Vec<EventId>, Vec<String>), Error> {
+        let (conversation, member) =
+            conversation::as_reader(tx, self.conversation, agent.id.into()).map_err(left)?;
+        if sent.seq <= member.joined_seq {
+            return Err(gone("the agent has left this conversation since, and come back"));
+        }
+        let thread = match conversation.kind {
+            ConversationKind::Channel => Some(sent.thread.unwrap_or(sent.id)),
+            ConversationKind::Dm => sent.thread,
+        };
+        let said = self
+            .events
+            .iter()
+            .map(|(id, event)| {
+                let (author, trace) = (agent.id.into(), sent.trace);
+                let act = Act { conversation: self.conversation, author, event: *id, trace, now: self.now };
+                Ok((act, event.kind(), kept(event)?))
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let post = |body: &Masked| {
+            let text = body.text("content");
+            Post {
+                body: body.to_json(),
+                mentions: mentions(text).into_iter().map(str::to_owned).collect(),
+                text: text.to_owned(),
+                thread,
+                reply_to: Some(sent.id),
+                to: vec![],
+            }
+        };
+        let messages = said.iter().filter(|(_, kind, _)| *kind == EventKind::Message);
+        let messages: Vec<_> = messages.map(|(act, _, body)| (act, post(body))).collect();
+        if messages.len() > 1 {
+            let all = messages.iter().map(|(act, post)| (*act, post));
+            conversation::hold_inboxes(tx, all, attention::decide_recipients).map_err(left)?;
+        }
+        for (act, kind, body) in &said {
+            if *kind == EventKind::Message {
+                post_in(&self.app, tx, act, &post(body)).map_err(left)?;
+            } else {
+                let body = body.to_json();
+                conversation::note(tx, act, *kind, thread, Some(sent.id), &body).map_err(left)?;
+                self.app.count_bytes(tx, agent.id.into(), event_bytes(body.len()))?;
+            }
+        }
+        let mut masked: Vec<_> =
+            said.iter().flat_map(|(.., body)| body.kinds()).map(|kind| (*kind).to_owned()).collect();
+        masked.sort_unstable();
+        masked.dedup();
+        Ok((self.events.iter().map(|(id, _)| *id).collect(), masked))
+    }
+
+    /// Back to the sender of an envelope, as envelopes: what else the agent shows of itself has no place there.
+    fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Vec<EventId>, Error> {
+        let sender = sent.author.agent().map_or(Ok(None), |id| directory::by_id(tx, id))?;
+        let sender = sender.ok_or_else(|| gone("the sender is not registered any more"))?;
+        let mut events = vec![];
+        for (id, event) in &self.events {
+            let CallbackEvent::Message { content } = event else {
+                tracing::debug!(kind = event.kind().as_str(), trace_id = %sent.trace, "an agent's event about an envelope");
+                continue;
+            };
+            let length = content.chars().count();
+            if length > MAX_TEXT {
+                let what = format_args!("must be at most {MAX_TEXT} characters in an envelope, not {length}");
+                return Err(Faults::one("content", what).into());
+            }
+            let envelope = envelope(&self.app, agent, sent, content)?;
+            let timeout = self.app.config.webhook_timeout.as_millis() as i64;
+            let send = relay::Send {
+                sender: agent.id,
+                receiver: sender.name.clone(),
+                envelope: envelope.clone(),
+                event: *id,
+                trace: sent.trace,
+                keys: vec![],
+                turn: None,
+                stream: false,
+                lease: Lease { owner: self.app.config.node, until: self.now + timeout + LEASE_MARGIN_MS },
+                now: self.now,
+            };
+            let sent = relay::send(tx, &send).map_err(refused)?;
+            self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
+            if let Sent::Pending(pending) = sent {
+                let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
+                let from = (agent.id, app.address(&agent.name));
+                tx.after_commit(Box::new(move || {
+                    let work = pursue(Arc::clone(&app), from, pending, envelope);
+                    app.tasks.spawn_on(work, &runtime);
+                }));
+            }
+            events.push(*id);
+        }
+        Ok(events)
+    }
+}
+
+/// Who is no member any more has no callback either.
+fn left(error: ConversationError) -> Error {
+    match error {
+        ConversationError::NotFound => gone("the agent is not in this conversation any more"),
+        error => error.into(),
+    }
+}
+
+fn refused(error: SendError) -> Error {
+    match error {
+        SendError::ReceiverNotFound => gone("the sender is not registered any more"),
+        SendError::Blocked => {
+            Error::new(Code::Forbidden, "the sender does not take messages from this agent any more")
+        }
+        SendError::Store(error) => error.into(),
+        // There is no key.
+        SendError::Conflict | SendError::InProgress => Error::internal(error),
+    }
+}
+
+/// The agent's answer as the envelope it would have sent.
+fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<String, Error> {
+    let answered: Value = serde_json::from_str(&sent.body).map_err(Error::internal)?;
+    let card: Value =
+        agent.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
+    let culture =
+        [&card["user_culture"], &answered["sender_culture"]].into_iter().find(|culture| culture.is_string());
+    let mut envelope = json!({
+        "chorus_version": CHORUS_VERSION,
+        "sender_id": app.address(&agent.name),
+        "original_text": content,
+        "sender_culture": culture,
+    });
+    if let Some(conversation) = answered.get("conversation_id").filter(|id| id.is_string()) {
+        envelope["conversation_id"] = conversation.clone();
+    }
+    Ok(envelope.to_string())
+}
+
+/// An event as the log keeps it: its kind is told elsewhere, its credentials nowhere.
+fn kept(event: &CallbackEvent) -> Result<Masked, Error> {
+    let mut event = serde_json::to_value(event).map_err(Error::internal)?;
+    if let Value::Object(members) = &mut event {
+        members.remove("type");
+    }
+    masked(&event)
+}
