@@ -28,7 +28,7 @@ pub struct Name(pub String);
 #[schema(
     title = "an agent's address or id, or an account's email address or id",
     max_length = 254,
-    pattern = r"^(\.*[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}|[^@\s\x00-\x1f\x7f-\x9f]+@[^@\s\x00-\x1f\x7f-\x9f]+)$",
+    pattern = r"^([A-Za-z0-9_-][A-Za-z0-9._-]{0,127}|\.[A-Za-z0-9._-]{0,63}[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}|[^@\s\x00-\x1f\x7f-\x9f]+@[^@\s\x00-\x1f\x7f-\x9f]+)$",
     example = "bob@chorus.example"
 )]
 pub struct Whom(pub String);

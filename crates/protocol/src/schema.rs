@@ -33,7 +33,7 @@ pub fn read<T: ToSchema + DeserializeOwned + 'static>(mut value: Value) -> Resul
 }
 
 /// Reads what a query says, or everything that is wrong with it. Of several of one name the last counts; an empty text
-/// is absent.
+/// is absent where a text may be empty.
 pub fn read_query<'a, T: IntoParams + DeserializeOwned + 'static>(
     pairs: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
 ) -> Result<T, Faults> {
@@ -106,6 +106,8 @@ struct Schema {
     range: (Option<i64>, Option<i64>),
     count: (Option<u64>, Option<u64>),
     pattern: Option<Regex>,
+    /// Whether it says something in a form of its own, such as a time: whoever reads it knows that.
+    has_format: bool,
     items: Option<Box<Schema>>,
     properties: Vec<(String, bool, Schema)>,
     /// Of these it must be exactly one.
@@ -167,6 +169,7 @@ impl Schema {
             length: (size("minLength"), size("maxLength")),
             range: (int("minimum"), int("maximum")),
             count: (size("minItems"), size("maxItems")),
+            has_format: schema["format"].is_string(),
             pattern: schema["pattern"]
                 .as_str()
                 .and_then(|text| Regex::new(&text.replace(r"\s", SPACES)).ok()),
@@ -244,9 +247,15 @@ impl Schema {
             text if self.is("boolean") => {
                 text.parse::<bool>().map(Into::into).map_err(|_| "must be true or false".into())
             }
-            "" => Ok(Value::Null),
+            "" if self.admits_nothing() => Ok(Value::Null),
             text => Ok(text.into()),
         }
+    }
+
+    /// Whether a text may be empty.
+    fn admits_nothing(&self) -> bool {
+        let by_pattern = self.pattern.as_ref().is_none_or(|pattern| pattern.is_match(""));
+        self.words.is_empty() && !self.has_format && by_pattern && within(0, self.length)
     }
 
     /// What it must be, if it is something else.

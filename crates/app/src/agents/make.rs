@@ -11,7 +11,7 @@ use crate::rate::rate_key;
 use crate::registrations;
 use crate::usage::room;
 use chorus_protocol::address::{Address, MAX_LEN};
-use chorus_protocol::api::agents::{AgentAddress, EndpointUrl, MadeAgent, NewAgent};
+use chorus_protocol::api::agents::{AgentName, EndpointUrl, MadeAgent, NewAgent};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
@@ -77,7 +77,7 @@ pub async fn make(
 /// What is to be registered, for people, and where it is reached by the Channel Protocol.
 async fn check(app: &App, new: NewAgent) -> Result<(Record, Option<String>, Option<Url>), Error> {
     let mut faults = Faults::new();
-    let AgentAddress(name) = new.name;
+    let AgentName(name) = new.name;
     let name = local_name(app, &name).map_err(|what| faults.add("name", what)).unwrap_or_default();
     if let Some(Err(what)) = new.card.as_ref().map(|card| card_fits(app, card)) {
         faults.add("card", what);

@@ -83,6 +83,7 @@ pub struct Token {
 pub struct TokenPage {
     /// `next` of the page before
     #[param(inline)]
+    #[param(value_type = Option<String>, pattern = "^(crd_[0-9a-f]{32})?$")]
     pub after: Option<CredentialId>,
     /// 50 unless said
     #[serde(default = "super::usual_limit")]
@@ -197,9 +198,11 @@ pub struct KeyReset {
     /// Whether everything is taken off that the agent is reached by: its endpoint, its own connection string, the one this hub
     /// issued, and both webhook secrets. `false` unless said.
     #[serde(default)]
+    #[schema(nullable)]
     pub detach: bool,
     /// Whether it belongs to nobody from now on; for the operator. `false` unless said.
     #[serde(default)]
+    #[schema(nullable)]
     pub release: bool,
 }
 

@@ -16,6 +16,15 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct AgentAddress(pub String);
 
+/// What an agent of this hub is called. A name is more than dots; together with the host it has at most 128 characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(
+    title = "a name in letters, digits, '.', '_' and '-'",
+    pattern = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+    example = "timber"
+)]
+pub struct AgentName(pub String);
+
 /// A well-formed tag of BCP 47.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
@@ -100,7 +109,7 @@ pub struct ConnectionView {
 #[schema(as = NewAgentBody)]
 pub struct NewAgent {
     /// Its name; with the host of this hub it is its address.
-    pub name: AgentAddress,
+    pub name: AgentName,
     /// What it is, for people.
     #[schema(max_length = 1000)]
     pub description: Option<String>,

@@ -36,10 +36,11 @@ pub struct NewAgentMember {
     pub handle: Option<Name>,
     /// What it does here.
     #[serde(default)]
-    #[schema(max_items = 16)]
+    #[schema(nullable, max_items = 16)]
     pub roles: Vec<Name>,
     /// Whether it answers for the others: a lead may add and remove members.
     #[serde(default)]
+    #[schema(nullable)]
     pub lead: bool,
 }
 
@@ -53,10 +54,11 @@ pub struct NewPersonMember {
     pub handle: Option<Name>,
     /// What it does here.
     #[serde(default)]
-    #[schema(max_items = 16)]
+    #[schema(nullable, max_items = 16)]
     pub roles: Vec<Name>,
     /// Whether it answers for the others: a lead may add and remove members.
     #[serde(default)]
+    #[schema(nullable)]
     pub lead: bool,
 }
 

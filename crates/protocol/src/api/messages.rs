@@ -19,7 +19,7 @@ pub struct NewMessage {
     pub reply_to: Option<EventId>,
     /// Handles of members it is for, besides those it mentions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 50)]
+    #[schema(nullable, max_items = 50)]
     pub to: Vec<Name>,
     /// What it is meant as.
     pub intent: Option<Intent>,
@@ -117,5 +117,6 @@ pub struct NewReaction {
     pub eta: Option<String>,
     /// Whether it is not thought any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(nullable)]
     pub removed: bool,
 }

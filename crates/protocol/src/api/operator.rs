@@ -82,6 +82,7 @@ pub struct AuditQuery {
     pub since: Option<String>,
     /// `next` of the page before
     #[param(inline)]
+    #[param(value_type = Option<String>, pattern = "^(aud_[0-9a-f]{32})?$")]
     pub after: Option<AuditId>,
     /// 50 unless said
     #[serde(default = "super::usual_limit")]
