@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use chorus_app::audit::RequestContext;
 use chorus_app::caller::{self, Caller, Identity};
 use chorus_app::once::{Done, Once};
-use chorus_app::{App, AppState};
+use chorus_app::{App, AppState, Error, long_work};
 use chorus_protocol::ids::Principal;
 use chorus_protocol::{json, schema};
 use serde::Serialize;
@@ -124,7 +124,8 @@ impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Sent<T>
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
         let (bytes, once) = read(app, request).await?;
-        let body = schema::read(json::parse(&bytes).map_err(ApiError::validation)?)?;
+        let read = || schema::read(json::parse(&bytes).map_err(Error::validation)?).map_err(Error::from);
+        let body = long_work(bytes.len(), read)?;
         Ok(Self { body, once })
     }
 }

@@ -3,6 +3,7 @@
 use super::{act, is_member, kinds, masked};
 use crate::app::{App, AppState};
 use crate::error::Error;
+use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use crate::page::page;
 use crate::usage::{event_bytes, room};
@@ -129,7 +130,7 @@ pub fn version(
     content_type: Option<MediaType>,
     base: i64,
 ) -> Result<(NewArtifact, Masked), Error> {
-    let masked = masked(&json!({"title": title, "content": content}))?;
+    let masked = long_work(content.len(), || masked(&json!({"title": title, "content": content})))?;
     let title = title.map(|_| masked.text("title").to_owned());
     let content_type = content_type.map(|MediaType(kind)| kind);
     Ok((NewArtifact { slug, title, content_type, content: masked.text("content").to_owned(), base }, masked))

@@ -5,6 +5,7 @@ use crate::app::{App, AppState};
 use crate::attention::{self, Attention, WOKEN};
 use crate::charge::may_say;
 use crate::error::Error;
+use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use crate::usage::event_bytes;
 use crate::views::{EventView, event_frame};
@@ -78,7 +79,8 @@ pub async fn preview(
 /// A message without credentials, ready to be posted.
 pub fn prepare(new: &NewMessage) -> Result<(Post, Masked), Error> {
     // Where it belongs is kept beside it.
-    let masked = masked(&NewMessage { thread: None, reply_to: None, ..new.clone() })?;
+    let masked =
+        long_work(new.content.len(), || masked(&NewMessage { thread: None, reply_to: None, ..new.clone() }))?;
     let text = masked.text("content");
     let post = Post {
         body: masked.to_json(),

@@ -156,7 +156,8 @@ async fn a_unique_violation_is_tried_again() {
     let mut results = soon(tasks.join_all()).await;
     results.sort_unstable();
     assert_eq!(results, [(false, 1), (true, 2)]);
-    assert_eq!((runs.load(Ordering::SeqCst), actions.load(Ordering::SeqCst)), (3, 2));
+    assert!(runs.load(Ordering::SeqCst) >= 3, "one of them ran again");
+    assert_eq!(actions.load(Ordering::SeqCst), 2);
     let mut heads = heard.lock().unwrap()[&stream].clone();
     heads.sort_unstable();
     assert_eq!(heads, [1, 2]);
