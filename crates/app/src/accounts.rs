@@ -11,7 +11,7 @@ mod sign_in_link;
 mod sign_up_code;
 mod tokens;
 
-pub use agent_secrets::{reset_key, rotate_webhook_secret, tell_owner};
+pub use agent_secrets::{reset_key, rotate_webhook_secret};
 pub use make_account::make_account;
 pub use me::me;
 pub use sessions::{Session, begin_session, end_other_sessions, end_session, end_sessions};
