@@ -26,6 +26,7 @@ mod openai;
 mod peers;
 mod prompt;
 mod report;
+mod texts;
 mod tools;
 mod turn;
 mod worker;

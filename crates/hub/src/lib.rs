@@ -15,6 +15,7 @@ mod middleware;
 mod origin;
 mod route;
 mod router;
+mod routes;
 mod server;
 mod stall;
 mod unread;

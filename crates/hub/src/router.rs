@@ -3,7 +3,7 @@
 use crate::credentials::SESSION_COOKIE;
 use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};
 use crate::origin;
-use crate::route::Routes;
+use crate::routes::Routes;
 use axum::Router;
 use chorus_app::AppState;
 use std::sync::Arc;

@@ -8,7 +8,8 @@
 use super::HarnessError;
 use super::activity::Activity;
 use super::core::Outcome;
-use super::report::{Reporter, clean};
+use super::report::Reporter;
+use super::texts::clean;
 use super::turn::Turn;
 use crate::Backoff;
 use chorus_environment::Environment;

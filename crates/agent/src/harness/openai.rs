@@ -11,7 +11,8 @@ use super::completion::{Broken, Completion, error_of};
 use super::core::Outcome;
 use super::history;
 use super::prompt::Own;
-use super::report::{Reporter, clean};
+use super::report::Reporter;
+use super::texts::clean;
 use super::tools::Tools;
 use super::turn::Turn;
 use crate::answer::{collect, retry_after};
@@ -151,7 +152,7 @@ impl OpenAi {
                 let (text, sensible) = if calls > MAX_CALLS {
                     ("error: no more tools may be called for this message; answer now".to_owned(), true)
                 } else {
-                    tools.call(asked, &call, calls).await
+                    tools.call(&call, calls, reporter, asked.environment).await
                 };
                 messages.push(json!({"role": "tool", "tool_call_id": call.id, "content": text}));
                 strikes += usize::from(!sensible);

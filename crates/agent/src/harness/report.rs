@@ -5,7 +5,8 @@
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
-use chorus_protocol::channel::{CallbackEvent, MAX_CONTENT, MAX_ERROR, MAX_NAME, MAX_STATUS};
+use super::texts::{clean, cut};
+use chorus_protocol::channel::{CallbackEvent, MAX_CONTENT, MAX_NAME, MAX_STATUS};
 use chorus_protocol::redact::redact;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -66,39 +67,5 @@ impl Reporter {
         if self.asks.send(Ask { event, resume }).await.is_err() || resumed.await.is_err() {
             std::future::pending::<()>().await;
         }
-    }
-}
-
-/// What a channel is told of a failure.
-pub(crate) fn error_event(why: &str, code: &str) -> CallbackEvent {
-    let mut message = clean(why, MAX_ERROR);
-    if message.is_empty() {
-        message = "it failed".into();
-    }
-    CallbackEvent::Error { message, code: Some(code.to_owned()) }
-}
-
-/// A text without credentials, of at most so many characters.
-pub(crate) fn clean(text: &str, max: usize) -> String {
-    let masked = redact(text);
-    cut(masked.as_ref().map_or(text, |masked| &masked.text), max)
-}
-
-/// At most so many characters of a text; what was cut shows.
-pub(crate) fn cut(text: &str, max: usize) -> String {
-    match text.char_indices().nth(max) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_masked_and_cut() {
-        assert_eq!(clean("key ca_0123456789abcdef0123456789abcdef", 100), "key [redacted: agent key]");
-        assert_eq!((cut("abc", 3).as_str(), cut("abcd", 3).as_str()), ("abc", "ab…"));
     }
 }

@@ -6,10 +6,11 @@
 use super::activity::Activity;
 use super::completion::Call;
 use super::mcp::{Mcp, McpError, Tool};
-use super::openai::Asked;
-use super::report::{Reporter, cut};
+use super::report::Reporter;
+use super::texts::cut;
 use super::turn::{Kind, Turn};
 use crate::Reach;
+use chorus_environment::Environment;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -74,8 +75,14 @@ impl Tools {
     }
 
     /// Calls a tool and shows it. Gives what the model is told, and whether the call made sense.
-    pub(super) async fn call(&mut self, asked: &Asked<'_>, call: &Call, n: usize) -> (String, bool) {
-        let (id, begun_ms, reporter) = (format!("tc_{n}"), asked.environment.elapsed(), asked.reporter);
+    pub(super) async fn call(
+        &mut self,
+        call: &Call,
+        n: usize,
+        reporter: &Reporter,
+        environment: &Environment,
+    ) -> (String, bool) {
+        let (id, begun_ms) = (format!("tc_{n}"), environment.elapsed());
         let args = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
         let args = serde_json::from_str::<Map<String, Value>>(args);
         let shown = args.as_ref().map_or_else(|_| Map::new(), Clone::clone);
@@ -96,7 +103,7 @@ impl Tools {
         };
         let text = cut(&text, MAX_RESULT);
         reporter.tool_result(&id, &text).await;
-        let elapsed_ms = u64::try_from(asked.environment.elapsed() - begun_ms).unwrap_or(0);
+        let elapsed_ms = u64::try_from(environment.elapsed() - begun_ms).unwrap_or(0);
         reporter.observer().tell(Activity::ToolResult { name: cut(&call.name, 100), ok, elapsed_ms });
         (text, sensible)
     }

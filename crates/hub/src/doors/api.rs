@@ -20,7 +20,8 @@ mod search;
 mod stream;
 
 use crate::error::ApiError;
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use chorus_app::App;
 pub(crate) use chorus_app::page::{fitting, page};
 pub(crate) use chorus_protocol::api::Items;

@@ -6,7 +6,8 @@ mod bodies;
 pub(crate) mod callback;
 pub(crate) mod foreign;
 
-use crate::route::{Credentials, Grant, Route, Routes};
+use crate::route::{Credentials, Grant, Route};
+use crate::routes::Routes;
 use utoipa_axum::routes;
 
 /// Where agents answer what they were posted: at an address that we signed.

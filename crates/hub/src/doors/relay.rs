@@ -7,7 +7,8 @@ pub(crate) mod reply;
 pub(crate) mod send;
 
 use crate::error::ApiError;
-use crate::route::{Credentials, Route, Routes};
+use crate::route::{Credentials, Route};
+use crate::routes::Routes;
 use axum::Json;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};

@@ -6,7 +6,8 @@
 
 use crate::doors::answers::TooFast;
 use crate::error::ApiError;
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri, header};

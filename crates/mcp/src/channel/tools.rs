@@ -7,6 +7,10 @@ use super::input::MAX_INTEGER;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
+/// How long a wait may take, and takes unless said.
+pub(super) const MAX_WAIT_MS: i64 = 60_000;
+pub(super) const WAIT_MS: i64 = 30_000;
+
 /// What a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tool {
@@ -209,7 +213,7 @@ impl Tool {
             Self::WaitForEvents => (
                 json!({
                     "after": place("`next` of the last answer; without it the wait begins now."),
-                    "wait_ms": {"type": "integer", "minimum": 0, "maximum": super::wait::MAX_WAIT_MS, "default": super::wait::WAIT_MS, "description": "How long to wait at most, in milliseconds; 0 only looks."},
+                    "wait_ms": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "default": WAIT_MS, "description": "How long to wait at most, in milliseconds; 0 only looks."},
                     "limit": limit(200, 50),
                     "kind": kind(),
                     "include_own": {"type": "boolean", "default": false, "description": "Return your own events as well."},

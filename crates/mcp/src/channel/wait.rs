@@ -1,6 +1,6 @@
 //! The long poll: waits for what others do, with a cursor, so that nothing is missed between two waits.
 
-use super::tools::Tool;
+use super::tools::{MAX_WAIT_MS, Tool, WAIT_MS};
 use super::{Channel, Failure, Hub, input};
 use chorus_protocol::page;
 use chorus_store::conversation;
@@ -8,10 +8,6 @@ use chorus_store::log::{self, At, Filter};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How long a wait may take, and takes unless said.
-pub(super) const MAX_WAIT_MS: i64 = 60_000;
-pub(super) const WAIT_MS: i64 = 30_000;
 
 struct Poll {
     after: Option<i64>,

@@ -7,7 +7,7 @@
 use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
 use crate::SendBody;
 use crate::harness::peers::Peers;
-use crate::harness::report::cut;
+use crate::harness::texts::cut;
 use crate::harness::turn::{Back, EnvelopeBack, Kind, Turn};
 use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
 use url::Url;

@@ -3,7 +3,7 @@
 use super::event::Command;
 use super::post::Outgoing;
 use crate::harness::ledger::End;
-use crate::harness::report::{clean, error_event};
+use crate::harness::texts::{clean, error_event};
 use crate::harness::turn::Turn;
 use chorus_protocol::channel::CallbackEvent;
 use std::collections::VecDeque;

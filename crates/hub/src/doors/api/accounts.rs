@@ -5,7 +5,8 @@ use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge
 use crate::credentials::{no_cookie, session_cookie};
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::{Context, Idempotent, Operator, Person, PersonOrOperator, Query, Sent, done};
-use crate::route::{Credentials, Route, Routes};
+use crate::route::{Credentials, Route};
+use crate::routes::Routes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -6,7 +6,8 @@ use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge
 use super::conversation::query;
 use crate::error::ApiError;
 use crate::extract::{Context, Doing, Idempotent, Known, Person, Query, Reading, Sent, done};
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};

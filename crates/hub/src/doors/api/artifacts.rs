@@ -4,7 +4,8 @@ use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast,
 use super::conversation::conversation_id;
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::{BodyLimit, Idempotent, Member, Query, Reading, Sent, done};
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;

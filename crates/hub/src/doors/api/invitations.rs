@@ -3,7 +3,8 @@
 use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::{Person, Query};
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

@@ -3,7 +3,8 @@
 use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::By;
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::State;
 use chorus_app::{AppState, accounts};

@@ -3,7 +3,8 @@
 use super::conversation::{conversation_id, event_id};
 use crate::error::ApiError;
 use crate::extract::{Bare, Doing, Idempotent, Member, Query, Sent, done};
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

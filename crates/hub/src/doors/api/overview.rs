@@ -2,7 +2,8 @@
 
 use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
 use crate::extract::Operator;
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::State;
 use chorus_app::{AppState, operator};

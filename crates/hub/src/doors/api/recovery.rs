@@ -3,7 +3,8 @@
 use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
 use crate::extract::{Bare, Context, Doing, Idempotent, Known, MaybeSent, done};
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;

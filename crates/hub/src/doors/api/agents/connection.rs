@@ -5,7 +5,8 @@ use crate::doors::api::answers::{
 };
 use crate::error::ApiError;
 use crate::extract::{Bare, Context, Doing, Idempotent, Known, Reading, Sent, done};
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

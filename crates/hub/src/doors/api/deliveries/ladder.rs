@@ -6,7 +6,8 @@ use crate::doors::api::answers::{Forbidden, Missing, Overloaded, TooFast, Unknow
 use crate::doors::api::{not_found, read};
 use crate::error::ApiError;
 use crate::extract::By;
-use crate::route::{Route, Routes};
+use crate::route::Route;
+use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use chorus_app::AppState;

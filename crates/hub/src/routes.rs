@@ -1,0 +1,76 @@
+//! Routes with what they are, and the middleware around each.
+
+use crate::error::{ApiError, Format};
+use crate::middleware::{Guard, around};
+use crate::route::Route;
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use chorus_app::AppState;
+use chorus_mcp::guard::Names;
+use std::sync::Arc;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+/// Routes, each with what it is.
+#[derive(Default)]
+pub(crate) struct Routes {
+    routes: Vec<(Route, OpenApiRouter<AppState>)>,
+    /// In which format errors go out about paths that are none, by how these begin.
+    unknown: Vec<(&'static str, Format)>,
+}
+
+impl Routes {
+    /// The methods of one path, in the OpenAPI document.
+    pub(crate) fn at(self, route: Route, methods: UtoipaMethodRouter<AppState>) -> Self {
+        self.group(route, OpenApiRouter::new().routes(methods))
+    }
+
+    /// Several of one kind.
+    pub(crate) fn group(mut self, route: Route, routes: impl Into<OpenApiRouter<AppState>>) -> Self {
+        self.routes.push((route, routes.into()));
+        self
+    }
+
+    /// Paths that begin like this are this door's also where there is nothing.
+    pub(crate) fn under(mut self, prefix: &'static str, route: Route) -> Self {
+        self.unknown.push((prefix, route.format));
+        self
+    }
+
+    /// These and others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.routes.extend(others.routes);
+        self.unknown.extend(others.unknown);
+        self
+    }
+
+    /// What the OpenAPI document says of them.
+    pub(crate) fn document(self, document: OpenApi) -> OpenApi {
+        let all = OpenApiRouter::with_openapi(document);
+        self.routes.into_iter().fold(all, |all, (_, routes)| all.merge(routes)).into_openapi()
+    }
+
+    /// All of them, each behind its guard, and an answer for paths that are none.
+    pub(crate) fn guarded(self, app: &AppState, names: &Arc<Names>) -> Router<AppState> {
+        let guard = |route, routes: Router<AppState>| {
+            let guard = Guard { app: Arc::clone(app), names: Arc::clone(names), route };
+            routes.layer(from_fn_with_state(guard, around))
+        };
+        let unknown = self.unknown;
+        let nothing = Router::new().fallback(async move |uri: Uri| nothing_at(&unknown, &uri));
+        let known = self.routes.into_iter().map(|(route, routes)| guard(route, routes.into()));
+        known.fold(guard(Route::RELAY, nothing), Router::merge)
+    }
+}
+
+/// The answer about a path that is none, marked with its format.
+fn nothing_at(unknown: &[(&'static str, Format)], uri: &Uri) -> Response {
+    let door = unknown.iter().find(|(prefix, _)| uri.path().starts_with(prefix));
+    let mut response = ApiError::of_status(StatusCode::NOT_FOUND).into_response();
+    if let Some((_, format)) = door {
+        response.extensions_mut().insert(*format);
+    }
+    response
+}
