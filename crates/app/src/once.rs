@@ -36,8 +36,8 @@ impl Once {
         key: Option<&str>,
         words: &[u8],
     ) -> Self {
-        let by = by.to_string();
         Self(key.map(|key| {
+            let by = by.to_string();
             let parts = [by.as_bytes(), what.as_bytes(), key.as_bytes()];
             Key::new(door, &parts, words, Some(app.now() + LIFE_MS))
         }))

@@ -18,8 +18,7 @@ use chorus_protocol::words::EventKind;
 use chorus_store::conversation::{self, Act, ConversationError, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::{StoreError, Tx};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Says something. Agents that are mentioned, that it is for, or that the conversation is with are woken; nobody else is.
 pub async fn say(
@@ -30,12 +29,12 @@ pub async fn say(
     once: Once,
 ) -> Result<Done<Said>, Error> {
     let ((post, masked), act) = (prepare(&new)?, act(app, who, conversation));
-    let (hub, counted) = (Arc::clone(app), AtomicBool::new(false));
+    let (hub, counted) = (Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        conversation::lock_as_speaker(tx, conversation, who)?;
-        // The transaction may run again; it is said once.
-        if !counted.swap(true, Ordering::Relaxed) {
-            may_say(&hub, who, conversation, 1)?;
+        // Only members are counted, before anything is written. The transaction may run again: what was decided stands.
+        if who.agent().is_some() {
+            conversation::as_reader(tx, conversation, who)?;
+            counted.get_or_init(|| may_say(&hub, who, conversation, 1)).clone()?;
         }
         let posted = post_in(&hub, tx, &act, &post)?;
         let woken = posted.woken.into_iter().map(|(woken, ..)| woken.handle).collect();

@@ -25,7 +25,6 @@ use crate::routes::Routes;
 use chorus_app::App;
 pub(crate) use chorus_app::page::{fitting, page};
 pub(crate) use chorus_protocol::api::Items;
-use chorus_protocol::relay::Code;
 use chorus_store::Tx;
 
 pub(crate) fn routes() -> Routes {
@@ -50,9 +49,4 @@ where
     T: Send + 'static,
 {
     app.store.read::<_, ApiError, _>(work).await
-}
-
-/// Nothing is there, as far as this caller may know.
-pub(crate) fn not_found(what: &str) -> ApiError {
-    ApiError::new(Code::NotFound, format_args!("there is no such {what}, or you may not see it"))
 }

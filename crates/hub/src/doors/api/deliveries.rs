@@ -7,7 +7,6 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::doors::body;
-use crate::doors::relay::bodies::AgentAddress;
 use crate::doors::relay::{AgentRef, PageQuery};
 use crate::error::ApiError;
 use crate::extract::{By, Context};
@@ -19,7 +18,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use chorus_app::agents::may_manage;
 use chorus_app::caller::Caller;
-use chorus_app::{App, AppState};
+use chorus_app::{App, AppState, Error};
+use chorus_protocol::api::agents::AgentAddress;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::relay::{Code, Delivery, MAX_BODY};
@@ -244,7 +244,7 @@ pub(crate) async fn replay(
     if !caller.is_known() {
         return Err(unknown());
     }
-    let missing = || super::not_found("delivery");
+    let missing = || ApiError::from(Error::not_found("delivery"));
     let id = DeliveryId::parse(&id).ok_or_else(missing)?;
     let (hub, now) = (Arc::clone(&app), app.now());
     let replay = move |tx: &mut dyn Tx| {

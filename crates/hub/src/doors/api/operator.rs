@@ -1,7 +1,6 @@
 //! What the operator does about people and agents, and the log of what everybody did.
 
 use super::Items;
-use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
 use crate::extract::{Context, Operator, Query, Reading};
 use crate::route::Route;
@@ -10,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use chorus_app::{AppState, operator};
 use chorus_protocol::api::accounts::{EndedSessions, Tokens};
-use chorus_protocol::api::agents::AgentView;
+use chorus_protocol::api::agents::{AgentAddress, AgentView};
 use chorus_protocol::api::operator::{Account, AuditQuery, RecordedAct};
 use utoipa_axum::routes;
 

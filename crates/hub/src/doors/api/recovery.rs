@@ -1,6 +1,5 @@
 //! Taking things back: an agent's key, and the secret that requests to it are signed with.
 
-use crate::doors::relay::bodies::AgentAddress;
 use crate::error::ApiError;
 use crate::extract::{Bare, Context, Doing, Idempotent, Known, MaybeSent, done};
 use crate::route::Route;
@@ -10,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use chorus_app::{AppState, accounts};
 use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
+use chorus_protocol::api::agents::AgentAddress;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {

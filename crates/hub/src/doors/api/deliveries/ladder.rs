@@ -3,16 +3,16 @@
 //! A rung is shown only when it was reached, and with its time only where that was noted.
 
 use crate::doors::api::answers::{Forbidden, Missing, Overloaded, TooFast, Unknown};
-use crate::doors::api::{not_found, read};
+use crate::doors::api::read;
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
-use chorus_app::AppState;
 use chorus_app::attention::{Attention, WOKEN};
 use chorus_app::views::{self, EventView};
+use chorus_app::{AppState, Error};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::time::rfc3339;
@@ -144,7 +144,7 @@ pub(crate) async fn event(
     Path(id): Path<String>,
 ) -> Result<Json<LadderView>, ApiError> {
     let who = caller.principal()?;
-    let missing = || not_found("event");
+    let missing = || ApiError::from(Error::not_found("event"));
     let id = EventId::parse(&id).ok_or_else(missing)?;
     let show = move |tx: &mut dyn Tx| {
         let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
