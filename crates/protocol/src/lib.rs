@@ -8,6 +8,7 @@
 
 pub mod address;
 pub mod api;
+pub mod attention;
 pub mod channel;
 pub mod code;
 pub mod credentials;

@@ -1,0 +1,13 @@
+//! Attention: for one event and one recipient, whether it is aimed at it, what is expected of it, and how it gets to see it.
+//! Delivery is not injection.
+//!
+//! An engine: no clock, no I/O, no randomness; what is known comes in, a decision comes out. [`classify`] looks at an event
+//! once, [`decide`] at each recipient, so that who is not concerned costs nothing: the decision for a bystander is the
+//! same for all of them.
+
+mod decide;
+mod event;
+
+pub use chorus_protocol::attention::Attention;
+pub use decide::{Recipient, decide};
+pub use event::{AuthorKind, Classified, Event, Happening, classify};
