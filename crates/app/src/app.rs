@@ -1,15 +1,14 @@
 //! What every act shares.
 
-use crate::caller::Callers;
+use crate::callers::Callers;
 use crate::config::Config;
-use crate::delivery::challenge::Challenges;
+use crate::delivery::challenges::Challenges;
 use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
 use crate::health::Health;
 use crate::look_ups::LookUps;
-use crate::mail::Mailer;
-use crate::mail_limits::MailLimits;
+use crate::mailer::Mailer;
 use crate::metrics::Metrics;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
@@ -76,6 +75,7 @@ impl App {
     ) -> Result<Self, reqwest::Error> {
         let (live, callers, replies) =
             (Arc::new(Live::default()), Arc::new(Callers::default()), Arc::new(Replies::default()));
+        let metrics = Metrics::default();
         store.on_commit(Box::new({
             let (live, callers, replies) = (Arc::clone(&live), Arc::clone(&callers), Arc::clone(&replies));
             move |stream, head| {
@@ -99,10 +99,10 @@ impl App {
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
             searches: Arc::default(),
-            metrics: Metrics::default(),
             health: Health::new(environment.elapsed()),
-            mailer: Mailer::new(config.rate_limit.map(|_| MailLimits::new(&config.quotas))),
+            mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),
             registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
+            metrics,
             replies,
             due: Arc::default(),
             callers,

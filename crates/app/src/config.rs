@@ -1,10 +1,10 @@
 //! What the hub can be told. Where the values come from (flags, environment, a file) is the binary's business.
 
-use crate::delivery::outbound::Policy;
 use crate::mail::Mail;
 use crate::proxies::TrustedProxies;
 use crate::quotas::Quotas;
 use crate::secrets::MasterKey;
+use chorus_outbound::Policy;
 use chorus_store::Durability;
 use chorus_store::directory::KeyHash;
 use std::time::Duration;

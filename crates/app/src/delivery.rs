@@ -6,6 +6,7 @@
 pub mod bridge;
 pub mod catch_up;
 pub mod challenge;
+pub mod challenges;
 pub mod frames;
 pub mod limits;
 pub mod live;

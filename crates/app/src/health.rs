@@ -2,8 +2,7 @@
 //!
 //! A proof is good for a second, so that many who ask cost no more than one.
 
-use crate::app::App;
-use chorus_store::{StoreError, Tx, settings};
+use chorus_store::{Store, StoreError, Tx, settings};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
@@ -30,17 +29,18 @@ impl Health {
         Self { started_at, last: Mutex::new(None) }
     }
 
-    pub async fn prove(&self, app: &App) -> Result<Proof, StoreError> {
+    /// Has the store write, unless it did a moment ago.
+    pub async fn prove(&self, store: &Store, now: i64) -> Result<Proof, StoreError> {
         let mut last = self.last.lock().await;
         if let Some(proof) = *last
             && proof.made.elapsed() < GOOD_FOR
         {
             return Ok(proof);
         }
-        let (begun, now) = (Instant::now(), app.now());
+        let begun = Instant::now();
         let write =
             move |tx: &mut dyn Tx| settings::set(tx, "health", &format!("{now}{}", " ".repeat(PROOF_BYTES)));
-        app.store.write::<_, StoreError, _>(write).await?;
+        store.write::<_, StoreError, _>(write).await?;
         let proof = Proof { made: Instant::now(), latency_ms: begun.elapsed().as_millis() as u64 };
         *last = Some(proof);
         Ok(proof)

@@ -1,12 +1,9 @@
 //! How many new agents there may be in a minute, from one source and in all. The operator's are not counted, nor is an agent
 //! that registers again.
 
-use crate::app::App;
 use crate::budget::Budgets;
-use crate::error::Error;
 use crate::quotas::{OFF, Quotas};
 use crate::rate::{Limiter, Source};
-use chorus_protocol::relay::Code;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -14,38 +11,36 @@ const MINUTE: Duration = Duration::from_mins(1);
 pub struct Registrations {
     of_source: Limiter<Source>,
     of_hub: Budgets<(), Source>,
+    per_source: u64,
+    in_all: u64,
 }
 
 impl Registrations {
     pub fn new(quotas: &Quotas) -> Self {
         let of_source = Limiter::at_once(quotas.registrations, MINUTE);
-        Self { of_source, of_hub: Budgets::new(quotas.registrations_hub, MINUTE) }
+        Self {
+            of_source,
+            of_hub: Budgets::new(quotas.registrations_hub, MINUTE),
+            per_source: quotas.registrations,
+            in_all: quotas.registrations_hub,
+        }
     }
-}
 
-/// Counts a new agent, or says why there is none.
-pub fn count(app: &App, source: Source) -> Result<(), Error> {
-    let Some(registrations) = &app.registrations else { return Ok(()) };
-    let (now, quotas) = (app.elapsed(), &app.config.quotas);
-    let own = match quotas.registrations {
-        OFF => Ok(()),
-        most => registrations.of_source.take(source, now).map_err(|wait| {
-            (wait, format!("from one address {most} new agents a minute (CHORUS_QUOTA_REGISTRATIONS)"))
-        }),
-    };
-    let all = own.and_then(|()| {
-        registrations.of_hub.take((), source, now).map_err(|wait| {
-            let most = quotas.registrations_hub;
+    /// Counts a new agent, or says for how long there is none, and why.
+    pub fn take(&self, source: Source, elapsed: i64) -> Result<(), (i64, String)> {
+        if self.per_source != OFF {
+            self.of_source.take(source, elapsed).map_err(|wait| {
+                let most = self.per_source;
+                (wait, format!("from one address {most} new agents a minute (CHORUS_QUOTA_REGISTRATIONS)"))
+            })?;
+        }
+        self.of_hub.take((), source, elapsed).map_err(|wait| {
+            let most = self.in_all;
             let what = format!(
                 "{most} new agents a minute in all, and an address gets a tenth of what is left \
                  (CHORUS_QUOTA_REGISTRATIONS_HUB)"
             );
             (wait, what)
         })
-    });
-    all.map_err(|(wait, limit)| {
-        app.metrics.rate_limited.inc();
-        let what = format_args!("this hub takes {limit}; wait as long as Retry-After says");
-        Error::new(Code::RateLimited, what).retry_after_ms(wait)
-    })
+    }
 }

@@ -11,18 +11,17 @@
 //! kept. A post from another service counts for the agent it is for. Leaving, archiving and taking back count nothing, so
 //! that they are never refused.
 
-use crate::app::App;
 use crate::quotas::{OFF, Quotas};
 use chorus_protocol::ids::{AccountId, Principal};
 use chorus_store::conversation::ConversationError;
 use chorus_store::usage::{self, Exceeded, ROW_BYTES, Stored};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{Store, StoreError, Tx};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most that are remembered without need.
 const MOST_KNOWN: usize = 20_000;
-/// What is stored of somebody is read again after so many turns of [`flush`].
+/// What is stored of somebody is read again after so many turns of [`Usage::flush`].
 const LASTS_TURNS: u64 = 60;
 /// How many are written in one transaction: others wait for it.
 const TOGETHER: usize = 200;
@@ -164,6 +163,56 @@ impl Usage {
             removed.into_iter().for_each(|(who, bytes)| state.add(who, -bytes));
         }));
     }
+
+    /// Counts so many bytes for somebody, if this transaction is committed, or refuses them.
+    pub fn count(
+        self: &Arc<Self>,
+        tx: &mut dyn Tx,
+        who: Principal,
+        bytes: i64,
+    ) -> Result<(), ConversationError> {
+        self.meet(tx, who)?;
+        let held = self.hold(who, bytes)?;
+        tx.after_commit(Box::new(move || held.keep()));
+        Ok(())
+    }
+
+    /// An agent has an owner from now on: what is known of the two is read again.
+    pub fn forget(&self, who: impl Into<Principal>, owner: AccountId) {
+        let mut state = self.state();
+        for who in [who.into(), owner.into()] {
+            if let Some(entry) = state.known.get_mut(&who) {
+                entry.stored = None;
+            }
+        }
+    }
+
+    /// A reconciler: writes what was counted since the last time, and forgets who has not been seen for long.
+    pub async fn flush(&self, store: &Store) -> Result<(), StoreError> {
+        let mut pending: Vec<_> = {
+            let mut state = self.state();
+            state.turn += 1;
+            let (turn, many) = (state.turn, state.known.len() > MOST_KNOWN);
+            state.known.retain(|_, entry| !entry.is_idle() || (!many && turn - entry.learned < LASTS_TURNS));
+            let pending = state.known.iter().filter(|(_, entry)| entry.pending != 0);
+            pending.map(|(who, entry)| (*who, entry.pending)).collect()
+        };
+        // In order, so that two nodes seldom wait for each other.
+        pending.sort_unstable();
+        for together in pending.chunks(TOGETHER) {
+            let rows = together.to_vec();
+            let add = move |tx: &mut dyn Tx| {
+                rows.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect::<Result<Vec<_>, _>>()
+            };
+            let totals = store.write::<_, StoreError, _>(add).await?;
+            let mut state = self.state();
+            for ((who, bytes), stored) in together.iter().zip(totals) {
+                state.add(*who, -bytes);
+                state.learn(*who, stored);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Room for what is being stored. Dropped, it is given back: nothing was committed.
@@ -195,63 +244,10 @@ impl Drop for Held {
     }
 }
 
-impl App {
-    /// Counts so many bytes for somebody, if this transaction is committed, or refuses them.
-    pub fn count_bytes(&self, tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<(), ConversationError> {
-        self.usage.meet(tx, who)?;
-        let held = self.usage.hold(who, bytes)?;
-        tx.after_commit(Box::new(move || held.keep()));
-        Ok(())
-    }
-
-    /// Whether somebody may own one more channel.
-    pub fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ConversationError> {
-        let used = usage::channels(tx, owner)?;
-        Ok(room("channels", used, self.config.quotas.channels)?)
-    }
-}
-
 /// Whether there may be one more of something of which there are so many.
 pub fn room(quota: &'static str, used: i64, limit: u64) -> Result<(), Exceeded> {
     let used = used.max(0) as u64;
     if used < limit { Ok(()) } else { Err(Exceeded { quota, used, limit }) }
-}
-
-/// An agent has an owner from now on: what is known of the two is read again.
-pub fn forget(app: &App, who: impl Into<Principal>, owner: AccountId) {
-    let mut state = app.usage.state();
-    for who in [who.into(), owner.into()] {
-        if let Some(entry) = state.known.get_mut(&who) {
-            entry.stored = None;
-        }
-    }
-}
-
-/// A reconciler: writes what was counted since the last time, and forgets who has not been seen for long.
-pub async fn flush(app: &App) -> Result<(), StoreError> {
-    let mut pending: Vec<_> = {
-        let mut state = app.usage.state();
-        state.turn += 1;
-        let (turn, many) = (state.turn, state.known.len() > MOST_KNOWN);
-        state.known.retain(|_, entry| !entry.is_idle() || (!many && turn - entry.learned < LASTS_TURNS));
-        let pending = state.known.iter().filter(|(_, entry)| entry.pending != 0);
-        pending.map(|(who, entry)| (*who, entry.pending)).collect()
-    };
-    // In order, so that two nodes seldom wait for each other.
-    pending.sort_unstable();
-    for together in pending.chunks(TOGETHER) {
-        let rows = together.to_vec();
-        let add = move |tx: &mut dyn Tx| {
-            rows.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect::<Result<Vec<_>, _>>()
-        };
-        let totals = app.store.write::<_, StoreError, _>(add).await?;
-        let mut state = app.usage.state();
-        for ((who, bytes), stored) in together.iter().zip(totals) {
-            state.add(*who, -bytes);
-            state.learn(*who, stored);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

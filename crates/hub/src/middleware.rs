@@ -12,7 +12,9 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use chorus_app::audit::RequestContext;
-use chorus_app::caller::{Caller, Recalled, Shown};
+use chorus_app::authenticate;
+use chorus_app::caller::{Caller, Shown};
+use chorus_app::callers::Recalled;
 use chorus_app::charge::{charge, charge_source, count_bad_secret, purpose_key};
 use chorus_app::rate::{Source, rate_key};
 use chorus_app::{App, AppState};
@@ -143,14 +145,14 @@ async fn admit(
         },
     };
     let Some(shown) = shown else { return Ok(charge_address().map(|()| Caller::Nobody)?) };
-    let caller = match app.callers.recall(app, &shown) {
+    let caller = match authenticate::recall(app, &shown) {
         Recalled::Fresh(caller) => caller,
         recalled => {
             let turn = match recalled {
                 Recalled::Never => Some(app.look_ups.turn(source).await?),
                 Recalled::Fresh(_) | Recalled::Stale => None,
             };
-            let found = app.callers.look_up(app, &shown, app.now()).await;
+            let found = authenticate::look_up(app, &shown).await;
             drop(turn);
             match found {
                 // A browser whose session has ended is somebody who is not signed in.

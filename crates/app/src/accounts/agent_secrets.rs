@@ -9,7 +9,7 @@ use crate::audit::RequestContext;
 use crate::caller::{Caller, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
-use crate::{usage, webhooks};
+use crate::webhooks;
 use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
@@ -81,7 +81,7 @@ fn release(tx: &mut dyn Tx, app: &AppState, agent: &Agent) -> Result<(), StoreEr
     directory::set_owner(tx, agent.id, None, None)?;
     push::retry_now(tx, agent.id, app.now())?;
     let (app, id) = (Arc::clone(app), agent.id);
-    tx.after_commit(Box::new(move || usage::forget(&app, id, owner)));
+    tx.after_commit(Box::new(move || app.usage.forget(id, owner)));
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use crate::app::{App, AppState};
 use crate::caller::key_hash;
 use crate::config::{Config, Signup};
 use crate::error::Error;
-use crate::mail::{self, Letter};
 use crate::mail_limits::Asker;
+use crate::mailer::Letter;
 use chorus_environment::Environment;
 use chorus_protocol::api::accounts::{Accepted, Line, SignIn};
 use chorus_protocol::credentials::SecretKind;
@@ -31,12 +31,12 @@ const MOST_LINKS: i64 = 10;
 pub fn ask_for_link(app: &AppState, asker: Asker, new: SignIn) -> Result<Accepted, Error> {
     let email = mailable(new.email)?;
     let message = "if this address may sign in here, a link is on its way to it".to_owned();
-    let Some(slot) = mail::room(app, &email, asker)? else { return Ok(Accepted { message }) };
+    let Some(slot) = app.mailer.room(&email, asker)? else { return Ok(Accepted { message }) };
     let code = new.sign_up_code.map(|Line(code)| key_hash(&code));
     let hub = Arc::clone(app);
     app.tasks.spawn(async move {
         match issue_link(&hub, email, code, asker).await {
-            Ok(Some(letter)) => mail::send(&hub, letter, slot).await,
+            Ok(Some(letter)) => hub.mailer.send(letter, slot).await,
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a sign-in link was not issued");
@@ -69,7 +69,7 @@ async fn issue_link(
             return Ok(None);
         }
         // Before there is a link: those that nobody gets would keep others from being made.
-        if !counted.get_or_init(|| mail::count(&hub, to, asker)) {
+        if !counted.get_or_init(|| hub.mailer.count(to, asker)) {
             return Ok(None);
         }
         accounts::issue(tx, &link)?;

@@ -6,7 +6,7 @@ use crate::audit::RequestContext;
 use crate::caller::{Caller, Person, disabled, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
-use crate::usage::{forget, room};
+use crate::usage::room;
 use chorus_protocol::api::agents::{AgentView, Claim};
 use chorus_protocol::code::Code;
 use chorus_store::audit::{Action, Subject};
@@ -42,7 +42,7 @@ pub async fn claim(
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
         context.record(tx, &hub, &caller, Action::AgentClaimed, subject, detail)?;
         let (again, id) = (Arc::clone(&hub), agent.id);
-        tx.after_commit(Box::new(move || forget(&again, id, owner)));
+        tx.after_commit(Box::new(move || again.usage.forget(id, owner)));
         Ok(view(&hub, &caller, &Agent { owner: Some(owner), ..agent }))
     };
     app.once(once, |_| Ok(()), work).await

@@ -4,11 +4,11 @@ use super::{card_fits, check_url, host, issued, seal};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::{Person, key_hash};
+use crate::charge::count_registration;
 use crate::delivery::challenge;
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::rate::rate_key;
-use crate::registrations;
 use crate::usage::room;
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::api::agents::{AgentName, EndpointUrl, MadeAgent, NewAgent};
@@ -50,7 +50,7 @@ pub async fn make(
     let (hub, runtime, now) = (Arc::clone(app), Handle::current(), app.now());
     let work = move |tx: &mut dyn Tx| {
         // In here, because what is only asked again is no new agent.
-        registrations::count(&hub, rate_key(context.client))?;
+        count_registration(&hub, rate_key(context.client))?;
         if directory::by_name(tx, &record.name)?.is_some() {
             return Err(Error::new(Code::Conflict, "an agent of this name is registered here already"));
         }

@@ -8,8 +8,8 @@ use super::only;
 use crate::app::{App, AppState};
 use crate::config::Signup;
 use crate::error::Error;
-use crate::mail::{self, Letter};
 use crate::mail_limits::Asker;
+use crate::mailer::Letter;
 use crate::usage::{event_bytes, room};
 use chorus_protocol::api::members::Invited;
 use chorus_protocol::code::Code;
@@ -165,7 +165,7 @@ pub(super) fn invite(
 /// A mail to a stranger. Nothing in it is said by whoever invites: it carries nobody's words to people who did not ask for them.
 async fn write_to(app: AppState, to: String, asker: Asker) {
     // When too much goes on the mail is not sent; the invitation is there when the person signs up.
-    let Ok(Some(slot)) = mail::slot(&app, &to, asker) else { return };
+    let Ok(Some(slot)) = app.mailer.slot(&to, asker) else { return };
     let (host, url) = (&app.config.host_name, &app.config.public_url);
     let text = format!(
         "Somebody invited you to a conversation on the Chorus hub at {host}.\n\n\
@@ -174,5 +174,5 @@ async fn write_to(app: AppState, to: String, asker: Asker) {
          If you do nothing, nothing happens; you are not written to again today.\n"
     );
     let letter = Letter { to, subject: format!("You are invited to Chorus at {host}"), text };
-    mail::send(&app, letter, slot).await;
+    app.mailer.send(letter, slot).await;
 }

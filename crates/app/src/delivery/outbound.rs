@@ -3,7 +3,6 @@
 //! Which addresses may be called is `chorus-outbound`'s to say, how much at a time that of [`limits`](super::limits): every
 //! request has its place there before a socket is opened.
 
-use super::challenge::WHAT_TO_DO;
 use super::limits::{Cause, Endpoint, Limited, Limits, Slot, Verdict, host_of};
 use crate::config::Config;
 use crate::secrets::WebhookSecret;
@@ -19,6 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use url::Url;
 
+/// What the owner of an endpoint has to do, for people.
+const WHAT_TO_DO: &str = "the receiver's endpoint has not answered this hub's challenge: it must answer the \
+     POST {\"type\": \"challenge\", \"challenge\": …} with 200 and {\"challenge\": …}; try again";
 /// As much of an answer is read.
 const MAX_ANSWER: usize = 64 * 1024;
 /// As much of an answer that is not JSON is passed on.

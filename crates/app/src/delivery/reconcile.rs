@@ -8,7 +8,6 @@ use super::live::{End, Inbox};
 use super::push::LEASE_MARGIN_MS;
 use super::replies::MAX_STREAM;
 use crate::app::{App, AppState};
-use crate::usage;
 use chorus_protocol::ids::AgentId;
 use chorus_store::clock::{self, Longest};
 use chorus_store::{
@@ -51,7 +50,7 @@ pub async fn run(app: AppState) {
             report("look at other nodes' commits", poll(&app).await);
         }
         if tick % USAGE_TICKS == 0 {
-            report("record what is stored", usage::flush(&app).await);
+            report("record what is stored", app.usage.flush(&app.store).await);
         }
         // Whoever sets the clock finds everything as it should be.
         let was_set = watch.look(&app);
@@ -65,7 +64,7 @@ pub async fn run(app: AppState) {
         }
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
-    report("record what is stored", usage::flush(&app).await);
+    report("record what is stored", app.usage.flush(&app.store).await);
 }
 
 pub(super) fn report<T>(step: &str, result: Result<T, StoreError>) {

@@ -7,7 +7,7 @@
 
 use super::outcome::{delivered, failed, record};
 use crate::app::{App, AppState};
-use crate::caller::is_key_of;
+use crate::authenticate::is_key_of;
 use crate::delivery::limits::Slot;
 use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::replies::{Last, Line, MAX_STREAM};

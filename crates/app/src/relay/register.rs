@@ -5,12 +5,14 @@ use super::tell_owner::tell_owner;
 use crate::agents::{self, card_fits};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
-use crate::caller::{Caller, disabled, is_operator, key_hash};
+use crate::authenticate::is_operator;
+use crate::caller::{Caller, disabled, key_hash};
+use crate::charge::count_registration;
 use crate::config::Signup;
 use crate::delivery::challenge;
 use crate::error::Error;
 use crate::rate::{Source, rate_key};
-use crate::{registrations, webhooks};
+use crate::webhooks;
 use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
@@ -91,7 +93,7 @@ async fn count_new(app: &App, request: &Register, key: Option<KeyHash>, source: 
         Ok(Some(holder.is_some_and(|holder| holder.id == agent.id)))
     };
     match app.store.read::<_, StoreError, _>(find).await? {
-        None => registrations::count(app, source),
+        None => count_registration(app, source),
         Some(true) => Ok(()),
         Some(false) => Err(refusal(RegisterError::Taken)),
     }

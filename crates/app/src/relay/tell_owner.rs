@@ -1,8 +1,8 @@
 //! Telling an agent's owner that its key was replaced: whoever holds the key may replace it, a thief too.
 
 use crate::app::{App, AppState};
-use crate::mail::{self, Letter};
 use crate::mail_limits::{Asker, Notice};
+use crate::mailer::Letter;
 use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{self, Action, Subject};
 use chorus_store::directory::Agent;
@@ -29,11 +29,11 @@ pub(super) fn tell_owner(
     let Some(owner) = accounts::by_id(tx, owner)? else { return Ok(()) };
     let (hub, runtime, letter) = (Arc::clone(app), runtime.clone(), letter(app, owner.email, &agent.name));
     tx.after_commit(Box::new(move || {
-        let Ok(Some(slot)) = mail::slot(&hub, &letter.to, Asker::Hub(Notice::ReplacedKey)) else {
+        let Ok(Some(slot)) = hub.mailer.slot(&letter.to, Asker::Hub(Notice::ReplacedKey)) else {
             tracing::warn!("an owner was not told of a replaced key: too many mails are on their way");
             return;
         };
-        runtime.spawn(async move { mail::send(&hub, letter, slot).await });
+        runtime.spawn(async move { hub.mailer.send(letter, slot).await });
     }));
     Ok(())
 }

@@ -14,7 +14,8 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
 use chorus_app::AppState;
-use chorus_app::caller::{Shown, of_browser};
+use chorus_app::authenticate::of_browser;
+use chorus_app::caller::Shown;
 use std::sync::Arc;
 use utoipa::openapi::OpenApi;
 

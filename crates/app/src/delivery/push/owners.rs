@@ -4,8 +4,8 @@
 //! mended and breaks again and again does not fill its owner's mailbox.
 
 use crate::app::{App, AppState};
-use crate::mail::{self, Letter};
 use crate::mail_limits::{Asker, Notice};
+use crate::mailer::Letter;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::rfc3339;
 use chorus_store::{StoreError, Tx, accounts, directory};
@@ -33,16 +33,14 @@ impl Owners {
         let hub = Arc::clone(app);
         app.tasks.spawn(async move {
             match letter(&hub, agent).await {
-                Ok(Some(letter)) => {
-                    match mail::slot(&hub, &letter.to, Asker::Hub(Notice::BrokenConnection)) {
-                        Ok(Some(slot)) => mail::send(&hub, letter, slot).await,
-                        Ok(None) => {}
-                        Err(_) => tracing::warn!(
-                            %agent,
-                            "an owner was not told of a broken connection: too many mails are on their way"
-                        ),
-                    }
-                }
+                Ok(Some(letter)) => match hub.mailer.slot(&letter.to, Asker::Hub(Notice::BrokenConnection)) {
+                    Ok(Some(slot)) => hub.mailer.send(letter, slot).await,
+                    Ok(None) => {}
+                    Err(_) => tracing::warn!(
+                        %agent,
+                        "an owner was not told of a broken connection: too many mails are on their way"
+                    ),
+                },
                 Ok(None) => {}
                 Err(error) => tracing::warn!(
                     error = &error as &dyn std::error::Error,

@@ -22,6 +22,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use chorus_app::AppState;
+use chorus_app::authenticate;
 use chorus_app::caller::Shown;
 use chorus_app::views::{self, event_frame};
 use chorus_protocol::ids::{ConversationId, Principal};
@@ -131,7 +132,7 @@ impl Reader {
         // Followed before the store is asked, so that no commit in between goes unnoticed.
         let ((head, signs), revocations) = (app.live.follow(id.0), app.revocations(who));
         // What was taken back before this was followed is seen here.
-        app.callers.look_up(&app, &shown, app.now()).await?;
+        authenticate::look_up(&app, &shown).await?;
         let begun = read(&app, move |tx| {
             let (conversation, _) = conversation::as_reader(tx, id, who)?;
             Ok((conversation.history, tx.head(id.0)?))
@@ -169,7 +170,7 @@ impl Reader {
             if self.revocations.has_changed().unwrap_or(true) {
                 self.revocations.mark_unchanged();
                 // Whoever is not known for certain to be still let in connects again.
-                self.app.callers.look_up(&self.app, &self.shown, self.app.now()).await.ok()?;
+                authenticate::look_up(&self.app, &self.shown).await.ok()?;
             }
             if Instant::now() >= self.check_at {
                 self.check().await?;
@@ -219,7 +220,7 @@ impl Reader {
     /// Whether the caller's key is still good and it is still a member; nothing if not.
     async fn check(&mut self) -> Option<()> {
         self.check_at = Instant::now() + self.app.config.times.ping;
-        let caller = self.app.callers.look_up(&self.app, &self.shown, self.app.now()).await;
+        let caller = authenticate::look_up(&self.app, &self.shown).await;
         match caller {
             Ok(caller) if caller.principal().ok() != Some(self.who) => return None,
             Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return None,

@@ -1,0 +1,97 @@
+//! Finding out who calls: from what a request shows to a [`Caller`].
+
+use crate::app::App;
+use crate::caller::{Caller, Identity, Person, Shown, Way, disabled};
+use crate::callers::Recalled;
+use crate::error::Error;
+use chorus_protocol::ids::AgentId;
+use chorus_protocol::relay::Code;
+use chorus_store::accounts::{self, CredentialKind};
+use chorus_store::directory::{self, KeyHash};
+use chorus_store::{StoreError, Tx, inboxes};
+use subtle::ConstantTimeEq;
+
+/// A sign of life is written so often at most.
+const SEEN_EVERY_MS: i64 = 60_000;
+
+/// Whether this is the operator's key.
+pub fn is_operator(app: &App, key: &KeyHash) -> bool {
+    key.as_slice().ct_eq(app.config.operator_key.as_slice()).into()
+}
+
+/// What is remembered of what was shown.
+pub fn recall(app: &App, shown: &Shown) -> Recalled {
+    if !shown.is_session() && is_operator(app, &shown.hash) {
+        return Recalled::Fresh(Caller::Operator);
+    }
+    app.callers.recall(shown, app.elapsed())
+}
+
+/// What is shown means this, by the store.
+pub async fn look_up(app: &App, shown: &Shown) -> Result<Caller, Error> {
+    let (begun, now) = (app.callers.begin(app.elapsed()), app.now());
+    let Shown { hash, way } = *shown;
+    let find = move |tx: &mut dyn Tx| {
+        let kind = match way {
+            Way::Bearer => CredentialKind::Token,
+            Way::Session => CredentialKind::Session,
+        };
+        if way == Way::Bearer
+            && let Some(agent) = directory::by_key(tx, &hash)?
+        {
+            if agent.disabled_at.is_some() {
+                return Err(disabled("agent"));
+            }
+            // Either way: the clock may have been set back.
+            let is_news = (now - agent.seen_at).abs() >= SEEN_EVERY_MS;
+            return Ok(Some((Caller::Agent(Identity { id: agent.id, name: agent.name }), is_news)));
+        }
+        let account = accounts::by_credential(tx, kind, &hash, now)?;
+        if account.as_ref().is_some_and(|account| account.disabled_at.is_some()) {
+            return Err(disabled("account"));
+        }
+        Ok(account.map(|account| {
+            let person = Person { id: account.id, name: account.name, email: account.email };
+            (Caller::Account(person), false)
+        }))
+    };
+    let found = app.store.authenticate::<_, Error, _>(find).await?;
+    let (caller, is_news) = found.ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))?;
+    if let Caller::Agent(identity) = &caller
+        && is_news
+    {
+        note_seen(app, identity.id, now);
+    }
+    app.callers.remember(&begun, shown, caller.clone());
+    Ok(caller)
+}
+
+/// The person whose browser shows this, for pages that everybody may see.
+pub async fn of_browser(app: &App, shown: &Shown) -> Result<Option<Person>, Error> {
+    let caller = match recall(app, shown) {
+        Recalled::Fresh(caller) => caller,
+        Recalled::Stale | Recalled::Never => match look_up(app, shown).await {
+            Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return Ok(None),
+            found => found?,
+        },
+    };
+    Ok(caller.person().ok().cloned())
+}
+
+/// Whether this is the key of this agent, and good.
+pub async fn is_key_of(app: &App, key: KeyHash, agent: AgentId) -> Result<bool, StoreError> {
+    let find = move |tx: &mut dyn Tx| directory::by_key(tx, &key);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    Ok(found.is_some_and(|found| found.id == agent && found.disabled_at.is_none()))
+}
+
+/// Notes a sign of life of an agent. Nobody waits for it, and one that is lost is made up for by the next.
+fn note_seen(app: &App, agent: AgentId, now: i64) {
+    let store = app.store.clone();
+    app.tasks.spawn(async move {
+        let seen = store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| inboxes::seen(tx, agent, now));
+        if let Err(error) = seen.await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "a sign of life was not noted");
+        }
+    });
+}

@@ -1,0 +1,83 @@
+//! What keys meant a moment ago.
+//!
+//! It is remembered for a second at most, whatever is done to the clock; a changed key is dropped at once, on every node,
+//! because the store tells of it like of any commit.
+
+use crate::caller::{Caller, Shown, Way};
+use chorus_protocol::ids::Principal;
+use chorus_store::directory::KeyHash;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
+
+/// How long another node's change may go unnoticed.
+const MAX_AGE_MS: i64 = 1000;
+/// The most keys remembered; past it the cache starts anew.
+const MAX_KEYS: usize = 20_000;
+
+/// What is remembered of a key.
+pub enum Recalled {
+    /// This is what it means.
+    Fresh(Caller),
+    /// It was valid, but so long ago that the store must be asked again.
+    Stale,
+    /// Nothing.
+    Never,
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct Callers {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: HashMap<(KeyHash, Way), (Caller, i64)>,
+    /// Counts the changes, so that a look-up that began before one is not remembered after it.
+    changes: u64,
+}
+
+/// When a look-up began.
+pub struct Begun {
+    changes: u64,
+    at: i64,
+}
+
+impl Callers {
+    /// What is remembered of this key, so much time after the start.
+    pub fn recall(&self, shown: &Shown, elapsed: i64) -> Recalled {
+        match self.state().known.get(&(shown.hash, shown.way)) {
+            Some((caller, seen)) if elapsed - seen < MAX_AGE_MS => Recalled::Fresh(caller.clone()),
+            Some(_) => Recalled::Stale,
+            None => Recalled::Never,
+        }
+    }
+
+    /// A look-up begins.
+    pub fn begin(&self, elapsed: i64) -> Begun {
+        Begun { changes: self.state().changes, at: elapsed }
+    }
+
+    /// What a look-up found, unless a key was changed while it ran.
+    pub fn remember(&self, begun: &Begun, shown: &Shown, caller: Caller) {
+        let mut state = self.state();
+        if state.changes == begun.changes {
+            if state.known.len() >= MAX_KEYS {
+                state.known.clear();
+            }
+            state.known.insert((shown.hash, shown.way), (caller, begun.at));
+        }
+    }
+
+    /// A key changed: nothing known of the agent or account of this id holds any more.
+    pub fn forget(&self, who: Uuid) {
+        let mut state = self.state();
+        state.changes += 1;
+        state.known.retain(|_, (caller, _)| caller.id().map(Principal::uuid) != Some(who));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
