@@ -5,11 +5,15 @@
 //! in a sentence looks like any other word. Names in programs share prefixes with credentials, so what follows must
 //! also look as if nobody had made it up.
 
+mod forms;
 mod masked;
 
 pub use masked::Masked;
 
-use crate::credentials::SecretKind;
+use forms::{
+    Form, GENERIC, PROVIDERS, Rest, base64, base64url, bearer, follows_bearer, has_digit, is_word, jwt, own,
+    pem_cut_off, pem_end, pem_label, run,
+};
 
 /// A text without its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,74 +34,6 @@ pub fn redact(text: &str) -> Option<Redacted> {
 pub fn redact_own(text: &str) -> Option<Redacted> {
     scan(text, own())
 }
-
-/// What a kind of credential looks like.
-struct Form {
-    name: &'static str,
-    prefixes: &'static [&'static str],
-    rest: Rest,
-}
-
-/// What follows the prefix. Where it fits nothing, no part of it fits either: what was looked at once and left alone
-/// need not be looked at again, and is left alone the next time.
-enum Rest {
-    /// As many signs of an alphabet as there are, at least so many, that satisfy a test.
-    Signs(fn(u8) -> bool, usize, fn(&[u8]) -> bool),
-    /// The same in a URL, after `/inbox/`, where even a short one is a secret.
-    Inbox(usize),
-    /// The same after the word `Bearer`.
-    Bearer(usize),
-    /// Exactly so many upper-case letters and digits.
-    Exactly(usize),
-    /// Three parts of base64url, the second of which is JSON too.
-    Jwt,
-    /// A key in PEM, from its first line to its last.
-    Pem,
-}
-
-const fn form(name: &'static str, prefixes: &'static [&'static str], rest: Rest) -> Form {
-    Form { name, prefixes, rest }
-}
-
-/// Every kind of credential that we mint.
-fn own() -> impl Iterator<Item = Form> {
-    let minted = SecretKind::all().map(|kind| {
-        let alphabet = if kind == SecretKind::WebhookSecret { base64 } else { base64url };
-        own_form(kind, Rest::Signs(alphabet, 16, is_random))
-    });
-    let in_urls = [SecretKind::CallbackToken, SecretKind::ConnectionString];
-    minted.chain(in_urls.map(|kind| own_form(kind, Rest::Inbox(8))))
-}
-
-fn own_form(kind: SecretKind, rest: Rest) -> Form {
-    let described = kind.description();
-    form(described.name, std::slice::from_ref(&described.prefix), rest)
-}
-
-const PROVIDERS: [Form; 12] = [
-    form("Anthropic key", &["sk-ant-"], Rest::Signs(base64url, 16, is_random)),
-    form("OpenAI key", &["sk-"], Rest::Signs(base64url, 20, is_random)),
-    form("GitHub token", &["ghp_", "gho_", "ghs_", "ghu_", "ghr_"], Rest::Signs(alphanumeric, 20, any)),
-    form("GitHub token", &["github_pat_"], Rest::Signs(base64url, 20, is_random)),
-    form(
-        "Slack token",
-        &["xoxa-", "xoxb-", "xoxp-", "xoxo-", "xoxs-", "xoxr-"],
-        Rest::Signs(base64url, 10, has_digit),
-    ),
-    form("AWS access key id", &["AKIA", "ASIA"], Rest::Exactly(16)),
-    form("Google API key", &["AIza"], Rest::Signs(base64url, 35, any)),
-    form(
-        "Stripe key",
-        &["sk_live_", "rk_live_", "pk_live_", "sk_test_", "rk_test_"],
-        Rest::Signs(alphanumeric, 16, any),
-    ),
-    form("npm token", &["npm_"], Rest::Signs(alphanumeric, 30, any)),
-    form("PyPI token", &["pypi-"], Rest::Signs(base64url, 32, is_random)),
-    form("JWT", &["eyJ"], Rest::Jwt),
-    form("private key", &["-----BEGIN "], Rest::Pem),
-];
-
-const GENERIC: [Form; 1] = [form("bearer token", &[""], Rest::Bearer(20))];
 
 /// A form, and what is known of where it does not fit.
 struct Tried {
@@ -209,119 +145,10 @@ impl Tried {
     }
 }
 
-/// Whether a text ends with the word `Bearer` and white space.
-fn follows_bearer(text: &str) -> bool {
-    if !text.ends_with([' ', '\t']) {
-        return false;
-    }
-    let words = text.trim_end_matches([' ', '\t']).as_bytes();
-    let (rest, word) = words.split_at(words.len().saturating_sub(6));
-    word.eq_ignore_ascii_case(b"bearer") && !rest.last().copied().is_some_and(is_word)
-}
-
-/// The length of a bearer token of any kind. A dot after it ends a sentence.
-fn bearer(bytes: &[u8], least: usize) -> Option<usize> {
-    let length = run(bytes, |byte| base64(byte) || matches!(byte, b'.' | b'~'));
-    let dots = bytes[..length].iter().rev().take_while(|byte| **byte == b'.').count();
-    let token = &bytes[..length - dots];
-    let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
-    (token.len() >= least && (digits >= 4 || is_random(token))).then_some(token.len())
-}
-
-/// The length of what follows the `eyJ` of a JWT.
-fn jwt(bytes: &[u8]) -> Option<usize> {
-    let header = run(bytes, base64url);
-    let payload = bytes[header..].strip_prefix(b".eyJ")?;
-    let payload_length = run(payload, base64url);
-    let signature = payload[payload_length..].strip_prefix(b".")?;
-    let signature_length = run(signature, base64url);
-    let good = header >= 8 && payload_length >= 4 && signature_length >= 16;
-    good.then_some(header + 4 + payload_length + 1 + signature_length)
-}
-
-/// The length of the label of a private key and the dashes after it: the rest of the first line, or of the last.
-fn pem_label(text: &str) -> Option<usize> {
-    let length =
-        run(text.as_bytes(), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ');
-    let good = length <= 40 && text[..length].contains("PRIVATE KEY") && text[length..].starts_with("-----");
-    good.then_some(length + 5)
-}
-
-/// Where a key in PEM ends, the last line included.
-fn pem_end(text: &str, first_line: usize) -> Option<usize> {
-    const END: &str = "-----END ";
-    text[first_line..].match_indices(END).find_map(|(place, _)| {
-        let label = first_line + place + END.len();
-        pem_label(&text[label..]).map(|length| label + length)
-    })
-}
-
-/// Where a key in PEM without a last line ends: after its last full line, if it has any.
-fn pem_cut_off(text: &str, first_line: usize) -> Option<usize> {
-    let (mut end, mut rest) = (None, &text[first_line..]);
-    loop {
-        // In JSON and shells, line ends may be written out.
-        let line = rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
-        if let Some(after) = line.strip_prefix("\\n").or_else(|| line.strip_prefix("\\r")) {
-            rest = after;
-            continue;
-        }
-        let length = run(line.as_bytes(), base64);
-        if length < 16 {
-            return end;
-        }
-        rest = &line[length..];
-        end = Some(text.len() - rest.len());
-    }
-}
-
-/// Whether a text looks as if nobody had made it up: letters of both cases and digits, or one long word that is not
-/// just letters of one case.
-fn is_random(bytes: &[u8]) -> bool {
-    let long = |word: &[u8]| word.len() >= 16 && (has_digit(word) || has_both_cases(word));
-    (has_digit(bytes) && has_both_cases(bytes)) || bytes.split(|byte| !byte.is_ascii_alphanumeric()).any(long)
-}
-
-fn has_both_cases(bytes: &[u8]) -> bool {
-    bytes.iter().any(u8::is_ascii_uppercase) && bytes.iter().any(u8::is_ascii_lowercase)
-}
-
-fn has_digit(bytes: &[u8]) -> bool {
-    bytes.iter().any(u8::is_ascii_digit)
-}
-
-fn any(_: &[u8]) -> bool {
-    true
-}
-
-fn alphanumeric(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-}
-
-fn base64url(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
-}
-
-/// Both alphabets of base64, with padding.
-fn base64(byte: u8) -> bool {
-    base64url(byte) || matches!(byte, b'+' | b'/' | b'=')
-}
-
-/// Whether a sign belongs to a word that a prefix may not stand inside of. Others than ASCII do not: not all scripts
-/// write spaces.
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-/// How many bytes from the first are `such`.
-fn run(bytes: &[u8], such: impl Fn(u8) -> bool) -> usize {
-    bytes.iter().take_while(|byte| such(**byte)).count()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credentials::Description;
+    use crate::credentials::{Description, SecretKind};
     use proptest::prelude::*;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";

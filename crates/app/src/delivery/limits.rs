@@ -10,14 +10,16 @@
 //! All tables are bounded: counts by what is open, the rest by forgetting those it matters least for. A full table forgets
 //! somebody's past; it never refuses anybody.
 
+mod limited;
 mod rests;
 
+pub use limited::Limited;
 pub use rests::Verdict;
 
 use crate::quotas::Quotas;
 use crate::rate::Source;
 use chorus_protocol::ids::AgentId;
-use rests::{Rests, TOO_MANY_FAILURES};
+use rests::Rests;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
@@ -34,8 +36,6 @@ pub const KEEP: Duration = Duration::from_mins(1);
 const MINUTE: Duration = Duration::from_mins(1);
 /// An address and port gets so many times what one host does.
 const NAMES_PER_ADDRESS: u64 = 4;
-/// When a limit of what is open at a time may have room again.
-const SOON: Duration = Duration::from_secs(1);
 
 /// A host and port, in one spelling.
 pub type Host = Arc<str>;
@@ -79,57 +79,6 @@ pub struct Endpoint {
     pub sender: Option<AgentId>,
     pub cause: Cause,
     pub host: Host,
-}
-
-/// Which limit is in the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Limited {
-    #[error(
-        "{0} of this sender's requests to endpoints are open, which is the limit; try again when one has ended"
-    )]
-    Sender(u64),
-    #[error(
-        "too many requests to endpoints that were asked for from one address are open; try again when some have ended"
-    )]
-    Share,
-    #[error(
-        "too many requests to this receiver are open: at most {0} are, and for one address no more than it leaves to \
-         others; try again"
-    )]
-    Receiver(u64),
-    #[error(
-        "too many requests to the receiver's host are open: at most {0} are, and for one address no more than it leaves \
-         to others; try again"
-    )]
-    Host(u64),
-    #[error(
-        "the receiver's host got too many requests: at most {limit} a minute, and half of them for one address; try \
-         again in {} s",
-        seconds(*.wait)
-    )]
-    HostMinute { limit: u64, wait: Duration },
-    #[error("{0} requests to endpoints are open, which is the limit of this hub; try again")]
-    All(u64),
-    #[error(
-        "the receiver's endpoint failed {TOO_MANY_FAILURES} times in a row and is left alone; try again in {} s",
-        seconds(*.0)
-    )]
-    Rests(Duration),
-}
-
-/// Whole seconds, of which a moment is one.
-fn seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
-}
-
-impl Limited {
-    /// When to try again at the earliest.
-    pub fn wait(self) -> Duration {
-        match self {
-            Self::HostMinute { wait, .. } | Self::Rests(wait) => wait.max(SOON),
-            Self::Sender(_) | Self::Share | Self::Receiver(_) | Self::Host(_) | Self::All(_) => SOON,
-        }
-    }
 }
 
 #[derive(Debug)]
