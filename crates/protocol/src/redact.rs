@@ -7,7 +7,7 @@
 
 mod masked;
 
-pub use masked::Masked;
+pub use masked::{Masked, MaskedText};
 
 use crate::credentials::SecretKind;
 
