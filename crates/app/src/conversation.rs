@@ -6,6 +6,7 @@ mod consent;
 mod document;
 mod invitations;
 mod members;
+mod post;
 mod react;
 mod say;
 mod talk;
@@ -17,10 +18,11 @@ pub use document::{
 };
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, list_members, remove_member};
-pub use react::react;
-pub use say::{post_in, prepare, preview, publish, say};
+pub use react::{react, react_in};
+pub use say::{post_in, prepare, preview, say};
 pub use talk::{Talk, talk_to};
 
+use self::post::post;
 use crate::app::App;
 use crate::error::Error;
 use chorus_protocol::code::Code;

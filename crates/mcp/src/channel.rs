@@ -20,9 +20,10 @@ use crate::rpc::RpcError;
 use crate::service::{About, Ask, Notices, Outlet, Refusal, Service, Wants};
 use crate::sessions;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::redact::Masked;
 use chorus_protocol::words::Signal;
 use chorus_store::artifacts::Artifact;
-use chorus_store::conversation::{self, Act, ConversationError, Decide, NewArtifact, Post, Posted};
+use chorus_store::conversation::{self, Act, ConversationError, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::log::Standing;
 use chorus_store::{Store, StoreError, Tx};
@@ -49,17 +50,23 @@ pub trait Hub: Send + Sync + 'static {
     fn secret_id(&self) -> Uuid;
     /// Whether somebody may say something in this conversation now, or why it must wait.
     fn may_say(&self, who: Principal, conversation: ConversationId) -> Result<(), String>;
-    /// Who is woken by what is said.
-    fn decide(&self) -> Decide;
-    /// Reads a message as the API does, with its limits: what to post, and the kinds of credentials that were masked; or
-    /// everything that is wrong with it.
-    fn message(&self, body: &Value) -> Result<(Post, Vec<&'static str>), String>;
+    /// Reads a message as the API does, with its limits: what to post, or everything that is wrong with it.
+    fn message(&self, body: &Value) -> Result<Post, String>;
     /// Reads a reaction likewise: its signal, and all of it.
-    fn reaction(&self, body: &Value) -> Result<(Signal, String, Vec<&'static str>), String>;
+    fn reaction(&self, body: &Value) -> Result<(Signal, Masked), String>;
     /// Reads a new document likewise, or with `base_version` a new version of one.
-    fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String>;
-    /// Hands on what was said, once it is committed.
-    fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError>;
+    fn document(&self, body: &Value) -> Result<NewArtifact, String>;
+    /// Says something: it is counted, and handed on once it is committed.
+    fn post(&self, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError>;
+    /// Reacts to a message likewise: which event says it, and its place.
+    fn react(
+        &self,
+        tx: &mut dyn Tx,
+        act: &Act,
+        target: EventId,
+        signal: Signal,
+        body: &Masked,
+    ) -> Result<(EventId, i64), ConversationError>;
     /// Counts an event of so many bytes for its author, if this transaction is committed, or refuses it.
     fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ConversationError>;
     /// Makes a version of a document, within the quotas.

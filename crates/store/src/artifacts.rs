@@ -45,8 +45,8 @@ fn artifact(mut row: Row) -> Result<Artifact, StoreError> {
     })
 }
 
-/// Adds a version. The caller has seen, in this transaction, that it follows the newest.
-pub fn insert(
+/// Adds a version. The caller has seen, in this transaction, that it follows the newest, and was given what is masked.
+pub(crate) fn insert(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     new: &Artifact,

@@ -1,31 +1,33 @@
 //! The transactions of conversations: making them, coming and going, and everything that is said in them.
 //!
 //! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: every
-//! transaction here begins with [`lock_as_speaker`], which keeps others out of the conversation until it ends. Agents' inboxes come
-//! after it, the smallest id first, so that no two transactions wait for each other. Saying something is one transaction: the event, the words it is found by, and a
-//! delivery to each agent that is woken. What wakes whom is decided by the caller's rule; ambient events leave no row per
-//! member.
+//! transaction here begins with [`lock_as_speaker`], which keeps others out of the conversation until it ends. Saying something
+//! is one transaction in two steps: a [`Draft`] has been checked and tells what is known of whom it may concern; [`post`] appends
+//! it, with the words it is found by, and a delivery to each agent for which one was decided in between. Who that is, is no
+//! business of the store.
 
+mod draft;
+mod post;
 mod roster;
 
+pub use draft::{
+    Candidate, Draft, DraftKind, Post, Reaction, draft_deletion, draft_edit, draft_message, draft_reaction,
+    preview_message,
+};
+pub use post::{Posted, Reach, Recipient, deliver, hold_inboxes, post, reach};
 pub use roster::{
     Handle, Newcomer, add_member, admit, archive, change, create, leave_all, may_add, pair, remove_member,
 };
 
 use crate::artifacts::{self, Artifact};
-use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
-use crate::deliveries::{self, Chat, NewDelivery, Way};
+use crate::conversations::{self, Body, Conversation, ConversationKind, Event, NewEvent};
 use crate::members::{self, Member, MembershipInterval};
-use crate::push::{self, GIVE_UP_MS};
 use crate::usage::Exceeded;
-use crate::{StoreError, Tx, TxExt, blocks, directory, log, search};
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Reason, Signal, Transport};
-use serde_json::json;
-use std::collections::BTreeSet;
-
-/// The most agents that one message wakes.
-const MAX_WOKEN: usize = 50;
+use crate::{StoreError, Tx, TxExt, blocks, log};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::redact::{Masked, MaskedText};
+use chorus_protocol::words::EventKind;
+use serde_json::Value;
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +168,7 @@ fn append(
     kind: EventKind,
     thread: Option<EventId>,
     target: Option<EventId>,
-    body: &str,
+    body: &Masked,
 ) -> Result<i64, StoreError> {
     let seq = tx.next_seq(act.conversation.0)?;
     place(tx, act, kind, thread, target, body, seq)?;
@@ -179,276 +181,37 @@ fn place(
     kind: EventKind,
     thread: Option<EventId>,
     target: Option<EventId>,
-    body: &str,
+    body: &Masked,
     seq: i64,
 ) -> Result<(), StoreError> {
     let event = NewEvent {
         id: act.event,
         conversation: act.conversation,
-        kind,
         author: act.author,
         trace: act.trace,
         thread,
         target,
-        body,
+        body: Body::Said(kind, body),
     };
     conversations::append(tx, &event, seq, act.now)
 }
 
-/// What a rule that decides who is woken can see.
-#[derive(Debug)]
-pub struct Scene<'a> {
-    /// What kind of conversation.
-    pub kind: ConversationKind,
-    /// Who speaks.
-    pub author: Principal,
-    /// Who is named, each once; whom it is for comes before who is only mentioned.
-    pub named: &'a [Member],
-    /// In a conversation of two, both.
-    pub pair: &'a [Member],
+/// What the hub itself tells of a conversation. It is masked like everything: names are what members wrote.
+fn told<const N: usize>(members: [(&str, Value); N]) -> Masked {
+    Masked::new(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Somebody who is woken, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Woken {
-    /// Whom.
-    pub agent: AgentId,
-    /// What it is called there.
-    pub handle: String,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// A rule that decides who is woken.
-pub type Decide = fn(&Scene<'_>) -> Vec<Woken>;
-
-/// A message to be said.
-#[derive(Debug, Clone)]
-pub struct Post {
-    /// What it says, JSON.
-    pub body: String,
-    /// The words it is found by.
-    pub text: String,
-    /// The thread it belongs to: any message of it.
-    pub thread: Option<EventId>,
-    /// What it answers.
-    pub reply_to: Option<EventId>,
-    /// Whom it is for: these must be here.
-    pub to: Vec<String>,
-    /// Whom it mentions: who is not here is only a word.
-    pub mentions: Vec<String>,
-}
-
-/// What was said.
-#[derive(Debug, Clone)]
-pub struct Posted {
-    /// Its place.
-    pub seq: i64,
-    /// What its author is called there.
-    pub handle: String,
-    /// The thread it is in.
-    pub thread: Option<EventId>,
-    /// Who is woken, with the delivery that does it and its way.
-    pub woken: Vec<(Woken, DeliveryId, Transport)>,
-    /// Who would be, by handle, but for the number that one message wakes at most.
-    pub left_out: Vec<String>,
-}
-
-/// Says something.
-pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Posted, ConversationError> {
-    let (conversation, member) = lock_as_speaker(tx, act.conversation, act.author)?;
-    let Prepared { thread, mut woken, left_out } = prepare(tx, &conversation, act, new, decide)?;
-    let seq = append(tx, act, EventKind::Message, thread, new.reply_to, &new.body)?;
-    search::put(tx, act.conversation, act.event, &new.text)?;
-
-    // The smaller inbox first, so that two that wake the same agents never wait for each other.
-    woken.sort_by_key(|woken| woken.agent);
-    let mut done = vec![];
-    for woken in woken {
-        let id = DeliveryId { agent: woken.agent, seq: tx.next_seq(woken.agent.0)? };
-        if let Some(transport) = deliver(tx, act, id, EntryKind::Chat, woken.reason)? {
-            done.push((woken, id, transport));
-        }
-    }
-    Ok(Posted { seq, handle: member.handle, thread, woken: done, left_out })
-}
-
-/// Keeps others from all inboxes that these messages wake, before the first of them is said. Said one after the other in one
-/// transaction, each would take its own inboxes in order, but the second some that come before those of the first.
-pub fn hold_inboxes<'a>(
-    tx: &mut dyn Tx,
-    messages: impl IntoIterator<Item = (&'a Act, &'a Post)>,
-    decide: Decide,
-) -> Result<(), ConversationError> {
-    let mut agents = BTreeSet::new();
-    for (act, new) in messages {
-        let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
-        let woken = prepare(tx, &conversation, act, new, decide)?.woken;
-        agents.extend(woken.into_iter().map(|woken| woken.agent));
-    }
-    agents.into_iter().try_for_each(|agent| Ok(tx.lock(agent.0)?))
-}
-
-/// Who would be woken, if it were said.
-pub fn preview(
-    tx: &mut dyn Tx,
-    act: &Act,
-    new: &Post,
-    decide: Decide,
-) -> Result<Vec<Woken>, ConversationError> {
-    let (conversation, _) = as_speaker(tx, act.conversation, act.author)?;
-    Ok(prepare(tx, &conversation, act, new, decide)?.woken)
-}
-
-/// The thread of a message, and whom it wakes.
-struct Prepared {
-    thread: Option<EventId>,
-    woken: Vec<Woken>,
-    left_out: Vec<String>,
-}
-
-fn prepare(
-    tx: &mut dyn Tx,
-    conversation: &Conversation,
-    act: &Act,
-    new: &Post,
-    decide: Decide,
-) -> Result<Prepared, ConversationError> {
-    let mut thread = None;
-    for target in new.reply_to.iter().chain(&new.thread) {
-        let event = message(tx, conversation, act.author, *target)?;
-        let is_thread = Some(*target) == new.thread;
-        thread = event.thread.or(is_thread.then_some(event.id)).or(thread);
-    }
-    let mut named: Vec<Member> = vec![];
-    let to = new.to.iter().map(|handle| (handle, true));
-    for (handle, must_be_here) in to.chain(new.mentions.iter().map(|handle| (handle, false))) {
-        match members::by_handle(tx, conversation.id, handle)? {
-            Some(member) if named.iter().all(|other| other.principal != member.principal) => {
-                named.push(member);
-            }
-            None if must_be_here => return Err(ConversationError::NoHandle(handle.clone())),
-            _ => {}
-        }
-    }
-    let pair = match conversation.kind {
-        ConversationKind::Dm => members::page(tx, conversation.id, "", 2)?,
-        ConversationKind::Channel => vec![],
-    };
-    let decided = decide(&Scene { kind: conversation.kind, author: act.author, named: &named, pair: &pair });
-    let (mut woken, mut left_out) = (vec![], vec![]);
-    for one in decided {
-        let Some(agent) = directory::by_id(tx, one.agent)? else { continue };
-        // Whoever is kept out wakes nobody, wherever he says it.
-        if agent.has_blocks && blocks::keeps_out(tx, one.agent.into(), act.author)? {
-            continue;
-        }
-        if woken.len() < MAX_WOKEN {
-            woken.push(one);
-        } else {
-            left_out.push(one.handle);
-        }
-    }
-    Ok(Prepared { thread, woken, left_out })
-}
-
-/// Puts an event on its way to an agent, by the best way it has open; one that is gone since it was found gets nothing.
-/// The caller took `id.seq` of the agent's stream.
-pub fn deliver(
-    tx: &mut dyn Tx,
-    act: &Act,
-    id: DeliveryId,
-    kind: EntryKind,
-    reason: Reason,
-) -> Result<Option<Transport>, StoreError> {
-    let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
-    let first = push::first_waiting(tx, id.agent, act.conversation)?;
-    let (pushed, give_up_at) = (deliveries::push_transport(&agent), act.now + GIVE_UP_MS);
-    let (transport, state, push) = match deliveries::way(&agent, first, act.now) {
-        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
-        Way::Inbox => (Transport::Inbox, DeliveryState::Queued, None),
-        Way::Webhook | Way::Connection => (pushed, DeliveryState::Waiting, Some((Some(act.now), give_up_at))),
-        Way::WaitForOwner(_) => (pushed, DeliveryState::Waiting, Some((Some(give_up_at), give_up_at))),
-        Way::WaitBehind(first) => {
-            // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.
-            if agent.open_until > act.now {
-                push::reroute(tx, &[first], act.now)?;
-            }
-            (pushed, DeliveryState::Waiting, Some((None, give_up_at)))
-        }
-    };
-    let delivery = NewDelivery {
-        agent: id.agent,
-        event: act.event,
-        kind,
-        transport,
-        state,
-        lease: None,
-        chat: Some(Chat { conversation: act.conversation, reason, push }),
-        trace: act.trace,
-    };
-    deliveries::append(tx, &delivery, id.seq, act.now)?;
-    Ok(Some(transport))
-}
-
-/// Says something that wakes nobody: a status, a tool call, a sign of life.
+/// Says something that is delivered to nobody: a status, a tool call, a sign of life.
 pub fn note(
     tx: &mut dyn Tx,
     act: &Act,
     kind: EventKind,
     thread: Option<EventId>,
     target: Option<EventId>,
-    body: &str,
+    body: &Masked,
 ) -> Result<i64, ConversationError> {
     lock_as_speaker(tx, act.conversation, act.author)?;
     Ok(append(tx, act, kind, thread, target, body)?)
-}
-
-/// Changes what a message says; its author may.
-pub fn edit(
-    tx: &mut dyn Tx,
-    act: &Act,
-    target: EventId,
-    body: &str,
-    text: &str,
-) -> Result<i64, ConversationError> {
-    let thread = own(tx, act, target, false)?.thread;
-    search::put(tx, act.conversation, target, text)?;
-    Ok(append(tx, act, EventKind::Edit, thread, Some(target), body)?)
-}
-
-/// Takes a message back; its author may, and the conversation's owner.
-pub fn delete(tx: &mut dyn Tx, act: &Act, target: EventId) -> Result<i64, ConversationError> {
-    let thread = own(tx, act, target, true)?.thread;
-    search::remove(tx, target)?;
-    Ok(append(tx, act, EventKind::Delete, thread, Some(target), "{}")?)
-}
-
-fn own(tx: &mut dyn Tx, act: &Act, target: EventId, owner_may: bool) -> Result<Event, ConversationError> {
-    let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
-    let event = standing_message(tx, &conversation, act.author, target)?;
-    if event.author != act.author && !(owner_may && conversation.owner == act.author) {
-        return Err(ConversationError::Forbidden);
-    }
-    Ok(event)
-}
-
-/// Reacts to a message, unless its author's last reaction of this `signal` to it says just that: then nothing is added. Which
-/// event says it, and its place.
-pub fn react(
-    tx: &mut dyn Tx,
-    act: &Act,
-    target: EventId,
-    signal: Signal,
-    body: &str,
-) -> Result<(EventId, i64), ConversationError> {
-    let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
-    let thread = standing_message(tx, &conversation, act.author, target)?.thread;
-    let standing = log::last_reaction(tx, target, act.author, signal)?;
-    match standing.filter(|standing| standing.body == body) {
-        Some(standing) => Ok((standing.id, standing.seq)),
-        None => Ok((act.event, append(tx, act, EventKind::Reaction, thread, Some(target), body)?)),
-    }
 }
 
 /// A document to be made, or changed from version `base`.
@@ -457,13 +220,23 @@ pub struct NewArtifact {
     /// Its name in addresses.
     pub slug: String,
     /// What people call it; as before, if nothing is said.
-    pub title: Option<String>,
+    pub title: Option<MaskedText>,
     /// What it is made of; as before, if nothing is said.
     pub content_type: Option<String>,
     /// The document.
-    pub content: String,
+    pub content: MaskedText,
     /// The version that was changed; 0 for a new document.
     pub base: i64,
+}
+
+impl NewArtifact {
+    /// The kinds of what was masked in it, each once.
+    pub fn kinds(&self) -> Vec<&'static str> {
+        let mut kinds = self.content.kinds().to_vec();
+        let more = self.title.iter().flat_map(|title| title.kinds().iter().copied());
+        kinds.extend(more.filter(|kind| !self.content.kinds().contains(kind)));
+        kinds
+    }
 }
 
 /// Makes a version of a document.
@@ -475,22 +248,27 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
         return Err(ConversationError::Stale(version));
     }
     let before = |get: fn(&Artifact) -> &String| newest.as_ref().map(|newest| get(newest).clone());
+    let title = new.title.as_ref().map(|title| title.as_str().to_owned());
     let artifact = Artifact {
         slug: new.slug.clone(),
         version: version + 1,
-        title: new.title.clone().or(before(|a| &a.title)).unwrap_or_else(|| new.slug.clone()),
+        title: title.or(before(|a| &a.title)).unwrap_or_else(|| new.slug.clone()),
         content_type: new
             .content_type
             .clone()
             .or(before(|a| &a.content_type))
             .unwrap_or_else(|| "text/markdown".into()),
-        content: new.content.clone(),
+        content: new.content.as_str().to_owned(),
         author: act.author,
         created_at: act.now,
         seq: tx.next_seq(act.conversation.0)?,
     };
     artifacts::insert(tx, act.conversation, &artifact, act.trace)?;
-    let body = json!({"slug": artifact.slug, "version": artifact.version, "title": artifact.title});
-    place(tx, act, EventKind::Artifact, None, None, &body.to_string(), artifact.seq)?;
+    let body = told([
+        ("slug", artifact.slug.as_str().into()),
+        ("version", artifact.version.into()),
+        ("title", artifact.title.as_str().into()),
+    ]);
+    place(tx, act, EventKind::Artifact, None, None, &body, artifact.seq)?;
     Ok(artifact)
 }

@@ -6,6 +6,7 @@
 use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::redact::Masked;
 use chorus_protocol::words::EventKind;
 pub use chorus_protocol::words::{ConversationKind, History};
 
@@ -155,8 +156,6 @@ pub struct NewEvent<'a> {
     pub id: EventId,
     /// Where.
     pub conversation: ConversationId,
-    /// What kind of thing.
-    pub kind: EventKind,
     /// By whom.
     pub author: Principal,
     /// What it belongs to.
@@ -165,13 +164,36 @@ pub struct NewEvent<'a> {
     pub thread: Option<EventId>,
     /// What it is about: what a reply answers, what an edit changes.
     pub target: Option<EventId>,
-    /// What was said, JSON.
-    pub body: &'a str,
+    /// What kind of thing, and what was said.
+    pub body: Body<'a>,
+}
+
+/// What was said, and so what kind of thing it is. Nothing with a credential in it has a place in a conversation.
+#[derive(Debug, Clone, Copy)]
+pub enum Body<'a> {
+    /// This happened in a conversation.
+    Said(EventKind, &'a Masked),
+    /// A relay envelope, as it came: it is for its receiver, and no conversation's.
+    Envelope(&'a str),
+    /// Another service's channel message, sealed.
+    Foreign(&'a str),
+}
+
+impl<'a> Body<'a> {
+    /// The kind of event, and its JSON.
+    fn parts(self) -> (EventKind, &'a str) {
+        match self {
+            Self::Said(kind, said) => (kind, said.json()),
+            Self::Envelope(envelope) => (EventKind::Envelope, envelope),
+            Self::Foreign(sealed) => (EventKind::Foreign, sealed),
+        }
+    }
 }
 
 /// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation, or [`UNPLACED`].
 pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
-    let inline = event.body.len() <= INLINE_BODY;
+    let (kind, body) = event.body.parts();
+    let inline = body.len() <= INLINE_BODY;
     tx.append(
         "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body, author_kind, thread_id,
                              target_id)
@@ -180,11 +202,11 @@ pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Resu
             (&event.id).into(),
             (&event.conversation).into(),
             seq.into(),
-            event.kind.as_str().into(),
+            kind.as_str().into(),
             (&event.author.uuid()).into(),
             (&event.trace).into(),
             now.into(),
-            if inline { event.body.into() } else { Param::Null },
+            if inline { body.into() } else { Param::Null },
             event.author.kind().into(),
             event.thread.as_ref().into(),
             event.target.as_ref().into(),
@@ -193,7 +215,7 @@ pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Resu
     if !inline {
         tx.append(
             "INSERT INTO large_bodies (event_id, body) VALUES ($1, $2)",
-            &[(&event.id).into(), event.body.into()],
+            &[(&event.id).into(), body.into()],
         )?;
     }
     Ok(())

@@ -13,9 +13,10 @@ use crate::directory::Agent;
 use crate::error::word;
 use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::words::{DeliveryState, EntryKind, Reason};
+use chorus_protocol::words::{DeliveryState, EntryKind};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -108,8 +109,8 @@ pub struct NewDelivery {
 pub struct Chat {
     /// Which conversation.
     pub conversation: ConversationId,
-    /// Why it goes to this agent.
-    pub reason: Reason,
+    /// What its event means for this agent.
+    pub attention: Attention,
     /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
     pub push: Option<(Option<i64>, i64)>,
 }
@@ -134,18 +135,25 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery, seq: i64, now: i64) -> Re
         ],
     )?;
     if let Some(chat) = delivery.chat {
+        let attention = chat.attention;
         tx.execute(
-            "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at, directedness,
+                                policy, mode, priority, deadline_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
             &[
                 (&delivery.agent).into(),
                 seq.into(),
                 (&delivery.event).into(),
                 (&chat.conversation).into(),
-                chat.reason.as_str().into(),
+                attention.reason.as_str().into(),
                 now.into(),
                 chat.push.and_then(|(due_at, _)| due_at).into(),
                 chat.push.map(|(_, give_up_at)| give_up_at).into(),
+                attention.directedness.as_str().into(),
+                attention.policy.as_str().into(),
+                attention.mode.as_str().into(),
+                attention.priority.as_str().into(),
+                attention.deadline_ms.map(|deadline| now.saturating_add(deadline)).into(),
             ],
         )?;
     }

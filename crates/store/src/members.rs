@@ -5,7 +5,7 @@
 //! when something is said.
 
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{ConversationId, Principal, TraceId};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 
 /// A present member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +163,34 @@ pub fn page(
     .collect()
 }
 
+/// As far back as it is looked up who has spoken in a thread, in events.
+const THREAD_LOOK_BACK: i64 = 100;
+
+const AGENTS_IN_THREAD: &str = "SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at,
+            CASE WHEN m.member_id = (SELECT b.author_id FROM events b WHERE b.id = $2) THEN 1 ELSE 0 END AS began_it
+     FROM members m
+     WHERE m.conversation_id = $1 AND m.left_seq IS NULL AND m.kind = 'agent' AND m.member_id IN
+         (SELECT f.author_id FROM events f WHERE f.id = $2
+          UNION SELECT t.author_id FROM
+              (SELECT e.author_id, e.kind FROM events e WHERE e.thread_id = $2 ORDER BY e.seq DESC LIMIT $3) t
+          WHERE t.kind = 'message')
+     ORDER BY began_it DESC, m.handle_key";
+
+/// The present agents that have spoken in a thread lately, whoever began it first; and whether each began it.
+pub fn agents_in_thread(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    thread: EventId,
+) -> Result<Vec<(Member, bool)>, StoreError> {
+    tx.query(AGENTS_IN_THREAD, &[(&conversation).into(), (&thread).into(), THREAD_LOOK_BACK.into()])?
+        .into_iter()
+        .map(|mut row| {
+            let began_it = row.int(7)? == 1;
+            Ok((member(row)?, began_it))
+        })
+        .collect()
+}
+
 /// All stays of somebody, the oldest first.
 pub fn stays(
     tx: &mut dyn Tx,
@@ -196,4 +224,17 @@ pub fn share(tx: &mut dyn Tx, one: Principal, other: Principal) -> Result<bool, 
         &[(&one.uuid()).into(), (&other.uuid()).into(), pairs.into()],
     )?;
     Ok(found.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AGENTS_IN_THREAD;
+
+    /// Who speaks in a thread is found by the thread, and nobody goes through the roster for it.
+    #[tokio::test]
+    async fn a_thread_is_looked_up_by_its_index() {
+        let plan = crate::push::plan_of(AGENTS_IN_THREAD, 3).await;
+        assert!(plan.contains("members_by_member (member_id=? AND conversation_id=?)"), "{plan}");
+        assert!(plan.contains("events_by_thread (thread_id=?)") && !plan.contains("SCAN e"), "{plan}");
+    }
 }

@@ -11,7 +11,7 @@ use crate::{StoreError, Tx, blocks, conversations, inboxes};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
 use chorus_protocol::relay::Outcome;
-use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Transport};
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 
 /// How long a turn is known: the same one within this time is delivered once.
 const TURN_LIFE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -287,12 +287,11 @@ fn store(
     let event = conversations::NewEvent {
         id: send.event,
         conversation: ConversationId::of_pair(send.sender, receiver),
-        kind: EventKind::Envelope,
         author: send.sender.into(),
         trace: send.trace,
         thread: None,
         target: None,
-        body: &send.envelope,
+        body: conversations::Body::Envelope(&send.envelope),
     };
     conversations::append(tx, &event, conversations::UNPLACED, send.now)?;
     let delivery = NewDelivery {

@@ -53,7 +53,7 @@ fn terms(kind: Kind, conversation: ConversationId, words: &[String]) -> Vec<Stri
 }
 
 /// Makes a message of this conversation findable by the words of this text, and by no others it had before.
-pub fn put(
+pub(crate) fn put(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     event: EventId,
@@ -72,7 +72,7 @@ pub fn put(
 }
 
 /// Makes a message unfindable.
-pub fn remove(tx: &mut dyn Tx, event: EventId) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut dyn Tx, event: EventId) -> Result<(), StoreError> {
     let sql = match tx.kind() {
         Kind::Sqlite => "DELETE FROM search WHERE rowid = (SELECT rowid FROM events WHERE id = $1)",
         Kind::Postgres => "DELETE FROM search WHERE event_id = $1",

@@ -18,7 +18,6 @@ use chorus_protocol::channel::{CallbackEvent, Lifecycle, read_events};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
-use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::relay::CHORUS_VERSION;
 use chorus_protocol::words::{ConversationKind, Disposition, EventKind};
@@ -194,43 +193,37 @@ impl Answer {
             ConversationKind::Channel => Some(sent.thread.unwrap_or(sent.id)),
             ConversationKind::Dm => sent.thread,
         };
+        // Those that are no message have no use for whom they mention.
         let said = self
             .events
             .iter()
             .map(|(id, event)| {
                 let (author, trace) = (agent.id.into(), sent.trace);
                 let act = Act { conversation: self.conversation, author, event: *id, trace, now: self.now };
-                Ok((act, event.kind(), kept(event)?))
+                let post = Post { thread, reply_to: Some(sent.id), ..Post::new(kept(event)?) };
+                Ok((act, event.kind(), post))
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let post = |body: &Masked| {
-            let text = body.text("content");
-            Post {
-                body: body.to_json(),
-                mentions: mentions(text).into_iter().map(str::to_owned).collect(),
-                text: text.to_owned(),
-                thread,
-                reply_to: Some(sent.id),
-                to: vec![],
-            }
-        };
-        let messages = said.iter().filter(|(_, kind, _)| *kind == EventKind::Message);
-        let messages: Vec<_> = messages.map(|(act, _, body)| (act, post(body))).collect();
+        let messages: Vec<_> = said.iter().filter(|(_, kind, _)| *kind == EventKind::Message).collect();
         if messages.len() > 1 {
-            let all = messages.iter().map(|(act, post)| (*act, post));
-            conversation::hold_inboxes(tx, all, attention::decide_recipients).map_err(left)?;
+            let mut agents = vec![];
+            for (act, _, post) in messages {
+                let draft = conversation::draft_message(tx, act, post).map_err(left)?;
+                let reach = attention::decide(tx, &draft)?;
+                agents.extend(reach.recipients.into_iter().map(|recipient| recipient.agent));
+            }
+            conversation::hold_inboxes(tx, agents)?;
         }
-        for (act, kind, body) in &said {
+        for (act, kind, post) in &said {
             if *kind == EventKind::Message {
-                post_in(&self.app, tx, act, &post(body)).map_err(left)?;
+                post_in(&self.app, tx, act, post).map_err(left)?;
             } else {
-                let body = body.to_json();
-                conversation::note(tx, act, *kind, thread, Some(sent.id), &body).map_err(left)?;
-                self.app.count_bytes(tx, agent.id.into(), event_bytes(body.len()))?;
+                conversation::note(tx, act, *kind, thread, post.reply_to, &post.body).map_err(left)?;
+                self.app.count_bytes(tx, agent.id.into(), event_bytes(post.body.json().len()))?;
             }
         }
         let mut masked: Vec<_> =
-            said.iter().flat_map(|(.., body)| body.kinds()).map(|kind| (*kind).to_owned()).collect();
+            said.iter().flat_map(|(.., post)| post.body.kinds()).map(|kind| (*kind).to_owned()).collect();
         masked.sort_unstable();
         masked.dedup();
         Ok((self.events.iter().map(|(id, _)| *id).collect(), masked))

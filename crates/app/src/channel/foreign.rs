@@ -5,6 +5,7 @@
 //! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
 
 use crate::app::{App, AppState};
+use crate::attention;
 use crate::caller::{disabled, key_hash};
 use crate::charge::{charge, count_bad_secret, purpose_key};
 use crate::error::Error;
@@ -14,9 +15,9 @@ use crate::usage::event_bytes;
 use chorus_protocol::channel::Post;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
-use chorus_protocol::words::{EntryKind, EventKind, Reason};
+use chorus_protocol::words::EntryKind;
 use chorus_store::conversation::{self, Act, ConversationError};
-use chorus_store::conversations::{self, NewEvent, UNPLACED};
+use chorus_store::conversations::{self, Body, NewEvent, UNPLACED};
 use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::{StoreError, Tx};
@@ -73,19 +74,17 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
         let new = NewEvent {
             id: event,
             conversation,
-            kind: EventKind::Foreign,
             author: act.author,
             trace,
             thread: None,
             target: None,
-            body: &body,
+            body: Body::Foreign(&body),
         };
         conversations::append(tx, &new, UNPLACED, now)?;
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
         hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
-        conversation::deliver(tx, &act, id, EntryKind::Channel, Reason::DirectMessage)?
-            .ok_or_else(unknown)?;
+        conversation::deliver(tx, &act, id, EntryKind::Channel, attention::FOREIGN)?.ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);
         Ok(())

@@ -1,17 +1,16 @@
 //! Changing what a message says, and taking it back.
 
-use super::{act, is_member, kinds, masked, only};
+use super::{act, is_member, kinds, masked, only, post};
 use crate::app::AppState;
 use crate::error::Error;
 use crate::once::{Done, Once};
-use crate::usage::event_bytes;
 use chorus_protocol::api::messages::{Edit, Noted};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::Tx;
-use chorus_store::conversation;
+use chorus_store::conversation::{self, Post};
 use std::sync::Arc;
 
-/// Changes what a message says; its author may. Whom it mentions now is not woken.
+/// Changes what a message says; its author may.
 pub async fn edit(
     app: &AppState,
     who: Principal,
@@ -19,13 +18,12 @@ pub async fn edit(
     new: Edit,
     once: Once,
 ) -> Result<Done<Noted>, Error> {
-    let (masked, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
-    let body = masked.to_json();
+    let (new, act, hub) = (Post::new(masked(&new)?), act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let sequence = conversation::edit(tx, &act, target, &body, masked.text("content"))
+        let draft = conversation::draft_edit(tx, &act, target, &new)
             .map_err(only("the author of a message, and nobody else, changes it"))?;
-        hub.count_bytes(tx, who, event_bytes(body.len()))?;
-        Ok(Noted { event_id: act.event, sequence, masked: kinds(&masked) })
+        let posted = post(&hub, tx, &draft)?;
+        Ok(Noted { event_id: act.event, sequence: posted.seq, masked: kinds(&new.body) })
     };
     app.once(once, is_member(who, conversation), work).await
 }
@@ -37,10 +35,11 @@ pub async fn delete(
     (conversation, target): (ConversationId, EventId),
     once: Once,
 ) -> Result<Done<()>, Error> {
-    let act = act(app, who, conversation);
+    let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let deleted = conversation::delete(tx, &act, target).map(drop);
-        deleted.map_err(only("the author of a message and the owner of the channel take it back"))
+        let draft = conversation::draft_deletion(tx, &act, target)
+            .map_err(only("the author of a message and the owner of the channel take it back"))?;
+        Ok(post(&hub, tx, &draft).map(drop)?)
     };
     app.once(once, is_member(who, conversation), work).await
 }

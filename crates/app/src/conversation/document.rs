@@ -1,6 +1,6 @@
 //! Documents: making one, and making a new version of it.
 
-use super::{act, is_member, kinds, masked};
+use super::{act, is_member};
 use crate::app::{App, AppState};
 use crate::error::Error;
 use crate::long_work::long_work;
@@ -11,7 +11,7 @@ use chorus_protocol::api::documents::{Document, DocumentChange, MediaType, NewDo
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, Principal};
-use chorus_protocol::redact::Masked;
+use chorus_protocol::redact::MaskedText;
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::artifacts::{self, Artifact};
@@ -28,7 +28,7 @@ pub async fn make_document(
     once: Once,
 ) -> Result<Done<Document>, Error> {
     let NewDocument { slug: Slug(slug), title, content, content_type } = new;
-    let (new, masked) = version(slug, title, content, content_type, 0)?;
+    let new = version(slug, title, content, content_type, 0);
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let made = put(&hub, tx, &act, &new).map_err(|error| match error {
@@ -39,7 +39,7 @@ pub async fn make_document(
             .details(json!({"version": version})),
             error => error.into(),
         })?;
-        Ok(Document { masked: kinds(&masked), ..shown(made) })
+        Ok(Document { masked: kinds(&new), ..shown(made) })
     };
     app.once(once, is_member(who, conversation), work).await
 }
@@ -53,7 +53,7 @@ pub async fn change_document(
     once: Once,
 ) -> Result<Done<Document>, Error> {
     let DocumentChange { title, content, content_type, base_version } = change;
-    let (new, masked) = version(slug, title, content, content_type, base_version.unwrap_or(0))?;
+    let new = version(slug, title, content, content_type, base_version.unwrap_or(0));
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         conversation::lock_as_speaker(tx, conversation, who)?;
@@ -66,7 +66,7 @@ pub async fn change_document(
             ConversationError::Stale(0) => no_document(),
             error => error.into(),
         })?;
-        Ok(Document { masked: kinds(&masked), ..shown(made) })
+        Ok(Document { masked: kinds(&new), ..shown(made) })
     };
     app.once(once, is_member(who, conversation), work).await
 }
@@ -129,11 +129,15 @@ pub fn version(
     content: String,
     content_type: Option<MediaType>,
     base: i64,
-) -> Result<(NewArtifact, Masked), Error> {
-    let masked = long_work(content.len(), || masked(&json!({"title": title, "content": content})))?;
-    let title = title.map(|_| masked.text("title").to_owned());
+) -> NewArtifact {
+    let content = long_work(content.len(), || MaskedText::new(content));
+    let title = title.map(|Title(title)| MaskedText::new(title));
     let content_type = content_type.map(|MediaType(kind)| kind);
-    Ok((NewArtifact { slug, title, content_type, content: masked.text("content").to_owned(), base }, masked))
+    NewArtifact { slug, title, content_type, content, base }
+}
+
+fn kinds(new: &NewArtifact) -> Vec<String> {
+    new.kinds().into_iter().map(str::to_owned).collect()
 }
 
 /// Makes a version of a document, as far as quotas allow; of its versions only the newest are kept.

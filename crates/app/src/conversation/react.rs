@@ -1,14 +1,15 @@
 //! Reacting to a message.
 
-use super::{act, is_member, kinds, masked};
+use super::{act, is_member, kinds, masked, post};
 use crate::app::AppState;
 use crate::error::Error;
 use crate::once::{Done, Once};
-use crate::usage::event_bytes;
 use chorus_protocol::api::messages::{NewReaction, Noted};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::redact::Masked;
+use chorus_protocol::words::Signal;
 use chorus_store::Tx;
-use chorus_store::conversation;
+use chorus_store::conversation::{self, Act, ConversationError, Reaction};
 use std::sync::Arc;
 
 /// Reacts to a message. The same reaction again, while it stands, changes nothing: the result names the one there is.
@@ -19,14 +20,25 @@ pub async fn react(
     new: NewReaction,
     once: Once,
 ) -> Result<Done<Noted>, Error> {
-    let (masked, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
-    let body = masked.to_json();
+    let (body, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let (event_id, sequence) = conversation::react(tx, &act, target, new.signal, &body)?;
-        if event_id == act.event {
-            hub.count_bytes(tx, who, event_bytes(body.len()))?;
-        }
-        Ok(Noted { event_id, sequence, masked: kinds(&masked) })
+        let (event_id, sequence) = react_in(&hub, tx, &act, target, new.signal, &body)?;
+        Ok(Noted { event_id, sequence, masked: kinds(&body) })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// Reacts in a transaction: which event says it, and its place.
+pub fn react_in(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    act: &Act,
+    target: EventId,
+    signal: Signal,
+    body: &Masked,
+) -> Result<(EventId, i64), ConversationError> {
+    match conversation::draft_reaction(tx, act, target, signal, body)? {
+        Reaction::New(draft) => Ok((act.event, post(app, tx, &draft)?.seq)),
+        Reaction::Stands(event, seq) => Ok((event, seq)),
+    }
 }

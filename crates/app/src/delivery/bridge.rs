@@ -80,13 +80,15 @@ impl Said {
         let epoch = directory::by_id(tx, id.agent)?.map_or(0, |agent| agent.epoch);
         // Who has left meanwhile is not told what happened since.
         let stays = members::stays(tx, conversation.id, id.agent.into())?;
-        let changes = log::changes(tx, &stays, &[event.id])?;
+        let message =
+            if event.kind == EventKind::Message { event.id } else { event.target.unwrap_or(event.id) };
+        let changes = log::changes(tx, &stays, &[message])?;
         Ok(Some(Self { conversation, event, changes, delivery, epoch }))
     }
 
-    /// Whether it was taken back.
+    /// Whether what it is about was taken back since.
     pub fn was_deleted(&self) -> bool {
-        self.changes.iter().any(|change| change.kind == EventKind::Delete)
+        self.changes.iter().any(|change| change.kind == EventKind::Delete && change.id != self.event.id)
     }
 
     fn view(&self) -> EventView {
@@ -115,16 +117,20 @@ impl Said {
             trace_id: self.event.trace.to_string(),
             channel: views::conversation(&self.conversation),
             event: self.view(),
-            attention: json!({"reason": self.delivery.reason}),
+            attention: json!({"reason": self.delivery.attention.reason}),
             callback: self.callback(app),
             mcp: self.mcp(app),
         }
     }
 
-    /// For a connection string.
-    pub fn channel_post(&self, app: &App) -> Post {
+    /// For a connection string. Nothing, unless it is a message: the Channel Protocol has no other words, and would show a change
+    /// of a message as a new one.
+    pub fn channel_post(&self, app: &App) -> Option<Post> {
+        if self.event.kind != EventKind::Message {
+            return None;
+        }
         let view = self.view();
-        Post {
+        Some(Post {
             channel: Channel {
                 id: self.conversation.id.to_string(),
                 name: Some(self.conversation.name.clone()),
@@ -138,7 +144,7 @@ impl Said {
             },
             callback: self.callback(app),
             mcp: vec![self.mcp(app)],
-        }
+        })
     }
 }
 

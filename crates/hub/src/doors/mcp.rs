@@ -17,7 +17,6 @@ use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::any;
-use chorus_app::attention;
 use chorus_app::caller::{Caller, disabled, key_hash};
 use chorus_app::charge::may_say;
 use chorus_app::secrets::McpToken;
@@ -29,12 +28,13 @@ use chorus_mcp::{Channel, Hub, Open, Pass, Refusal};
 use chorus_protocol::api::documents::{DocumentChange, NewDocument};
 use chorus_protocol::api::messages::NewReaction;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::redact::Masked;
 use chorus_protocol::schema;
 use chorus_protocol::words::Signal;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::artifacts::Artifact;
-use chorus_store::conversation::{Act, ConversationError, Decide, NewArtifact, Post, Posted};
+use chorus_store::conversation::{Act, ConversationError, NewArtifact, Post, Posted};
 use chorus_store::conversations::Event;
 use chorus_store::directory::{self, Agent};
 use chorus_store::log::Standing;
@@ -186,23 +186,17 @@ impl Hub for Tools {
         })
     }
 
-    fn decide(&self) -> Decide {
-        attention::decide_recipients
-    }
-
-    fn message(&self, body: &Value) -> Result<(Post, Vec<&'static str>), String> {
+    fn message(&self, body: &Value) -> Result<Post, String> {
         let new = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
-        let (post, masked) = sentence(conversation::prepare(&new))?;
-        Ok((post, masked.kinds().to_vec()))
+        sentence(conversation::prepare(&new))
     }
 
-    fn reaction(&self, body: &Value) -> Result<(Signal, String, Vec<&'static str>), String> {
+    fn reaction(&self, body: &Value) -> Result<(Signal, Masked), String> {
         let new: NewReaction = schema::read(body.clone()).map_err(|faults| faults.to_string())?;
-        let masked = sentence(conversation::masked(&new))?;
-        Ok((new.signal, masked.to_json(), masked.kinds().to_vec()))
+        Ok((new.signal, sentence(conversation::masked(&new))?))
     }
 
-    fn document(&self, body: &Value) -> Result<(NewArtifact, Vec<&'static str>), String> {
+    fn document(&self, body: &Value) -> Result<NewArtifact, String> {
         let faults = |faults: Faults| faults.to_string();
         let (slug, title, content, content_type, base) = if body.get("base_version").is_none() {
             let new: NewDocument = schema::read(body.clone()).map_err(faults)?;
@@ -212,12 +206,22 @@ impl Hub for Tools {
             let slug = body["slug"].as_str().unwrap_or_default().to_owned();
             (slug, new.title, new.content, new.content_type, new.base_version.unwrap_or(0))
         };
-        let (new, masked) = sentence(conversation::version(slug, title, content, content_type, base))?;
-        Ok((new, masked.kinds().to_vec()))
+        Ok(conversation::version(slug, title, content, content_type, base))
     }
 
-    fn hand_on(&self, tx: &mut dyn Tx, act: &Act, new: &Post, posted: &Posted) -> Result<(), StoreError> {
-        conversation::publish(&self.app, tx, act, new, posted)
+    fn post(&self, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
+        conversation::post_in(&self.app, tx, act, new)
+    }
+
+    fn react(
+        &self,
+        tx: &mut dyn Tx,
+        act: &Act,
+        target: EventId,
+        signal: Signal,
+        body: &Masked,
+    ) -> Result<(EventId, i64), ConversationError> {
+        conversation::react_in(&self.app, tx, act, target, signal, body)
     }
 
     fn count(&self, tx: &mut dyn Tx, who: Principal, bytes: usize) -> Result<(), ConversationError> {

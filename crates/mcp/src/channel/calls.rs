@@ -4,7 +4,7 @@ use super::tools::Tool;
 use super::{Channel, Failure, Hub, input, resources, text};
 use crate::rpc::{RpcError, object};
 use chorus_protocol::page;
-use chorus_protocol::redact::redact;
+use chorus_protocol::redact::Masked;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
 use chorus_store::artifacts::{self, Artifact};
@@ -118,15 +118,13 @@ impl<H: Hub> Channel<H> {
 
     async fn send_message(&self, arguments: &Map<String, Value>) -> Result<Value, Failure> {
         let key = input::read(Tool::SendMessage.input(), arguments, input::idempotency_key);
-        let (key, (new, masked)) = also(key, self.hub.message(&Value::Object(arguments.clone())))?;
+        let (key, new) = also(key, self.hub.message(&Value::Object(arguments.clone())))?;
         self.hub.may_say(self.pass.who, self.id).map_err(Failure::Tool)?;
         let key = self.key(Tool::SendMessage, key, arguments);
         let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(key, move |tx| {
-            let posted = conversation::post(tx, &act, &new, hub.decide())?;
-            hub.count(tx, act.author, new.body.len())?;
-            hub.hand_on(tx, &act, &new, &posted)?;
-            let woken: Vec<_> = posted.woken.iter().map(|(woken, ..)| &woken.handle).collect();
+            let posted = hub.post(tx, &act, &new)?;
+            let woken: Vec<_> = posted.delivered.iter().map(|(recipient, ..)| &recipient.handle).collect();
             Ok(json!({
                 "event_id": act.event.to_string(),
                 "sequence": posted.seq,
@@ -134,7 +132,7 @@ impl<H: Hub> Channel<H> {
                 "woken": woken,
                 "knocked": [],
                 "stored_for": [],
-                "masked": masked,
+                "masked": new.body.kinds(),
             }))
         })
         .await
@@ -145,16 +143,12 @@ impl<H: Hub> Channel<H> {
             fields.required("event_id");
             input::event(fields, "event_id")
         });
-        let (target, (signal, body, masked)) =
-            also(target, self.hub.reaction(&Value::Object(arguments.clone())))?;
+        let (target, (signal, body)) = also(target, self.hub.reaction(&Value::Object(arguments.clone())))?;
         let (act, hub) = (self.act(), Arc::clone(&self.hub));
         self.once(None, move |tx| {
             let target = target.ok_or(ConversationError::NoTarget)?;
-            let (event, seq) = conversation::react(tx, &act, target, signal, &body)?;
-            if event == act.event {
-                hub.count(tx, act.author, body.len())?;
-            }
-            Ok(json!({"event_id": event.to_string(), "sequence": seq, "masked": masked}))
+            let (event, seq) = hub.react(tx, &act, target, signal, &body)?;
+            Ok(json!({"event_id": event.to_string(), "sequence": seq, "masked": body.kinds()}))
         })
         .await
     }
@@ -164,16 +158,12 @@ impl<H: Hub> Channel<H> {
             fields.required("status");
             input::text(fields, "status", 0, MAX_STATUS).unwrap_or_default()
         })?;
-        let (status, masked) = match redact(&status) {
-            Some(redacted) => (redacted.text, redacted.masked),
-            None => (status, vec![]),
-        };
-        let (act, body) = (self.act(), json!({"status": status}).to_string());
+        let (act, body) = (self.act(), Masked::new(Map::from_iter([("status".into(), status.into())])));
         let hub = Arc::clone(&self.hub);
         self.once(None, move |tx| {
             let seq = conversation::note(tx, &act, EventKind::Status, None, None, &body)?;
-            hub.count(tx, act.author, body.len())?;
-            Ok(json!({"event_id": act.event.to_string(), "sequence": seq, "masked": masked}))
+            hub.count(tx, act.author, body.json().len())?;
+            Ok(json!({"event_id": act.event.to_string(), "sequence": seq, "masked": body.kinds()}))
         })
         .await
     }
@@ -303,7 +293,7 @@ impl<H: Hub> Channel<H> {
             }
             input::idempotency_key(fields)
         });
-        let (key, (new, masked)) = also(key, self.hub.document(&Value::Object(arguments.clone())))?;
+        let (key, new) = also(key, self.hub.document(&Value::Object(arguments.clone())))?;
         let key = self.key(tool, key, arguments);
         let (act, channel) = (self.act(), self.clone());
         self.once(key, move |tx| {
@@ -315,7 +305,7 @@ impl<H: Hub> Channel<H> {
                 error => error.into(),
             })?;
             let mut shown = channel.shown(&artifact);
-            shown["masked"] = json!(masked);
+            shown["masked"] = json!(new.kinds());
             Ok(shown)
         })
         .await

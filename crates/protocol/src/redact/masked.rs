@@ -1,4 +1,4 @@
-//! Objects without credentials, as a type: what members say is kept as nothing else.
+//! What is without credentials, as types: what members say is kept as nothing else.
 
 use super::redact;
 use serde_json::{Map, Value};
@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 /// one than to mask it, so that nothing else can be kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Masked {
-    members: Map<String, Value>,
+    object: Value,
+    json: String,
     kinds: Vec<&'static str>,
 }
 
@@ -20,12 +21,28 @@ impl Masked {
         if !kinds.is_empty() {
             members.insert("masked".into(), kinds.clone().into());
         }
-        Self { members, kinds }
+        let object = Value::Object(members);
+        Self { json: object.to_string(), object, kinds }
+    }
+
+    /// An object without members.
+    pub fn nothing() -> Self {
+        Self::new(Map::new())
     }
 
     /// A member that is a text; empty if it is none.
     pub fn text(&self, name: &str) -> &str {
-        self.members.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.object.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A member that is a whole number.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        self.object.get(name).and_then(Value::as_i64)
+    }
+
+    /// Whether a member is `true`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.object.get(name) == Some(&Value::Bool(true))
     }
 
     /// The kinds of what was masked, each once, in order.
@@ -34,8 +51,35 @@ impl Masked {
     }
 
     /// As it is kept.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(&self.members).unwrap_or_default()
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+}
+
+/// A text that may be kept: every credential in it is masked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaskedText {
+    text: String,
+    kinds: Vec<&'static str>,
+}
+
+impl MaskedText {
+    /// Masks the credentials in a text.
+    pub fn new(text: String) -> Self {
+        match redact(&text) {
+            Some(redacted) => Self { text: redacted.text, kinds: redacted.masked },
+            None => Self { text, kinds: vec![] },
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The kinds of what was masked, each once, in order.
+    pub fn kinds(&self) -> &[&'static str] {
+        &self.kinds
     }
 }
 
@@ -73,9 +117,13 @@ mod tests {
         let masked = Masked::new(members);
         assert_eq!((masked.text("content"), masked.text("args")), ("use [redacted: agent key]", ""));
         assert_eq!(masked.kinds(), ["agent key"]);
-        let kept: Value = serde_json::from_str(&masked.to_json()).unwrap();
+        let kept: Value = serde_json::from_str(&masked.json()).unwrap();
         assert_eq!(kept["args"], json!({"list": [1, "[redacted: agent key]", null], "deep": {"x": HEX}}));
         assert_eq!((&kept["masked"], &kept["id"]), (&json!(["agent key"]), &json!("tc_1")));
-        assert_eq!(Masked::new(Map::new()).to_json(), "{}");
+        let text = MaskedText::new(format!("use ca_{HEX}"));
+        assert_eq!((text.as_str(), text.kinds()), ("use [redacted: agent key]", ["agent key"].as_slice()));
+        let text = MaskedText::new("nothing to hide".into());
+        assert_eq!((text.as_str(), text.kinds()), ("nothing to hide", [].as_slice()));
+        assert_eq!(Masked::nothing().json(), "{}");
     }
 }

@@ -1,11 +1,12 @@
 //! Making, changing and archiving conversations, and who comes and goes.
 
-use super::{Act, ConversationError, append, as_reader, lock_as_speaker, place};
+use super::{Act, ConversationError, append, as_reader, lock_as_speaker, place, told};
 use crate::conversations::{self, Conversation, ConversationKind};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
+use chorus_protocol::redact::Masked;
 use chorus_protocol::words::EventKind;
 use serde_json::json;
 use uuid::Uuid;
@@ -105,9 +106,9 @@ fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Conversati
 }
 
 /// The body of an event about a member.
-fn about(member: &Member) -> String {
+fn about(member: &Member) -> Masked {
     let (id, kind) = (member.principal.to_string(), member.principal.kind());
-    json!({"member": {"handle": member.handle, "id": id, "kind": kind}}).to_string()
+    told([("member", json!({"handle": member.handle, "id": id, "kind": kind}))])
 }
 
 /// Whether somebody may add members here: the owner and the leads may.
@@ -198,14 +199,15 @@ pub fn change(
         conversation.owner = heir.ok_or_else(|| ConversationError::NoHandle(handle.to_owned()))?.principal;
     }
     conversations::update(tx, &conversation)?;
-    let body = json!({
-        "name": conversation.name,
-        "context": conversation.context,
-        "history": conversation.history.as_str(),
-        "archived": conversation.archived_at.is_some(),
-        "owner": {"id": conversation.owner.to_string(), "kind": conversation.owner.kind()},
-    });
-    append(tx, act, EventKind::Change, None, None, &body.to_string())?;
+    let owner = json!({"id": conversation.owner.to_string(), "kind": conversation.owner.kind()});
+    let body = told([
+        ("name", conversation.name.as_str().into()),
+        ("context", conversation.context.as_deref().into()),
+        ("history", conversation.history.as_str().into()),
+        ("archived", conversation.archived_at.is_some().into()),
+        ("owner", owner),
+    ]);
+    append(tx, act, EventKind::Change, None, None, &body)?;
     Ok(conversation)
 }
 

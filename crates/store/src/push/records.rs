@@ -3,8 +3,11 @@
 use super::Attempt;
 use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
+use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, DeliveryId, EventId, TraceId};
-use chorus_protocol::words::{DeliveryState, Disposition, EntryKind, Reason, Transport};
+use chorus_protocol::words::{
+    DeliveryState, Directedness, Disposition, EntryKind, Mode, Policy, Priority, Reason, Transport,
+};
 
 /// A delivery as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +26,8 @@ pub struct Record {
     pub transport: Transport,
     /// How it stands.
     pub state: DeliveryState,
-    /// Why it goes to this agent.
-    pub reason: Reason,
+    /// What its event means for this agent.
+    pub attention: Attention,
     /// How often it was tried, since it was replayed if it was.
     pub attempt: i64,
     /// When it is tried next; nothing while it is being tried.
@@ -50,7 +53,7 @@ macro_rules! select_record {
         concat!(
             "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.reason, c.attempt,
                     CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at, c.handed_at, c.disposition, c.disposition_at, d.trace_id, i.handed_through,
-                    d.updated_at
+                    d.updated_at, c.directedness, c.policy, c.mode, c.priority, c.deadline_at
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
@@ -59,7 +62,7 @@ macro_rules! select_record {
 }
 
 fn record(mut row: Row) -> Result<Record, StoreError> {
-    let seq = row.int(1)?;
+    let (seq, created_at) = (row.int(1)?, row.int(12)?);
     let transport = word(&row.text(6)?, Transport::parse)?;
     let through = transport == Transport::Inbox && seq <= row.opt_int(17)?.unwrap_or(0);
     let handed_at = row.opt_int(13)?;
@@ -76,16 +79,32 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
             DeliveryState::Queued if through => DeliveryState::DeliveredSse,
             state => state,
         },
-        reason: word(&row.text(8)?, Reason::parse)?,
+        attention: attention(&mut row, created_at)?,
         attempt: row.int(9)?,
         due_at: row.opt_int(10)?,
         detail: row.opt_text(11)?,
-        created_at: row.int(12)?,
+        created_at,
         updated_at: row.int(18)?,
         handed: through || handed_at.is_some(),
         handed_at,
         disposition: disposition.zip(row.opt_int(15)?),
         trace: TraceId(row.uuid(16)?),
+    })
+}
+
+/// What was decided. Of what was stored before decisions were, only the reason is known: whoever it went to was meant, and
+/// was to answer at once.
+fn attention(row: &mut Row, created_at: i64) -> Result<Attention, StoreError> {
+    fn known<W>(text: Option<String>, parse: fn(&str) -> Option<W>, before: W) -> Result<W, StoreError> {
+        text.map_or(Ok(before), |text| word(&text, parse))
+    }
+    Ok(Attention {
+        reason: word(&row.text(8)?, Reason::parse)?,
+        directedness: known(row.opt_text(19)?, Directedness::parse, Directedness::ToMe)?,
+        policy: known(row.opt_text(20)?, Policy::parse, Policy::MustRespond)?,
+        mode: known(row.opt_text(21)?, Mode::parse, Mode::Immediate)?,
+        priority: known(row.opt_text(22)?, Priority::parse, Priority::Normal)?,
+        deadline_ms: row.opt_int(23)?.map(|at| at.saturating_sub(created_at)),
     })
 }
 

@@ -1,17 +1,18 @@
 //! Conversations: who may do what, in which order, and what is left of it.
 
+use crate::attention::{masked, named, post_in, post_to_nobody, react_in};
 use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon, webhook};
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::redact::{Masked, MaskedText};
 use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{EntryKind, EventKind, Reason, Signal};
-use chorus_store::conversation::{
-    self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted, Scene, Woken,
-};
+use chorus_protocol::words::{EntryKind, EventKind, Signal};
+use chorus_store::conversation::{self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
 use chorus_store::log::{self, At, Filter, Page};
 use chorus_store::members::{self, Member, MembershipInterval};
 use chorus_store::{Store, StoreError, Tx, artifacts, directory};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 on_both!(
@@ -57,16 +58,6 @@ pub(crate) fn conversation(room: Room, history: History) -> Conversation {
     }
 }
 
-/// Everybody who is named and is an agent, but the author.
-pub(crate) fn named(scene: &Scene<'_>) -> Vec<Woken> {
-    let others = scene.named.iter().chain(scene.pair).filter(|member| member.principal != scene.author);
-    let woken = |member: &Member| {
-        let agent = member.principal.agent()?;
-        Some(Woken { agent, handle: member.handle.clone(), reason: Reason::DirectMention })
-    };
-    others.filter_map(woken).collect()
-}
-
 pub(crate) async fn run<T, F>(store: &Store, work: F) -> Result<T, ConversationError>
 where
     F: Fn(&mut dyn Tx) -> Result<T, ConversationError> + Send + 'static,
@@ -106,18 +97,12 @@ pub(crate) async fn remove(store: &Store, room: Room, handle: &'static str) {
 }
 
 pub(crate) fn post_of(text: &str, mentions: &[&str], thread: Option<EventId>) -> Post {
-    Post {
-        body: format!("{{\"content\":{text:?}}}"),
-        text: text.into(),
-        thread,
-        reply_to: None,
-        to: vec![],
-        mentions: mentions.iter().map(|&handle| handle.to_owned()).collect(),
-    }
+    let mentions = mentions.iter().map(|&handle| handle.to_owned()).collect();
+    Post { thread, mentions, ..Post::new(masked(json!({"content": text}))) }
 }
 
 pub(crate) async fn post(store: &Store, act: Act, post: Post) -> Result<Posted, ConversationError> {
-    run(store, move |tx| conversation::post(tx, &act, &post, named)).await
+    run(store, move |tx| post_in(tx, &act, &post)).await
 }
 
 /// Says something, and returns its id.
@@ -138,9 +123,12 @@ pub(crate) async fn say_in(
 }
 
 pub(crate) async fn edit(store: &Store, room: Room, who: Principal, target: EventId, text: &'static str) {
-    let act = act(room, who);
-    let body = format!("{{\"content\":{text:?}}}");
-    run(store, move |tx| conversation::edit(tx, &act, target, &body, text)).await.unwrap();
+    let (act, new) = (act(room, who), post_of(text, &[], None));
+    let edit = move |tx: &mut dyn Tx| {
+        let draft = conversation::draft_edit(tx, &act, target, &new)?;
+        post_to_nobody(tx, &draft)
+    };
+    run(store, edit).await.unwrap();
 }
 
 pub(crate) async fn delete(
@@ -150,14 +138,16 @@ pub(crate) async fn delete(
     target: EventId,
 ) -> Result<i64, ConversationError> {
     let act = act(room, who);
-    run(store, move |tx| conversation::delete(tx, &act, target)).await
+    let delete = move |tx: &mut dyn Tx| {
+        let draft = conversation::draft_deletion(tx, &act, target)?;
+        post_to_nobody(tx, &draft)
+    };
+    run(store, delete).await
 }
 
 pub(crate) async fn react(store: &Store, room: Room, who: Principal, target: EventId) {
-    let act = act(room, who);
-    run(store, move |tx| conversation::react(tx, &act, target, Signal::Seen, r#"{"signal":"seen"}"#))
-        .await
-        .unwrap();
+    let (act, body) = (act(room, who), masked(json!({"signal": "seen"})));
+    run(store, move |tx| react_in(tx, &act, target, Signal::Seen, &body)).await.unwrap();
 }
 
 /// A page as `who` reads it.
@@ -208,9 +198,11 @@ async fn a_conversation_and_its_members(fixture: Fixture) {
     // Nobody who is out does anything.
     let act = act(room, other);
     for result in [
-        run(store, move |tx| conversation::post(tx, &act, &post_of("x", &[], None), named).map(drop)).await,
-        run(store, move |tx| conversation::note(tx, &act, EventKind::Status, None, None, "{}").map(drop))
-            .await,
+        run(store, move |tx| post_in(tx, &act, &post_of("x", &[], None)).map(drop)).await,
+        run(store, move |tx| {
+            conversation::note(tx, &act, EventKind::Status, None, None, &Masked::nothing()).map(drop)
+        })
+        .await,
         run(store, move |tx| conversation::change(tx, &act, None, &|_| {}).map(drop)).await,
         run(store, move |tx| conversation::archive(tx, &act)).await,
         run(store, move |tx| conversation::remove_member(tx, &act, "owner")).await,
@@ -255,25 +247,27 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     }
     let act = act(room, room.owner);
     let posted = post(store, act, post_of("hi", &["BOB", "hook", "nobody", "owner"], None)).await.unwrap();
-    assert_eq!((posted.seq, &*posted.handle), (5, "owner"));
-    let woken: BTreeSet<_> =
-        posted.woken.iter().map(|(woken, id, by)| (woken.agent, id.seq, by.as_str())).collect();
-    assert_eq!(woken, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
+    assert_eq!(posted.seq, 5);
+    let to: BTreeSet<_> =
+        posted.delivered.iter().map(|(to, id, by)| (to.agent, id.seq, by.as_str())).collect();
+    assert_eq!(to, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
     let inbox = entries(store, bob.id).await;
     assert_eq!((inbox.len(), inbox[0].event, inbox[0].kind), (1, act.event, EntryKind::Chat));
     assert_eq!(inbox[0].state, Delivery::Queued);
     assert_eq!(entries(store, hook.id).await[0].state, Delivery::Waiting);
     assert_eq!(entries(store, carol.id).await, []);
-    assert_eq!(posted.woken.iter().filter(|(_, _, by)| *by == Transport::Webhook).count(), 1);
-    // Who is asked for must be there; a rehearsal writes nothing.
+    assert_eq!(posted.delivered.iter().filter(|(_, _, by)| *by == Transport::Webhook).count(), 1);
+    // Who is asked for must be there; a preview writes nothing.
     let mut nobody = post_of("hi", &[], None);
     nobody.to = vec!["nobody".into()];
     let refused = post(store, act, nobody).await;
     assert!(matches!(refused, Err(ConversationError::NoHandle(handle)) if handle == "nobody"));
-    let rehearse =
-        move |tx: &mut dyn Tx| conversation::preview(tx, &act, &post_of("hi", &["carol"], None), named);
-    let woken = soon(store.read(rehearse)).await.unwrap();
-    assert_eq!(woken.len(), 1);
+    let preview = move |tx: &mut dyn Tx| {
+        let new = post_of("hi", &["carol"], None);
+        let draft = conversation::preview_message(tx, &act, &new)?;
+        Ok::<_, ConversationError>((draft.handle.clone(), named(&draft).len()))
+    };
+    assert_eq!(soon(store.read(preview)).await.unwrap(), ("owner".to_owned(), 1));
     assert_eq!(entries(store, carol.id).await, []);
     assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 5);
 }
@@ -296,7 +290,7 @@ async fn places_have_no_gaps(fixture: Fixture) {
         })
         .collect();
     for post in posts {
-        assert_eq!(post.await.unwrap().unwrap().woken.len(), 2);
+        assert_eq!(post.await.unwrap().unwrap().delivered.len(), 2);
     }
     for room in rooms {
         assert_eq!(places(&all(store, room, room.owner).await), (1..=34).collect::<Vec<i64>>());
@@ -351,9 +345,11 @@ async fn the_one_who_was_first_deletes(fixture: Fixture) {
                         0 => delete(&store, room, bob, said).await.is_ok(),
                         1 => delete(&store, room, room.owner, said).await.is_ok(),
                         _ => {
-                            let act = act(room, bob);
-                            let edit =
-                                move |tx: &mut dyn Tx| conversation::edit(tx, &act, said, "{}", "findable");
+                            let (act, new) = (act(room, bob), post_of("findable", &[], None));
+                            let edit = move |tx: &mut dyn Tx| {
+                                let draft = conversation::draft_edit(tx, &act, said, &new)?;
+                                post_to_nobody(tx, &draft)
+                            };
                             drop(run(&store, edit).await);
                             false
                         }
@@ -377,7 +373,7 @@ async fn documents(fixture: Fixture) {
     let room = room(store, History::All).await;
     let put = async |content: &str, base| {
         let act = act(room, room.owner);
-        let (slug, content) = ("notes".into(), content.to_owned());
+        let (slug, content) = ("notes".into(), MaskedText::new(content.to_owned()));
         let new = NewArtifact { slug, title: None, content_type: None, content, base };
         run(store, move |tx| conversation::put_artifact(tx, &act, &new)).await
     };
@@ -429,8 +425,8 @@ async fn a_pair_is_made_once(fixture: Fixture) {
     let handles: Vec<_> = read(store, move |tx| members::page(tx, id, "", 10)).await;
     assert_eq!(handles.iter().map(|member| &*member.handle).collect::<Vec<_>>(), ["x", "x-2"]);
     // Everything in it wakes the other.
-    assert_eq!(post(store, act(room, one), post_of("hi", &[], None)).await.unwrap().woken.len(), 1);
-    assert_eq!(post(store, act(room, other), post_of("hi", &[], None)).await.unwrap().woken.len(), 0);
+    assert_eq!(post(store, act(room, one), post_of("hi", &[], None)).await.unwrap().delivered.len(), 1);
+    assert_eq!(post(store, act(room, other), post_of("hi", &[], None)).await.unwrap().delivered.len(), 0);
     let third =
         add(store, Room { id, owner: *owners.first().unwrap() }, person(), Handle::Like("y".into())).await;
     assert!(matches!(third, Err(ConversationError::Forbidden)));
@@ -480,12 +476,12 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
         Err(ConversationError::NotFound)
     ));
     let posted = post(store, act(room, room.owner), post_of("hi", &["bob"], None)).await.unwrap();
-    assert_eq!(posted.woken.len(), 0, "a name that was taken again inherits nothing");
+    assert_eq!(posted.delivered.len(), 0, "a name that was taken again inherits nothing");
     join(store, room, again.into(), "bob").await;
     assert_eq!(count(store, "SELECT COUNT(*) FROM members WHERE left_seq IS NULL").await, 2);
     // Ends and errors of a closure leave nothing behind.
     let failed = move |tx: &mut dyn Tx| {
-        conversation::post(tx, &act(room, room.owner), &post_of("never", &["bob"], None), named)?;
+        post_in(tx, &act(room, room.owner), &post_of("never", &["bob"], None))?;
         Err::<(), ConversationError>(StoreError::Overloaded.into())
     };
     run(store, failed).await.unwrap_err();

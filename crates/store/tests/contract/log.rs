@@ -1,16 +1,19 @@
 //! The log as members read it: pages, how messages stand, and what is closed to whom.
 
+use crate::attention::{masked, react_in};
 use crate::channel::{
     act, all, conversation, delete, edit, join, page, person, places, post, post_of, react, remove, room,
     run, say, say_in,
 };
 use crate::support::{Fixture, NOW, fresh, on_both, read, soon};
 use chorus_protocol::ids::{EventId, TraceId};
+use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use chorus_store::conversation::{self, ConversationError};
-use chorus_store::conversations::{self, History, NewEvent};
+use chorus_store::conversations::{self, Body, History, NewEvent};
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{Kind, StoreError, Tx, TxExt};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 on_both!(
@@ -97,9 +100,10 @@ async fn how_messages_stand(fixture: Fixture) {
     assert_eq!(page.standing.replies, [(one, 2)]);
     // Not theirs, gone, or no message.
     let act = act(room, room.owner);
-    let theirs = run(store, move |tx| conversation::edit(tx, &act, one, "{}", "")).await;
+    let new = post_of("mine", &[], None);
+    let theirs = run(store, move |tx| conversation::draft_edit(tx, &act, one, &new).map(drop)).await;
     assert!(matches!(theirs, Err(ConversationError::Forbidden)));
-    let gone = run(store, move |tx| conversation::react(tx, &act, two, Signal::Seen, "{}")).await;
+    let gone = run(store, move |tx| react_in(tx, &act, two, Signal::Seen, &Masked::nothing())).await;
     assert!(matches!(gone, Err(ConversationError::NoTarget)));
     let edit = page.standing.changes[0].id;
     assert!(matches!(delete(store, room, bob, edit).await, Err(ConversationError::NoTarget)));
@@ -116,9 +120,10 @@ async fn many_changes_hide_nothing(fixture: Fixture) {
         for n in 0..1160 {
             let (kind, target) =
                 if n < 60 { (EventKind::Edit, one) } else { (EventKind::Reaction, [one, two][n % 2]) };
-            let (thread, body) = (None, r#"{"content":"x"}"#);
+            let (thread, body) = (None, masked(json!({"content": "x"})));
+            let body = Body::Said(kind, &body);
             let (id, conversation, author, trace) = (EventId(fresh()), room.id, bob, TraceId(fresh()));
-            let new = NewEvent { id, conversation, kind, author, trace, thread, target: Some(target), body };
+            let new = NewEvent { id, conversation, author, trace, thread, target: Some(target), body };
             let seq = tx.next_seq(room.id.0)?;
             conversations::append(tx, &new, seq, NOW)?;
         }

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
+mod attention;
+#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod batches;

@@ -1,10 +1,11 @@
 //! Opening databases of all ages.
 
+use crate::attention::MENTIONED;
 use crate::support::{Fixture, PATIENCE, Place, agent, count, entries, message, on_both, read, send, write};
 use ::postgres::{Client, NoTls};
 use chorus_protocol::ids::{AgentId, DeliveryId};
 use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{Disposition, EntryKind, Reason};
+use chorus_protocol::words::{Disposition, EntryKind};
 use chorus_store::{Kind, Store, StoreError, Tx, TxExt, deliveries, directory, push, settings};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -278,7 +279,7 @@ async fn deliveries_of_an_old_database_go_on() {
         }
         let first = get(2).await.unwrap();
         assert_eq!((first.state, first.attempt, first.due_at), (Delivery::Waiting, 2, Some(500)));
-        assert_eq!((first.reason, first.created_at, first.updated_at), (Reason::DirectMention, 102, 202));
+        assert_eq!((first.attention, first.created_at, first.updated_at), (MENTIONED, 102, 202));
         assert_eq!((first.kind, first.detail.as_deref()), (EntryKind::Chat, Some("timeout")));
         let behind = get(3).await.unwrap();
         assert_eq!(

@@ -1,11 +1,12 @@
 //! Pushing: who may try what when, that order is kept and nothing is ever left without a turn.
 
+use crate::attention::MENTIONED;
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, soon, webhook, write};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{Disposition, EntryKind, EventKind, Reason};
+use chorus_protocol::words::{Disposition, EntryKind};
 use chorus_store::conversation::{self, Act};
-use chorus_store::conversations::{self, NewEvent, UNPLACED};
+use chorus_store::conversations::{self, Body, NewEvent, UNPLACED};
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
 use chorus_store::{Store, Tx, directory};
@@ -40,16 +41,15 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
     let event = NewEvent {
         id: act.event,
         conversation: act.conversation,
-        kind: EventKind::Foreign,
         author: act.author,
         trace: act.trace,
         thread: None,
         target: None,
-        body: "{}",
+        body: Body::Foreign("{}"),
     };
     conversations::append(tx, &event, UNPLACED, act.now)?;
     let id = DeliveryId { agent: to, seq: tx.next_seq(to.0)? };
-    conversation::deliver(tx, act, id, EntryKind::Channel, Reason::DirectMessage)?;
+    conversation::deliver(tx, act, id, EntryKind::Channel, MENTIONED)?;
     Ok(id)
 }
 

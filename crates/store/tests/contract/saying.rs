@@ -1,6 +1,7 @@
 //! Saying things: whom one message wakes, several messages in one transaction, the same reaction twice.
 
-use crate::channel::{Room, act, join, named, post_of, room, run, say};
+use crate::attention::{masked, named, post_in, react_in};
+use crate::channel::{Room, act, join, post_of, room, run, say};
 use crate::support::{Fixture, agent, entries, on_both, read, soon};
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::words::Signal;
@@ -37,8 +38,8 @@ async fn whom_it_is_for_comes_first(fixture: Fixture) {
     new.to = to.to_vec();
     new.mentions.extend(to.first().cloned());
     let act = act(room, room.owner);
-    let posted = run(store, move |tx| conversation::post(tx, &act, &new, named)).await.unwrap();
-    let woken: Vec<_> = posted.woken.iter().map(|(woken, ..)| woken.handle.clone()).collect();
+    let posted = run(store, move |tx| post_in(tx, &act, &new)).await.unwrap();
+    let woken: Vec<_> = posted.delivered.iter().map(|(to, ..)| to.handle.clone()).collect();
     assert_eq!(woken.len(), 50);
     assert!(to.iter().all(|to| woken.contains(to)), "{woken:?}");
     assert_eq!(posted.left_out, mentioned[35..]);
@@ -80,9 +81,14 @@ async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
         move |tx: &mut dyn Tx| {
             runs.fetch_add(1, Ordering::Relaxed);
             begins.send(()).ok();
-            conversation::hold_inboxes(tx, messages.iter().map(|(act, new)| (act, new)), named)?;
+            let mut agents = vec![];
             for (act, new) in &*messages {
-                conversation::post(tx, act, new, named)?;
+                let draft = conversation::draft_message(tx, act, new)?;
+                agents.extend(named(&draft).into_iter().map(|to| to.agent));
+            }
+            conversation::hold_inboxes(tx, agents)?;
+            for (act, new) in &*messages {
+                post_in(tx, act, new)?;
             }
             Ok(())
         }
@@ -102,10 +108,10 @@ async fn the_same_reaction_twice(fixture: Fixture) {
     join(store, room, bob.into(), "bob").await;
     let said = say(store, room, room.owner, "x").await;
     let react = async |who: Principal, signal: &'static str, more: &'static str| -> (EventId, i64) {
-        let (act, body) = (act(room, who), format!("{{\"signal\":\"{signal}\"{more}}}"));
-        run(store, move |tx| conversation::react(tx, &act, said, Signal::parse(signal).unwrap(), &body))
-            .await
-            .unwrap()
+        let body = format!("{{\"signal\":\"{signal}\"{more}}}");
+        let (act, body) = (act(room, who), masked(serde_json::from_str(&body).unwrap()));
+        let signal = Signal::parse(signal).unwrap();
+        run(store, move |tx| react_in(tx, &act, said, signal, &body)).await.unwrap()
     };
     let first = react(bob.into(), "seen", "").await;
     assert_eq!(react(bob.into(), "seen", "").await, first);

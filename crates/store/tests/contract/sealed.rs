@@ -2,8 +2,7 @@
 
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
-use chorus_protocol::words::EventKind;
-use chorus_store::conversations::{self, NewEvent, UNPLACED};
+use chorus_store::conversations::{self, Body, NewEvent, UNPLACED};
 use chorus_store::{directory, sealed};
 
 on_both![connections_are_walked_and_replaced, posts_are_walked_and_replaced];
@@ -36,28 +35,24 @@ async fn connections_are_walked_and_replaced(fixture: Fixture) {
 async fn posts_are_walked_and_replaced(fixture: Fixture) {
     let store = &fixture.store;
     let author = agent(store, "a").await.id;
-    let small = "{}".to_owned();
-    let large = format!("\"{}\"", "x".repeat(100_000));
+    let (small, large) = ("{}", format!("\"{}\"", "x".repeat(100_000)));
     let mut ids = vec![];
-    for (kind, body) in
-        [(EventKind::Foreign, &small), (EventKind::Message, &small), (EventKind::Foreign, &large)]
-    {
-        let (id, body) = (EventId(fresh()), body.clone());
+    for (foreign, body) in [(true, small), (false, small), (true, &large)] {
+        let (id, body) = (EventId(fresh()), body.to_owned());
         write(store, move |tx| {
             let event = NewEvent {
                 id,
                 conversation: ConversationId(id.0),
-                kind,
                 author: author.into(),
                 trace: TraceId(id.0),
                 thread: None,
                 target: None,
-                body: &body,
+                body: if foreign { Body::Foreign(&body) } else { Body::Envelope(&body) },
             };
             conversations::append(tx, &event, UNPLACED, NOW)
         })
         .await;
-        if kind == EventKind::Foreign {
+        if foreign {
             ids.push(id);
         }
     }

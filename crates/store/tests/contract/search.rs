@@ -1,9 +1,10 @@
 //! Finding messages: the same words, the same messages, on both databases.
 
+use crate::attention::post_in;
 use crate::channel::{Room, act, delete, edit, join, person, post_of, remove, room, run, say};
 use crate::support::{Fixture, on_both, read, write};
 use chorus_protocol::ids::{EventId, Principal};
-use chorus_store::conversation::{self, Act};
+use chorus_store::conversation::Act;
 use chorus_store::conversations::History;
 use chorus_store::{Kind, Store, Tx, TxExt, search, settings};
 use uuid::Uuid;
@@ -179,7 +180,7 @@ async fn say_at(store: &Store, room: Room, ids: std::ops::Range<u128>) {
     let all = move |tx: &mut dyn Tx| {
         ids.clone().try_for_each(|n| {
             let act = Act { event: id(n), ..act(room, room.owner) };
-            conversation::post(tx, &act, &post_of("word", &[], None), |_| vec![]).map(drop)
+            post_in(tx, &act, &post_of("word", &[], None)).map(drop)
         })
     };
     run(store, all).await.unwrap();

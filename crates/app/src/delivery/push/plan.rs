@@ -113,7 +113,10 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         return Ok(Err("the message was deleted"));
     }
     let body = match due.transport {
-        Transport::Channel => serde_json::to_vec(&said.channel_post(app)),
+        Transport::Channel => match said.channel_post(app) {
+            Some(post) => serde_json::to_vec(&post),
+            None => return Ok(Err("a connection string takes messages only")),
+        },
         Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app)),
     };
     body.map(|body| Ok(body.into())).map_err(|error| StoreError::Unexpected(error.into()))

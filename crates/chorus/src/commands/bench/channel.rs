@@ -15,10 +15,11 @@ use super::target::{Fleet, Target};
 use anyhow::{Context, ensure};
 use chorus_hub::Environment;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
-use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer, Post};
+use chorus_protocol::redact::Masked;
+use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer, Post, Reach};
 use chorus_store::conversations::{Conversation, ConversationKind, History};
 use chorus_store::{SqliteOptions, Store, StoreError, Tx, TxExt};
-use serde_json::json;
+use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -181,19 +182,16 @@ async fn fill(
     };
     store.write::<_, ConversationError, _>(make).await?;
     let text = words(size);
-    let post = Post {
-        body: json!({"content": text}).to_string(),
-        text,
-        thread: None,
-        reply_to: None,
-        to: vec![],
-        mentions: vec![],
-    };
+    let post = Post::new(Masked::new(Map::from_iter([("content".into(), text.into())])));
     let mut done = 0;
     while done < messages {
         let (count, act, post) = (BATCH.min(messages - done), act.clone(), post.clone());
         let say = move |tx: &mut dyn Tx| {
-            (0..count).try_for_each(|_| conversation::post(tx, &act(owner), &post, |_| vec![]).map(drop))
+            (0..count).try_for_each(|_| {
+                let act = act(owner);
+                let draft = conversation::draft_message(tx, &act, &post)?;
+                Ok(conversation::post(tx, &draft, Reach::default()).map(drop)?)
+            })
         };
         store.write::<_, ConversationError, _>(say).await?;
         done += count;

@@ -96,7 +96,7 @@ fn view(app: &App, record: &Record) -> DeliveryView {
         kind: record.kind.as_str().into(),
         transport: record.transport.as_str(),
         state: record.state.as_str(),
-        reason: Some(record.reason.as_str().into()),
+        reason: Some(record.attention.reason.as_str().into()),
         attempts: record.attempt,
         next_try: record.due_at.map(rfc3339),
         error: record.detail.clone(),

@@ -10,9 +10,9 @@ use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
-use chorus_app::attention::{Attention, WOKEN};
 use chorus_app::views::{self, EventView};
 use chorus_app::{AppState, Error};
+use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::EventId;
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::time::rfc3339;
@@ -176,7 +176,7 @@ fn ladder(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, ApiError> {
         latency_ms: attempt.latency_ms,
         error: attempt.error,
     });
-    let Attention { directedness, policy, mode } = WOKEN;
+    let Attention { directedness, policy, mode, reason, .. } = record.attention;
     Ok(LadderDelivery {
         directedness: directedness.as_str(),
         policy: policy.as_str(),
@@ -191,6 +191,6 @@ fn ladder(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, ApiError> {
         rungs: rungs(&record),
         attempts: attempts.collect(),
         disposition: record.disposition.map(|(disposition, _)| disposition.as_str().into()),
-        reason: Some(record.reason.as_str().into()),
+        reason: Some(reason.as_str().into()),
     })
 }

@@ -1,0 +1,322 @@
+//! What is about to be said, changed, taken back or reacted to: checked, and with everything that is known of whom it may
+//! concern.
+//!
+//! A [`Draft`] comes from here and from nowhere else. What an agent has to do with it is found by the conversation's own
+//! indexes in a bounded number of queries: nobody goes through the roster, and who is not among the candidates is a
+//! bystander. What follows from it is not decided here.
+
+use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, standing_message};
+use crate::conversations::{Conversation, ConversationKind, Event};
+use crate::members::{self, Member};
+use crate::{StoreError, Tx, log};
+use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_protocol::mentions::mentions;
+use chorus_protocol::redact::Masked;
+use chorus_protocol::words::{EventKind, Signal};
+use std::borrow::Cow;
+
+/// A message to be said.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// What it says; it is found by the words of `content`.
+    pub body: Masked,
+    /// The thread it belongs to: any message of it.
+    pub thread: Option<EventId>,
+    /// What it answers.
+    pub reply_to: Option<EventId>,
+    /// Whom it is for: these must be here.
+    pub to: Vec<String>,
+    /// Whom it mentions: who is not here is only a word.
+    pub mentions: Vec<String>,
+}
+
+impl Post {
+    /// A message to whom its text mentions.
+    pub fn new(body: Masked) -> Self {
+        let mentions = mentions(body.text("content")).into_iter().map(str::to_owned).collect();
+        Self { body, thread: None, reply_to: None, to: vec![], mentions }
+    }
+}
+
+/// What a draft does, and to which message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftKind {
+    /// It says something, perhaps as an answer.
+    Message(Option<EventId>),
+    /// It changes what a message says.
+    Edit(EventId),
+    /// It takes a message back.
+    Deletion(EventId),
+    /// It reacts to a message.
+    Reaction(EventId, Signal),
+}
+
+impl DraftKind {
+    /// The kind of event it becomes.
+    pub fn event(self) -> EventKind {
+        match self {
+            Self::Message(_) => EventKind::Message,
+            Self::Edit(_) => EventKind::Edit,
+            Self::Deletion(_) => EventKind::Delete,
+            Self::Reaction(..) => EventKind::Reaction,
+        }
+    }
+
+    /// The message that it answers, changes or reacts to.
+    pub fn target(self) -> Option<EventId> {
+        match self {
+            Self::Message(answered) => answered,
+            Self::Edit(target) | Self::Deletion(target) | Self::Reaction(target, _) => Some(target),
+        }
+    }
+}
+
+/// An agent that an event may concern, and what it has to do with it. It is a present member, and not the author.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub agent: AgentId,
+    /// What it is called there.
+    pub handle: String,
+    /// The event names it, or is for it.
+    pub named: bool,
+    /// It began the thread.
+    pub owns_thread: bool,
+    /// It has spoken in the thread, as far back as that is looked up.
+    pub participates: bool,
+    /// It said what the event changes or reacts to.
+    pub said_target: bool,
+}
+
+/// Something that is about to be appended. It is good for the transaction it was made in, which keeps others out of the
+/// conversation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Draft<'a> {
+    /// Who does it, where, and when.
+    pub act: &'a Act,
+    /// What it does, and to which message.
+    pub kind: DraftKind,
+    /// What it says.
+    pub body: Cow<'a, Masked>,
+    /// In which kind of conversation.
+    pub conversation: ConversationKind,
+    /// What its author is called there.
+    pub handle: String,
+    /// The thread it is in.
+    pub thread: Option<EventId>,
+    /// Whether it names any member, agent or person.
+    pub names_somebody: bool,
+    /// Whom it may concern: those of a conversation of two, then those it is for, then those it mentions, then others.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Checks a message that is to be said.
+pub fn draft_message<'a>(
+    tx: &mut dyn Tx,
+    act: &'a Act,
+    new: &'a Post,
+) -> Result<Draft<'a>, ConversationError> {
+    let (conversation, author) = lock_as_speaker(tx, act.conversation, act.author)?;
+    message_of(tx, act, new, &conversation, author)
+}
+
+/// The same without keeping anybody out, to see what would be: in a transaction that only reads.
+pub fn preview_message<'a>(
+    tx: &mut dyn Tx,
+    act: &'a Act,
+    new: &'a Post,
+) -> Result<Draft<'a>, ConversationError> {
+    let (conversation, author) = as_speaker(tx, act.conversation, act.author)?;
+    message_of(tx, act, new, &conversation, author)
+}
+
+fn message_of<'a>(
+    tx: &mut dyn Tx,
+    act: &'a Act,
+    new: &'a Post,
+    conversation: &Conversation,
+    author: Member,
+) -> Result<Draft<'a>, ConversationError> {
+    let kind = DraftKind::Message(new.reply_to);
+    let mut draft = draft(act, kind, Cow::Borrowed(&new.body), conversation, author);
+    for target in new.reply_to.iter().chain(&new.thread) {
+        let event = message(tx, conversation, act.author, *target)?;
+        let is_thread = Some(*target) == new.thread;
+        draft.thread = event.thread.or(is_thread.then_some(event.id)).or(draft.thread);
+    }
+    draft.find_pair(tx)?;
+    draft.find_named(tx, &new.to, &new.mentions)?;
+    draft.find_thread(tx)?;
+    Ok(draft)
+}
+
+/// Checks a change of what a message says; its author may. Only what it says and whom it mentions changes.
+pub fn draft_edit<'a>(
+    tx: &mut dyn Tx,
+    act: &'a Act,
+    target: EventId,
+    new: &'a Post,
+) -> Result<Draft<'a>, ConversationError> {
+    let (conversation, author, target) = own(tx, act, target, false)?;
+    let mut draft = draft(act, DraftKind::Edit(target.id), Cow::Borrowed(&new.body), &conversation, author);
+    draft.thread = target.thread;
+    draft.find_pair(tx)?;
+    draft.find_named(tx, &[], &new.mentions)?;
+    draft.find_thread(tx)?;
+    Ok(draft)
+}
+
+/// Checks that a message may be taken back; its author may do that, and the conversation's owner.
+pub fn draft_deletion<'a>(
+    tx: &mut dyn Tx,
+    act: &'a Act,
+    target: EventId,
+) -> Result<Draft<'a>, ConversationError> {
+    let (conversation, author, target) = own(tx, act, target, true)?;
+    let (kind, nothing) = (DraftKind::Deletion(target.id), Cow::Owned(Masked::nothing()));
+    let mut draft = draft(act, kind, nothing, &conversation, author);
+    draft.thread = target.thread;
+    draft.find_pair(tx)?;
+    draft.find_author_of(tx, &target)?;
+    draft.find_thread(tx)?;
+    Ok(draft)
+}
+
+/// A reaction, as far as it is one.
+#[derive(Debug)]
+pub enum Reaction<'a> {
+    /// It is to be appended.
+    New(Draft<'a>),
+    /// Its author's last reaction of this signal says just that: this event, at this place.
+    Stands(EventId, i64),
+}
+
+/// Checks a reaction to a message. It concerns who said that, and in a conversation of two the other: nobody else.
+pub fn draft_reaction<'a>(
+    tx: &mut dyn Tx,
+    act: &'a Act,
+    target: EventId,
+    signal: Signal,
+    body: &'a Masked,
+) -> Result<Reaction<'a>, ConversationError> {
+    let (conversation, author) = lock_as_speaker(tx, act.conversation, act.author)?;
+    let target = standing_message(tx, &conversation, act.author, target)?;
+    let last = log::last_reaction(tx, target.id, act.author, signal)?;
+    if let Some(last) = last.filter(|last| last.body == body.json()) {
+        return Ok(Reaction::Stands(last.id, last.seq));
+    }
+    let kind = DraftKind::Reaction(target.id, signal);
+    let mut draft = draft(act, kind, Cow::Borrowed(body), &conversation, author);
+    draft.thread = target.thread;
+    draft.find_pair(tx)?;
+    draft.find_author_of(tx, &target)?;
+    Ok(Reaction::New(draft))
+}
+
+/// A message that the author of an act may change.
+fn own(
+    tx: &mut dyn Tx,
+    act: &Act,
+    target: EventId,
+    owner_may: bool,
+) -> Result<(Conversation, Member, Event), ConversationError> {
+    let (conversation, author) = lock_as_speaker(tx, act.conversation, act.author)?;
+    let event = standing_message(tx, &conversation, act.author, target)?;
+    if event.author != act.author && !(owner_may && conversation.owner == act.author) {
+        return Err(ConversationError::Forbidden);
+    }
+    Ok((conversation, author, event))
+}
+
+fn draft<'a>(
+    act: &'a Act,
+    kind: DraftKind,
+    body: Cow<'a, Masked>,
+    conversation: &Conversation,
+    author: Member,
+) -> Draft<'a> {
+    Draft {
+        act,
+        kind,
+        body,
+        conversation: conversation.kind,
+        handle: author.handle,
+        thread: None,
+        names_somebody: false,
+        candidates: vec![],
+    }
+}
+
+impl Draft<'_> {
+    /// A member as a candidate, if it is one: people are never pushed to, and nobody writes to himself.
+    fn candidate(&mut self, member: Member) -> Option<&mut Candidate> {
+        let agent = member.principal.agent().filter(|_| member.principal != self.act.author)?;
+        let known = self.candidates.iter().position(|candidate| candidate.agent == agent);
+        let place = known.unwrap_or_else(|| {
+            self.candidates.push(Candidate {
+                agent,
+                handle: member.handle,
+                named: false,
+                owns_thread: false,
+                participates: false,
+                said_target: false,
+            });
+            self.candidates.len() - 1
+        });
+        self.candidates.get_mut(place)
+    }
+
+    fn find_pair(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
+        if self.conversation == ConversationKind::Dm {
+            for member in members::page(tx, self.act.conversation, "", 2)? {
+                self.candidate(member);
+            }
+        }
+        Ok(())
+    }
+
+    fn find_named(
+        &mut self,
+        tx: &mut dyn Tx,
+        to: &[String],
+        mentions: &[String],
+    ) -> Result<(), ConversationError> {
+        let to = to.iter().map(|handle| (handle, true));
+        for (handle, must_be_here) in to.chain(mentions.iter().map(|handle| (handle, false))) {
+            match members::by_handle(tx, self.act.conversation, handle)? {
+                Some(member) => {
+                    self.names_somebody = true;
+                    if let Some(candidate) = self.candidate(member) {
+                        candidate.named = true;
+                    }
+                }
+                None if must_be_here => return Err(ConversationError::NoHandle(handle.clone())),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn find_author_of(&mut self, tx: &mut dyn Tx, target: &Event) -> Result<(), StoreError> {
+        if matches!(target.author, Principal::Agent(_))
+            && target.author != self.act.author
+            && let Some(member) = members::of(tx, self.act.conversation, target.author)?
+            && let Some(candidate) = self.candidate(member)
+        {
+            candidate.said_target = true;
+        }
+        Ok(())
+    }
+
+    fn find_thread(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
+        let Some(thread) = self.thread else { return Ok(()) };
+        for (member, began_it) in members::agents_in_thread(tx, self.act.conversation, thread)? {
+            if let Some(candidate) = self.candidate(member) {
+                candidate.participates = true;
+                candidate.owns_thread = began_it;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Appending a draft, with a delivery to each agent that it was decided for.
+//!
+//! Agents' inboxes are taken after the conversation, the smallest id first, so that no two transactions wait for each other.
+//! Ambient events leave no row per member.
+
+use super::draft::{Draft, DraftKind};
+use super::{Act, append};
+use crate::deliveries::{self, Chat, NewDelivery, Way};
+use crate::push::{self, GIVE_UP_MS};
+use crate::{StoreError, Tx, blocks, directory, search};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
+use std::collections::BTreeSet;
+
+/// The most agents that one event is delivered to.
+const MAX_RECIPIENTS: usize = 50;
+
+/// An agent that an event is to be delivered to, and what was decided for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// Which.
+    pub agent: AgentId,
+    /// What it is called there.
+    pub handle: String,
+    /// What the event means for it.
+    pub attention: Attention,
+}
+
+/// Whom an event reaches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// To whom it is delivered.
+    pub recipients: Vec<Recipient>,
+    /// To whom it would be, by handle, but for the number that one event is delivered to at most.
+    pub left_out: Vec<String>,
+}
+
+/// What was appended.
+#[derive(Debug, Clone)]
+pub struct Posted {
+    /// Its place.
+    pub seq: i64,
+    /// The thread it is in.
+    pub thread: Option<EventId>,
+    /// To whom it is delivered, by which delivery, and by which way that goes.
+    pub delivered: Vec<(Recipient, DeliveryId, Transport)>,
+    /// To whom it would be, by handle, but for the number that one event is delivered to at most.
+    pub left_out: Vec<String>,
+}
+
+/// Those of them that an event of this author reaches, the first first.
+pub fn reach(tx: &mut dyn Tx, author: Principal, decided: Vec<Recipient>) -> Result<Reach, StoreError> {
+    let mut reach = Reach::default();
+    for recipient in decided {
+        let Some(agent) = directory::by_id(tx, recipient.agent)? else { continue };
+        // Whoever is kept out reaches nobody, wherever he says it.
+        if agent.has_blocks && blocks::keeps_out(tx, recipient.agent.into(), author)? {
+            continue;
+        }
+        if reach.recipients.len() < MAX_RECIPIENTS {
+            reach.recipients.push(recipient);
+        } else {
+            reach.left_out.push(recipient.handle);
+        }
+    }
+    Ok(reach)
+}
+
+/// Appends a draft, and delivers it.
+pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, StoreError> {
+    let act = draft.act;
+    let (event, target) = (draft.kind.event(), draft.kind.target());
+    let seq = append(tx, act, event, draft.thread, target, &draft.body)?;
+    let text = draft.body.text("content");
+    match draft.kind {
+        DraftKind::Message(_) => search::put(tx, act.conversation, act.event, text)?,
+        DraftKind::Edit(target) => search::put(tx, act.conversation, target, text)?,
+        DraftKind::Deletion(target) => search::remove(tx, target)?,
+        DraftKind::Reaction(..) => {}
+    }
+
+    // The smaller inbox first, so that two that go to the same agents never wait for each other.
+    let Reach { mut recipients, left_out } = reach;
+    recipients.sort_by_key(|recipient| recipient.agent);
+    let mut delivered = vec![];
+    for recipient in recipients {
+        let id = DeliveryId { agent: recipient.agent, seq: tx.next_seq(recipient.agent.0)? };
+        if let Some(transport) = deliver(tx, act, id, EntryKind::Chat, recipient.attention)? {
+            delivered.push((recipient, id, transport));
+        }
+    }
+    Ok(Posted { seq, thread: draft.thread, delivered, left_out })
+}
+
+/// Keeps others from all these inboxes, before the first of several drafts of one transaction is posted. Posted one after the
+/// other, each would take its own inboxes in order, but the second some that come before those of the first.
+pub fn hold_inboxes(tx: &mut dyn Tx, agents: impl IntoIterator<Item = AgentId>) -> Result<(), StoreError> {
+    let agents: BTreeSet<_> = agents.into_iter().collect();
+    agents.into_iter().try_for_each(|agent| tx.lock(agent.0))
+}
+
+/// Puts an event on its way to an agent, by the best way it has open; one that is gone since it was found gets nothing.
+/// The caller took `id.seq` of the agent's stream.
+pub fn deliver(
+    tx: &mut dyn Tx,
+    act: &Act,
+    id: DeliveryId,
+    kind: EntryKind,
+    attention: Attention,
+) -> Result<Option<Transport>, StoreError> {
+    let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
+    let first = push::first_waiting(tx, id.agent, act.conversation)?;
+    let (pushed, give_up_at) = (deliveries::push_transport(&agent), act.now + GIVE_UP_MS);
+    let (transport, state, push) = match deliveries::way(&agent, first, act.now) {
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
+        Way::Inbox => (Transport::Inbox, DeliveryState::Queued, None),
+        Way::Webhook | Way::Connection => (pushed, DeliveryState::Waiting, Some((Some(act.now), give_up_at))),
+        Way::WaitForOwner(_) => (pushed, DeliveryState::Waiting, Some((Some(give_up_at), give_up_at))),
+        Way::WaitBehind(first) => {
+            // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.
+            if agent.open_until > act.now {
+                push::reroute(tx, &[first], act.now)?;
+            }
+            (pushed, DeliveryState::Waiting, Some((None, give_up_at)))
+        }
+    };
+    let delivery = NewDelivery {
+        agent: id.agent,
+        event: act.event,
+        kind,
+        transport,
+        state,
+        lease: None,
+        chat: Some(Chat { conversation: act.conversation, attention, push }),
+        trace: act.trace,
+    };
+    deliveries::append(tx, &delivery, id.seq, act.now)?;
+    Ok(Some(transport))
+}

@@ -1,0 +1,229 @@
+//! What is known of whom an event may concern, and that what was decided is kept with its delivery.
+
+use crate::channel::{Room, act, join, post_of, remove, room, run, say, say_in};
+use crate::support::{Fixture, agent, entries, on_both, read, write};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
+use chorus_protocol::redact::Masked;
+use chorus_protocol::words::{Directedness, EntryKind, Mode, Policy, Priority, Reason, Signal};
+use chorus_store::conversation::{
+    self, Act, Candidate, ConversationError, Draft, Post, Posted, Reach, Reaction, Recipient,
+};
+use chorus_store::conversations::{ConversationKind, History};
+use chorus_store::{Store, Tx, push};
+use serde_json::json;
+
+on_both!(
+    whom_a_message_may_concern,
+    whom_a_change_may_concern,
+    a_decision_is_kept_with_its_delivery,
+    what_was_delivered_before_decisions_were_kept,
+    credentials_in_names_are_not_told,
+);
+
+/// A decision as any other.
+pub(crate) const MENTIONED: Attention = Attention {
+    directedness: Directedness::ToMe,
+    policy: Policy::MustRespond,
+    mode: Mode::Immediate,
+    reason: Reason::DirectMention,
+    priority: Priority::Normal,
+    deadline_ms: None,
+};
+
+/// Everybody who is named, and in a conversation of two the other.
+pub(crate) fn named(draft: &Draft<'_>) -> Vec<Recipient> {
+    let of_two = draft.conversation == ConversationKind::Dm;
+    let named = draft.candidates.iter().filter(|candidate| candidate.named || of_two);
+    let mentioned = |candidate: &conversation::Candidate| Recipient {
+        agent: candidate.agent,
+        handle: candidate.handle.clone(),
+        attention: MENTIONED,
+    };
+    named.map(mentioned).collect()
+}
+
+/// Says something to whom it names.
+pub(crate) fn post_in(tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
+    let draft = conversation::draft_message(tx, act, new)?;
+    let reach = conversation::reach(tx, act.author, named(&draft))?;
+    Ok(conversation::post(tx, &draft, reach)?)
+}
+
+/// Posts a draft to nobody, and returns its place.
+pub(crate) fn post_to_nobody(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<i64, ConversationError> {
+    Ok(conversation::post(tx, draft, conversation::Reach::default())?.seq)
+}
+
+pub(crate) fn masked(body: serde_json::Value) -> Masked {
+    let serde_json::Value::Object(members) = body else { panic!("{body} is no object") };
+    Masked::new(members)
+}
+
+pub(crate) fn react_in(
+    tx: &mut dyn Tx,
+    act: &Act,
+    target: EventId,
+    signal: Signal,
+    body: &Masked,
+) -> Result<(EventId, i64), ConversationError> {
+    match conversation::draft_reaction(tx, act, target, signal, body)? {
+        Reaction::New(draft) => Ok((act.event, post_to_nobody(tx, &draft)?)),
+        Reaction::Stands(event, seq) => Ok((event, seq)),
+    }
+}
+
+/// Agents of these names in a room.
+async fn agents<const N: usize>(store: &Store, room: Room, names: [&str; N]) -> [AgentId; N] {
+    let mut ids = vec![];
+    for name in names {
+        let id = agent(store, name).await.id;
+        join(store, room, id.into(), name).await;
+        ids.push(id);
+    }
+    ids.try_into().unwrap()
+}
+
+/// A candidate as `handle: what it has to do with it`.
+fn told(candidate: &Candidate) -> String {
+    let Candidate { handle, named, owns_thread, participates, said_target, .. } = candidate;
+    let known =
+        [(named, "named"), (owns_thread, "owns"), (participates, "participates"), (said_target, "target")];
+    let known: Vec<_> = known.iter().filter(|(holds, _)| **holds).map(|(_, what)| *what).collect();
+    format!("{handle}: {}", known.join(" "))
+}
+
+fn all_told(draft: &Draft<'_>) -> (bool, Vec<String>) {
+    (draft.names_somebody, draft.candidates.iter().map(told).collect())
+}
+
+async fn concerned(store: &Store, act: Act, new: Post) -> (bool, Vec<String>) {
+    run(store, move |tx| Ok(all_told(&conversation::draft_message(tx, &act, &new)?))).await.unwrap()
+}
+
+async fn whom_a_message_may_concern(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let [ann, bob, _, dan, _] = agents(store, room, ["ann", "bob", "cid", "dan", "eve"]).await;
+    let first = say(store, room, ann.into(), "first").await;
+    for who in [bob, dan, bob] {
+        say_in(store, room, who.into(), "more", Some(first)).await;
+    }
+    remove(store, room, "dan").await;
+    let owner = act(room, room.owner);
+    let none = (false, vec![]);
+    assert_eq!(concerned(store, owner, post_of("x", &[], None)).await, none);
+    assert_eq!(concerned(store, owner, post_of("x", &["owner", "nobody"], None)).await, (true, vec![]));
+    // Who spoke in it and is there; who is named comes first, and who does both is one.
+    let in_thread = concerned(store, owner, post_of("x", &["cid"], Some(first))).await;
+    let expected = ["cid: named", "ann: owns participates", "bob: participates"].map(str::to_owned);
+    assert_eq!(in_thread, (true, expected.to_vec()));
+    let bobs = concerned(store, act(room, bob.into()), post_of("x", &["ann", "bob"], Some(first))).await;
+    assert_eq!(bobs, (true, vec!["ann: named owns participates".to_owned()]));
+}
+
+async fn whom_a_change_may_concern(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let [ann, bob] = agents(store, room, ["ann", "bob"]).await;
+    let first = say(store, room, ann.into(), "first").await;
+    let answer = say_in(store, room, bob.into(), "answer", Some(first)).await;
+    let edit = async |who: Principal, target: EventId, mentions: &[&str]| {
+        let (act, new) = (act(room, who), post_of("x", mentions, None));
+        let draft = move |tx: &mut dyn Tx| Ok(all_told(&conversation::draft_edit(tx, &act, target, &new)?));
+        run(store, draft).await.unwrap()
+    };
+    assert_eq!(edit(ann.into(), first, &["bob"]).await, (true, vec!["bob: named".to_owned()]));
+    let expected = vec!["ann: owns participates".to_owned()];
+    assert_eq!(edit(bob.into(), answer, &[]).await, (false, expected));
+    let by_owner = act(room, room.owner);
+    let deletion = move |tx: &mut dyn Tx| Ok(all_told(&conversation::draft_deletion(tx, &by_owner, answer)?));
+    let expected = vec!["bob: participates target".to_owned(), "ann: owns participates".to_owned()];
+    assert_eq!(run(store, deletion).await.unwrap(), (false, expected));
+    let reaction = async |who: Principal| {
+        let (act, body) = (act(room, who), masked(json!({"signal": "done"})));
+        let draft =
+            move |tx: &mut dyn Tx| match conversation::draft_reaction(tx, &act, answer, Signal::Done, &body)?
+            {
+                Reaction::New(draft) => Ok(all_told(&draft)),
+                Reaction::Stands(..) => panic!("nobody reacted before"),
+            };
+        run(store, draft).await.unwrap()
+    };
+    assert_eq!(reaction(ann.into()).await, (false, vec!["bob: target".to_owned()]));
+    assert_eq!(reaction(bob.into()).await, (false, vec![]), "nobody writes to himself");
+}
+
+async fn attention_of(store: &Store, id: DeliveryId) -> Attention {
+    read(store, move |tx| push::get(tx, id)).await.unwrap().attention
+}
+
+async fn a_decision_is_kept_with_its_delivery(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let [ann, bob] = agents(store, room, ["ann", "bob"]).await;
+    let quiet = Attention {
+        directedness: Directedness::ToMyRole,
+        policy: Policy::MayRespond,
+        mode: Mode::Notify,
+        reason: Reason::ThreadParticipation,
+        priority: Priority::High,
+        deadline_ms: Some(5_000),
+    };
+    let reach = move || {
+        let to =
+            |agent: AgentId, handle: &str, attention| Recipient { agent, handle: handle.into(), attention };
+        Reach { recipients: vec![to(ann, "ann", quiet), to(bob, "bob", MENTIONED)], left_out: vec![] }
+    };
+    let act_of_message = act(room, room.owner);
+    let say = move |tx: &mut dyn Tx| {
+        let new = post_of("x", &[], None);
+        let draft = conversation::draft_message(tx, &act_of_message, &new)?;
+        Ok(conversation::post(tx, &draft, reach())?)
+    };
+    let posted = run(store, say).await.unwrap();
+    let of = |posted: &Posted, agent| posted.delivered.iter().find(|(to, ..)| to.agent == agent).unwrap().1;
+    assert_eq!(attention_of(store, of(&posted, ann)).await, quiet);
+    assert_eq!(attention_of(store, of(&posted, bob)).await, MENTIONED);
+    let event = act_of_message.event;
+    let all = read(store, move |tx| push::of_event(tx, event, 10)).await;
+    assert_eq!(all.iter().filter(|record| record.attention == quiet).count(), 1);
+
+    // A change is delivered like a message, if that is decided.
+    let act_of_edit = act(room, room.owner);
+    let edit = move |tx: &mut dyn Tx| {
+        let new = post_of("y", &[], None);
+        let draft = conversation::draft_edit(tx, &act_of_edit, event, &new)?;
+        Ok(conversation::post(tx, &draft, reach())?)
+    };
+    let edited = run(store, edit).await.unwrap();
+    assert_eq!(attention_of(store, of(&edited, ann)).await, quiet);
+    let inbox = entries(store, ann).await;
+    let expected = [(event, EntryKind::Chat), (act_of_edit.event, EntryKind::Chat)];
+    assert_eq!(inbox.iter().map(|entry| (entry.event, entry.kind)).collect::<Vec<_>>(), expected);
+}
+
+async fn what_was_delivered_before_decisions_were_kept(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let [ann] = agents(store, room, ["ann"]).await;
+    let (act, new) = (act(room, room.owner), post_of("x", &["ann"], None));
+    run(store, move |tx| post_in(tx, &act, &new).map(drop)).await.unwrap();
+    let forget = "UPDATE chats SET directedness = NULL, policy = NULL, mode = NULL, priority = NULL, deadline_at = NULL";
+    assert_eq!(write(store, move |tx| tx.execute(forget, &[])).await, 1);
+    assert_eq!(attention_of(store, DeliveryId { agent: ann, seq: 1 }).await, MENTIONED);
+}
+
+/// What the hub tells by itself is masked like what members say.
+async fn credentials_in_names_are_not_told(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let act = act(room, room.owner);
+    let key = "ca_0123456789abcdef0123456789abcdef";
+    let change = move |tx: &mut dyn Tx| {
+        conversation::change(tx, &act, None, &|conversation| conversation.context = Some(key.into()))
+    };
+    run(store, change).await.unwrap();
+    let told = read(store, move |tx| chorus_store::conversations::event_by_id(tx, act.event)).await.unwrap();
+    assert!(told.body.contains("[redacted: agent key]") && !told.body.contains(key), "{}", told.body);
+}
