@@ -244,14 +244,25 @@ pub struct Post {
 pub struct Posted {
     /// Its place.
     pub seq: i64,
+    /// Where it was said.
+    pub conversation: Conversation,
     /// What its author is called there.
     pub handle: String,
     /// The thread it is in.
     pub thread: Option<EventId>,
     /// Who is woken, with the delivery that does it and its way.
-    pub woken: Vec<(Woken, DeliveryId, Transport)>,
+    pub woken: Vec<(Woken, DeliveryId, OnItsWay)>,
     /// Who would be, by handle, but for the number that one message wakes at most.
     pub left_out: Vec<String>,
+}
+
+/// How a delivery goes.
+#[derive(Debug, Clone, Copy)]
+pub struct OnItsWay {
+    /// How it travels.
+    pub transport: Transport,
+    /// By what its agent is reached.
+    pub epoch: i64,
 }
 
 /// Says something.
@@ -266,11 +277,11 @@ pub fn post(tx: &mut dyn Tx, act: &Act, new: &Post, decide: Decide) -> Result<Po
     let mut done = vec![];
     for woken in woken {
         let id = DeliveryId { agent: woken.agent, seq: tx.next_seq(woken.agent.0)? };
-        if let Some(transport) = deliver(tx, act, id, EntryKind::Chat, woken.reason)? {
-            done.push((woken, id, transport));
+        if let Some(way) = deliver(tx, act, id, EntryKind::Chat, woken.reason)? {
+            done.push((woken, id, way));
         }
     }
-    Ok(Posted { seq, handle: member.handle, thread, woken: done, left_out })
+    Ok(Posted { seq, conversation, handle: member.handle, thread, woken: done, left_out })
 }
 
 /// Keeps others from all inboxes that these messages wake, before the first of them is said. Said one after the other in one
@@ -360,7 +371,7 @@ pub fn deliver(
     id: DeliveryId,
     kind: EntryKind,
     reason: Reason,
-) -> Result<Option<Transport>, StoreError> {
+) -> Result<Option<OnItsWay>, StoreError> {
     let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
     let first = push::first_waiting(tx, id.agent, act.conversation)?;
     let (pushed, give_up_at) = (deliveries::push_transport(&agent), act.now + GIVE_UP_MS);
@@ -388,7 +399,7 @@ pub fn deliver(
         trace: act.trace,
     };
     deliveries::append(tx, &delivery, id.seq, act.now)?;
-    Ok(Some(transport))
+    Ok(Some(OnItsWay { transport, epoch: agent.epoch }))
 }
 
 /// Says something that wakes nobody: a status, a tool call, a sign of life.

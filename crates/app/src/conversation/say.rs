@@ -1,21 +1,25 @@
 //! Saying something.
 
+use super::follow::DIALECT;
 use super::{act, is_member, kinds, masked};
 use crate::app::{App, AppState};
 use crate::attention::{self, Attention, WOKEN};
 use crate::charge::may_say;
+use crate::delivery::bridge;
+use crate::delivery::dialect::Dialect;
 use crate::error::Error;
 use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use crate::usage::event_bytes;
-use crate::views::{EventView, event_frame};
+use crate::views::EventView;
 use chorus_protocol::api::Name;
 use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Said};
-use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::ids::{ConversationId, DeliveryId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
-use chorus_protocol::words::EventKind;
-use chorus_store::conversation::{self, Act, ConversationError, Post, Posted};
+use chorus_protocol::words::{EntryKind, EventKind, Transport};
+use chorus_store::chats::ChatEntry;
+use chorus_store::conversation::{self, Act, ConversationError, OnItsWay, Post, Posted, Woken};
 use chorus_store::conversations::Event;
 use chorus_store::{StoreError, Tx};
 use std::sync::{Arc, OnceLock};
@@ -92,7 +96,8 @@ pub fn prepare(new: &NewMessage) -> Result<(Post, Masked), Error> {
     Ok((post, masked))
 }
 
-/// Once it is committed: those who follow the conversation here get its one frame, and what is to be pushed is pushed.
+/// Once it is committed: those who follow the conversation here get its one frame, those whose inboxes are open here theirs,
+/// and what is to be pushed is pushed.
 pub fn publish(
     app: &AppState,
     tx: &mut dyn Tx,
@@ -103,14 +108,16 @@ pub fn publish(
     if !posted.woken.is_empty() {
         app.push_after(tx);
     }
-    let (stream, seq) = (act.conversation.0, posted.seq);
-    if !app.live.is_followed(stream) {
+    let followed = app.live.is_followed(act.conversation.0);
+    let open: Vec<_> =
+        posted.woken.iter().filter_map(|woken| Some((woken, open_session(app, woken)?))).collect();
+    if !followed && open.is_empty() {
         return Ok(());
     }
     let event = Event {
         id: act.event,
         conversation: act.conversation,
-        seq,
+        seq: posted.seq,
         kind: EventKind::Message,
         author: act.author,
         handle: Some(posted.handle.clone()),
@@ -120,8 +127,35 @@ pub fn publish(
         target: new.reply_to,
         body: new.body.clone(),
     };
-    let frame = event_frame(&EventView::new(&event)).map_err(|error| StoreError::Unexpected(error.into()))?;
-    let app = Arc::clone(app);
-    tx.after_commit(Box::new(move || app.live.frames.put(stream, seq, frame)));
+    let mut frames = vec![];
+    let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
+    if followed {
+        let frame = DIALECT.event(&EventView::new(&event)).map_err(unexpected)?;
+        frames.push((DIALECT, act.conversation.0, posted.seq, frame));
+    }
+    for ((woken, id, way), dialect) in open {
+        let chat = ChatEntry {
+            seq: id.seq,
+            reason: woken.reason,
+            conversation: posted.conversation.clone(),
+            event: event.clone(),
+            changes: vec![],
+            epoch: way.epoch,
+        };
+        let said = bridge::Said { agent: woken.agent, chat };
+        let data = serde_json::to_string(&said.data(app)).map_err(unexpected)?;
+        frames.push((dialect, woken.agent.0, id.seq, dialect.entry(EntryKind::Chat, id.seq, &data)));
+    }
+    let live = Arc::clone(&app.live);
+    tx.after_commit(Box::new(move || {
+        for (dialect, stream, seq, frame) in frames {
+            live.frames.put(dialect, stream, seq, frame);
+        }
+    }));
     Ok(())
+}
+
+/// What the session of whoever is woken speaks, if it is open here and gets this.
+fn open_session(app: &AppState, (woken, _, way): &(Woken, DeliveryId, OnItsWay)) -> Option<Dialect> {
+    app.live.dialect(woken.agent).filter(|_| way.transport == Transport::Inbox)
 }

@@ -257,14 +257,14 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     let posted = post(store, act, post_of("hi", &["BOB", "hook", "nobody", "owner"], None)).await.unwrap();
     assert_eq!((posted.seq, &*posted.handle), (5, "owner"));
     let woken: BTreeSet<_> =
-        posted.woken.iter().map(|(woken, id, by)| (woken.agent, id.seq, by.as_str())).collect();
+        posted.woken.iter().map(|(woken, id, by)| (woken.agent, id.seq, by.transport.as_str())).collect();
     assert_eq!(woken, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
     let inbox = entries(store, bob.id).await;
     assert_eq!((inbox.len(), inbox[0].event, inbox[0].kind), (1, act.event, EntryKind::Chat));
     assert_eq!(inbox[0].state, Delivery::Queued);
     assert_eq!(entries(store, hook.id).await[0].state, Delivery::Waiting);
     assert_eq!(entries(store, carol.id).await, []);
-    assert_eq!(posted.woken.iter().filter(|(_, _, by)| *by == Transport::Webhook).count(), 1);
+    assert_eq!(posted.woken.iter().filter(|(_, _, by)| by.transport == Transport::Webhook).count(), 1);
     // Who is asked for must be there; a rehearsal writes nothing.
     let mut nobody = post_of("hi", &[], None);
     nobody.to = vec!["nobody".into()];
