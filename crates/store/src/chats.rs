@@ -5,7 +5,7 @@ use crate::conversations::{self, Conversation, Event, conversation_columns, even
 use crate::deliveries::Entry;
 use crate::error::word;
 use crate::members::MembershipInterval;
-use crate::{Row, StoreError, Tx, TxExt, log};
+use crate::{Param, Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::words::{EntryKind, Reason};
 use std::collections::HashMap;
@@ -47,18 +47,17 @@ const OF_CONVERSATION: usize = 9;
 
 /// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves.
 pub fn of_page(tx: &mut dyn Tx, agent: AgentId, entries: &[Entry]) -> Result<Vec<ChatEntry>, StoreError> {
-    let mut bodies: HashMap<i64, &str> = HashMap::new();
     let chats = entries.iter().filter(|entry| entry.kind == EntryKind::Chat);
-    bodies.extend(chats.clone().map(|entry| (entry.seq, &*entry.body)));
-    let Some((first, last)) = chats.clone().next().zip(chats.last()) else { return Ok(vec![]) };
-    let page = [(&agent).into(), first.seq.into(), last.seq.into()];
+    let bodies: HashMap<i64, &str> = chats.map(|entry| (entry.seq, &*entry.body)).collect();
+    let Some((first, last)) = bodies.keys().min().zip(bodies.keys().max()) else { return Ok(vec![]) };
+    let page = [(&agent).into(), (*first).into(), (*last).into()];
 
     let mut found = vec![];
     for row in tx.query(CHATS, &page)? {
         let mut chat = chat(row)?;
         // What is of another kind is in the range, and not in the page as a chat.
         if let Some(body) = bodies.get(&chat.seq) {
-            chat.event.body = (*body).to_owned();
+            chat.event.body.push_str(body);
             found.push(chat);
         }
     }
@@ -93,7 +92,7 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
 /// When the agent was in each of the conversations of a page, the oldest stay first.
 fn stays(
     tx: &mut dyn Tx,
-    page: &[crate::Param<'_>],
+    page: &[Param<'_>],
 ) -> Result<HashMap<ConversationId, Vec<MembershipInterval>>, StoreError> {
     let mut stays: HashMap<_, Vec<_>> = HashMap::new();
     let rows = tx.query(

@@ -2,7 +2,8 @@
 //!
 //! A reader is a cursor. It takes what follows from the frames that were just encoded, and from the store when they are
 //! not there; it holds no queue, so a slow client costs nothing but its own delay. Frames serve only what was committed
-//! since the session began: what was sent before may have been changed or taken back.
+//! since the session began: what was sent before may have been changed or taken back. (What is changed on this node while a
+//! session lags loses its frame; changed on another node, it counts as under way.)
 //!
 //! To give a piece is not to have handed it: whoever carries it says so with [`Reader::hand`]. A connection of server-sent
 //! events that asks for more took what it was given; C2A acknowledges each delivery, and hands through the last one up to
