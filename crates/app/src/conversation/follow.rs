@@ -186,7 +186,8 @@ impl Follower {
         self.cursor = last.max(self.cursor);
         let mut bytes = BytesMut::new();
         for view in views::events(&page.events, &page.standing.changes, &page.standing.replies) {
-            bytes.extend_from_slice(&DIALECT.event(&view).map_err(Error::internal)?);
+            let data = serde_json::to_string(&view).map_err(Error::internal)?;
+            bytes.extend_from_slice(&DIALECT.event(&view.kind, view.sequence, &data));
         }
         Ok(bytes.freeze())
     }

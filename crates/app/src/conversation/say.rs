@@ -5,7 +5,7 @@ use super::{act, is_member, kinds, masked};
 use crate::app::{App, AppState};
 use crate::attention::{self, Attention, WOKEN};
 use crate::charge::may_say;
-use crate::delivery::bridge;
+use crate::delivery::bridge::ChatDelivery;
 use crate::delivery::dialect::Dialect;
 use crate::error::Error;
 use crate::long_work::long_work;
@@ -18,7 +18,6 @@ use chorus_protocol::ids::{ConversationId, DeliveryId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EntryKind, EventKind, Transport};
-use chorus_store::chats::ChatEntry;
 use chorus_store::conversation::{self, Act, ConversationError, OnItsWay, Post, Posted, Woken};
 use chorus_store::conversations::Event;
 use chorus_store::{StoreError, Tx};
@@ -127,24 +126,24 @@ pub fn publish(
         target: new.reply_to,
         body: new.body.clone(),
     };
-    let mut frames = vec![];
+    // Encoded once, for followers and inboxes alike.
     let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
+    let event = serde_json::value::to_raw_value(&EventView::new(&event)).map_err(unexpected)?;
+    let mut frames = vec![];
     if followed {
-        let frame = DIALECT.event(&EventView::new(&event)).map_err(unexpected)?;
+        let frame = DIALECT.event(EventKind::Message.as_str(), posted.seq, event.get());
         frames.push((DIALECT, act.conversation.0, posted.seq, frame));
     }
     for ((woken, id, way), dialect) in open {
-        let chat = ChatEntry {
-            seq: id.seq,
+        let delivery = ChatDelivery {
+            conversation: &posted.conversation,
+            trace: act.trace,
+            id: *id,
             reason: woken.reason,
-            conversation: posted.conversation.clone(),
-            event: event.clone(),
-            changes: vec![],
             epoch: way.epoch,
         };
-        let said = bridge::Said { agent: woken.agent, chat };
-        let data = serde_json::to_string(&said.data(app)).map_err(unexpected)?;
-        frames.push((dialect, woken.agent.0, id.seq, dialect.entry(EntryKind::Chat, id.seq, &data)));
+        let data = serde_json::to_string(&delivery.data(app, &event)).map_err(unexpected)?;
+        frames.push((dialect, id.agent.0, id.seq, dialect.entry(EntryKind::Chat, id.seq, &data)));
     }
     let live = Arc::clone(&app.live);
     tx.after_commit(Box::new(move || {

@@ -10,11 +10,12 @@ use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, TraceId};
 use chorus_protocol::relay::InboxMessage;
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::{DeliveryState, EntryKind, EventKind};
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Reason};
 use chorus_store::chats::{self, ChatEntry};
+use chorus_store::conversations::Conversation;
 use chorus_store::deliveries::{self, Entry};
 use chorus_store::relay::Pending;
 use chorus_store::{StoreError, Tx};
@@ -106,20 +107,62 @@ pub fn envelope(body: String) -> Result<Box<RawValue>, StoreError> {
 }
 
 /// Something that was said in a conversation, on its way to one agent.
-pub struct Said {
-    pub agent: AgentId,
-    pub chat: ChatEntry,
+#[derive(Debug, Clone, Copy)]
+pub struct ChatDelivery<'a> {
+    pub conversation: &'a Conversation,
+    pub trace: TraceId,
+    pub id: DeliveryId,
+    /// Why it goes to this agent.
+    pub reason: Reason,
+    /// By what the agent is reached.
+    pub epoch: i64,
 }
 
 /// SSE event `chat`, and what is POSTed to an endpoint: what was said, where, why it comes, and where to answer.
 #[derive(Debug, Serialize)]
-pub struct ChatData {
+pub struct ChatData<E> {
     trace_id: String,
     channel: ConversationView,
-    event: EventView,
+    event: E,
     attention: Value,
     callback: String,
     mcp: McpServer,
+}
+
+impl ChatDelivery<'_> {
+    /// For an inbox or an endpoint, with the event as the API shows it.
+    pub fn data<E: Serialize>(&self, app: &App, event: E) -> ChatData<E> {
+        ChatData {
+            trace_id: self.trace.to_string(),
+            channel: views::conversation(self.conversation),
+            event,
+            attention: json!({"reason": self.reason}),
+            callback: self.callback(app),
+            mcp: self.mcp(app),
+        }
+    }
+
+    fn callback(&self, app: &App) -> String {
+        callback(app, self.conversation.id, self.id, self.epoch)
+    }
+
+    /// The channel's tools, for this agent and a while.
+    fn mcp(&self, app: &App) -> McpServer {
+        let (agent, channel) = (self.id.agent, self.conversation.id);
+        let token = McpToken { agent, channel, expires_at: app.now() + MCP_LIFE_MS, epoch: self.epoch };
+        let token = app.config.master_key.mcp_token(token);
+        McpServer {
+            url: format!("{}/mcp/{channel}", app.config.public_url),
+            headers: [("Authorization".to_owned(), format!("Bearer {token}"))].into(),
+            ..McpServer::default()
+        }
+    }
+}
+
+/// The same as it stands in the store.
+pub struct Said {
+    agent: AgentId,
+    chat: ChatEntry,
 }
 
 impl Said {
@@ -140,41 +183,20 @@ impl Said {
         views::events(std::slice::from_ref(&self.chat.event), &self.chat.changes, &[]).remove(0)
     }
 
-    fn delivery(&self) -> DeliveryId {
-        DeliveryId { agent: self.agent, seq: self.chat.seq }
-    }
-
-    fn callback(&self, app: &App) -> String {
-        callback(app, self.chat.conversation.id, self.delivery(), self.chat.epoch)
-    }
-
-    /// The channel's tools, for this agent and a while.
-    fn mcp(&self, app: &App) -> McpServer {
-        let (agent, channel) = (self.agent, self.chat.conversation.id);
-        let token = McpToken { agent, channel, expires_at: app.now() + MCP_LIFE_MS, epoch: self.chat.epoch };
-        let token = app.config.master_key.mcp_token(token);
-        McpServer {
-            url: format!("{}/mcp/{channel}", app.config.public_url),
-            headers: [("Authorization".to_owned(), format!("Bearer {token}"))].into(),
-            ..McpServer::default()
-        }
+    fn delivery(&self) -> ChatDelivery<'_> {
+        let ChatEntry { seq, reason, epoch, ref conversation, ref event, .. } = self.chat;
+        let id = DeliveryId { agent: self.agent, seq };
+        ChatDelivery { conversation, trace: event.trace, id, reason, epoch }
     }
 
     /// For an inbox or an endpoint.
-    pub fn data(&self, app: &App) -> ChatData {
-        ChatData {
-            trace_id: self.chat.event.trace.to_string(),
-            channel: views::conversation(&self.chat.conversation),
-            event: self.view(),
-            attention: json!({"reason": self.chat.reason}),
-            callback: self.callback(app),
-            mcp: self.mcp(app),
-        }
+    pub fn data(&self, app: &App) -> ChatData<EventView> {
+        self.delivery().data(app, self.view())
     }
 
     /// For a connection string.
     pub fn channel_post(&self, app: &App) -> Post {
-        let view = self.view();
+        let (view, delivery) = (self.view(), self.delivery());
         Post {
             channel: Channel {
                 id: self.chat.conversation.id.to_string(),
@@ -187,8 +209,8 @@ impl Said {
                 sender: view.author.handle.unwrap_or(view.author.id),
                 content: view.content.unwrap_or_else(|| "(this message was deleted)".into()),
             },
-            callback: self.callback(app),
-            mcp: vec![self.mcp(app)],
+            callback: delivery.callback(app),
+            mcp: vec![delivery.mcp(app)],
         }
     }
 }

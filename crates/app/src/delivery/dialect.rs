@@ -5,7 +5,6 @@
 //! stream says besides (where it begins, what is gone, why it ends) its own notifications and close codes. What a dialect
 //! does not say is whether a frame arrived: only who carries it knows.
 
-use crate::views::EventView;
 use bytes::Bytes;
 use chorus_protocol::sse;
 use chorus_protocol::words::EntryKind;
@@ -38,11 +37,10 @@ impl Dialect {
         }
     }
 
-    /// An event of a conversation's log.
-    pub fn event(self, view: &EventView) -> Result<Bytes, serde_json::Error> {
-        let data = serde_json::to_string(view)?;
+    /// An event of a conversation's log; `data` is JSON.
+    pub fn event(self, kind: &str, seq: i64, data: &str) -> Bytes {
         match self {
-            Self::Sse => Ok(sse::encode(&view.kind, Some(view.sequence), &data).into()),
+            Self::Sse => sse::encode(kind, Some(seq), data).into(),
         }
     }
 
