@@ -11,6 +11,7 @@ pub(crate) mod html;
 pub(crate) mod hub;
 pub(crate) mod mcp;
 pub(crate) mod pages;
+pub(crate) mod places;
 pub(crate) mod reference;
 pub(crate) mod relay;
 pub(crate) mod signin;

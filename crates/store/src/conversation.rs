@@ -14,7 +14,7 @@ pub use roster::{
 
 use crate::artifacts::{self, Artifact};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
-use crate::deliveries::{self, Chat, NewDelivery, Way};
+use crate::deliveries::{self, Chat, NewDelivery, OnItsWay, Way};
 use crate::members::{self, Member, MembershipInterval};
 use crate::push::{self, GIVE_UP_MS};
 use crate::usage::Exceeded;
@@ -254,15 +254,6 @@ pub struct Posted {
     pub woken: Vec<(Woken, DeliveryId, OnItsWay)>,
     /// Who would be, by handle, but for the number that one message wakes at most.
     pub left_out: Vec<String>,
-}
-
-/// How a delivery goes.
-#[derive(Debug, Clone, Copy)]
-pub struct OnItsWay {
-    /// How it travels.
-    pub transport: Transport,
-    /// By what its agent is reached.
-    pub epoch: i64,
 }
 
 /// Says something.

@@ -73,6 +73,15 @@ pub(crate) fn push_transport(agent: &Agent) -> Transport {
     if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel }
 }
 
+/// How a delivery goes that was stored.
+#[derive(Debug, Clone, Copy)]
+pub struct OnItsWay {
+    /// How it travels.
+    pub transport: Transport,
+    /// By what its agent is reached.
+    pub epoch: i64,
+}
+
 /// A right to send, for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {

@@ -18,8 +18,9 @@ use chorus_protocol::ids::{ConversationId, DeliveryId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EntryKind, EventKind, Transport};
-use chorus_store::conversation::{self, Act, ConversationError, OnItsWay, Post, Posted, Woken};
+use chorus_store::conversation::{self, Act, ConversationError, Post, Posted, Woken};
 use chorus_store::conversations::Event;
+use chorus_store::deliveries::OnItsWay;
 use chorus_store::{StoreError, Tx};
 use std::sync::{Arc, OnceLock};
 

@@ -245,6 +245,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::App;
     use crate::config::Config;
     use crate::conversation::{act, delete, say};
     use crate::once::Once;
@@ -265,7 +266,7 @@ mod tests {
 
     /// A hub with bob in a channel, whose clock stands still: what carries a time is the same twice.
     struct Fixture {
-        app: crate::app::AppState,
+        app: AppState,
         bob: Identity,
         channel: ConversationId,
         ann: Principal,
@@ -278,7 +279,7 @@ mod tests {
             let environment = Environment::seeded(1, &ManualClock::new(1_774_000_800_000));
             let config = Config::new(environment.uuid_v4(), "hub.example", [0; 32], MasterKey::new([7; 32]));
             let store = Store::in_memory().unwrap();
-            let app = crate::app::App::new(store, config, environment, CancellationToken::new(), true);
+            let app = App::new(store, config, environment, CancellationToken::new(), true);
             let app = Arc::new(app.unwrap());
             let bob = Identity { id: AgentId(app.environment.uuid_v7()), name: "bob".into() };
             let ann = Principal::from(AccountId(app.environment.uuid_v7()));

@@ -7,7 +7,7 @@ use super::answers::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::doors::body;
-use crate::doors::relay::{AgentRef, PageQuery};
+use crate::doors::places::PageQuery;
 use crate::error::ApiError;
 use crate::extract::{By, Context};
 use crate::route::Route;
@@ -16,6 +16,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
+use chorus_app::agents::AgentRef;
 use chorus_app::deliveries::{self, Asked, Cursor};
 use chorus_app::{App, AppState};
 use chorus_protocol::api::agents::AgentAddress;

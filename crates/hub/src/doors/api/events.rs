@@ -3,7 +3,7 @@
 use super::Items;
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
-use crate::doors::relay::{PageQuery, parse_place};
+use crate::doors::places::{PageQuery, parse_place};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;

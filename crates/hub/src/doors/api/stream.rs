@@ -4,7 +4,7 @@ use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
 use crate::doors::answers::ServerSentEvent;
 use crate::doors::event_stream::event_stream;
-use crate::doors::relay::parse_place;
+use crate::doors::places::{last_event_id, parse_place};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;
@@ -28,10 +28,7 @@ pub(super) fn routes() -> Routes {
 fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
     let after = query(uri).find(|(name, value)| name == "after" && !value.is_empty());
     let after = after.map(|(_, after)| parse_place("after", &after)).transpose()?;
-    // What is no text is no id either.
-    let id = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let id = id.filter(|id| !id.is_empty()).map(|id| parse_place("Last-Event-ID", id)).transpose()?;
-    Ok(id.or(after))
+    Ok(last_event_id(headers)?.or(after))
 }
 
 /// Follow a conversation

@@ -1,10 +1,10 @@
 //! The inbox: a stream that begins with what waits, and the same history by cursor.
 
 use super::success;
-use super::{PageQuery, parse_place};
 use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
 use crate::doors::event_stream::event_stream;
+use crate::doors::places::{PageQuery, last_event_id, parse_place};
 use crate::error::ApiError;
 use crate::extract::Agent;
 use axum::body::Body;
@@ -39,12 +39,7 @@ pub(crate) async fn open(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let key = bearer(&headers)?.map(key_hash).unwrap_or_default();
-    // What is no text is no id either.
-    let place = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let place = place
-        .filter(|place| !place.is_empty())
-        .map(|place| parse_place("Last-Event-ID", place))
-        .transpose()?;
+    let place = last_event_id(&headers)?;
     let body = if method == Method::HEAD {
         // To look at the headers must not take the inbox from whoever reads it.
         Body::empty()
