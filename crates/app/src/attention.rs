@@ -38,7 +38,7 @@ fn recipients(draft: &Draft<'_>) -> Vec<Recipient> {
     };
     let event = Event {
         happening,
-        conversation: draft.conversation,
+        conversation: draft.conversation.kind,
         in_thread: draft.thread.is_some(),
         author: match draft.act.author {
             Principal::Account(_) => AuthorKind::Human,

@@ -4,23 +4,31 @@ mod change_message;
 mod channels;
 mod consent;
 mod document;
+mod events;
+mod follow;
 mod invitations;
 mod members;
 mod post;
 mod react;
 mod say;
+mod search;
 mod talk;
+mod typing;
 
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel};
 pub use document::{
     change_document, list_documents, make_document, no_document, put, read_document, shown, version,
 };
+pub use events::{At, Filter, read_events};
+pub use follow::Follower;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, list_members, remove_member};
 pub use react::{react, react_in};
 pub use say::{post_in, prepare, preview, say};
+pub use search::{FoundView, Question, find_messages};
 pub use talk::{Talk, talk_to};
+pub use typing::show_typing;
 
 use self::post::post;
 use crate::app::App;

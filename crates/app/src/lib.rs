@@ -24,6 +24,7 @@ pub mod charge;
 mod config;
 pub mod conversation;
 pub mod dangers;
+pub mod deliveries;
 pub mod delivery;
 mod error;
 mod fingerprint;

@@ -4,8 +4,10 @@
 
 mod audit_log;
 mod disable;
+mod figures;
 mod overview;
 
 pub use audit_log::audit_log;
 pub use disable::{disable_account, disable_agent, enable_account, enable_agent, end_sessions_of};
+pub use figures::figures;
 pub use overview::overview;

@@ -2,11 +2,9 @@
 //!
 //! The log is append-only; a message that was edited or deleted is shown as it stands now, with what was said about it.
 
-use bytes::Bytes;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::api::members::MemberView;
 use chorus_protocol::ids::EventId;
-use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
 use chorus_store::conversations::{Conversation, Event};
@@ -160,12 +158,6 @@ impl EventView {
             more,
         }
     }
-}
-
-/// An event of the log as an event of a stream.
-pub fn event_frame(view: &EventView) -> Result<Bytes, serde_json::Error> {
-    let data = serde_json::to_string(view)?;
-    Ok(sse::encode(&view.kind, Some(view.sequence), &data).into())
 }
 
 /// Events as they stand now: with what later events changed of them, and how many replies their threads have.

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// No request has come yet.
 const SILENT: u8 = 0;
-/// A request is being answered, or it is a proxy's.
+/// A request is being answered, it was upgraded, or it is a proxy's.
 const BUSY: u8 = 1;
 /// The last request was answered.
 const IDLE: u8 = 2;
@@ -160,21 +160,23 @@ impl Drop for Slot {
     }
 }
 
-/// An answer's body. When it has been said, its connection is idle.
+/// An answer's body. When it has been said, its connection is idle; unless there is none, because it goes on as something else.
 pub(crate) struct Answering {
     body: Body,
-    connection: Arc<Connection>,
+    connection: Option<Arc<Connection>>,
 }
 
 impl Answering {
-    pub(crate) fn new(body: Body, connection: Arc<Connection>) -> Self {
+    pub(crate) fn new(body: Body, connection: Option<Arc<Connection>>) -> Self {
         Self { body, connection }
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.connection.end();
+        if let Some(connection) = &self.connection {
+            connection.end();
+        }
     }
 }
 
@@ -247,10 +249,10 @@ mod tests {
             slot.connection.begin();
         }
         assert!(all.enter(source(3), false).now_or_never().is_none(), "it waits for one to end");
-        drop(Answering::new(Body::empty(), Arc::clone(&lone.connection)));
+        drop(Answering::new(Body::empty(), Some(Arc::clone(&lone.connection))));
         assert!(all.enter(source(1), false).await.is_none(), "it has more, and holds nobody up");
         assert!(!gave_way(&lone));
-        drop(Answering::new(Body::empty(), Arc::clone(&one.connection)));
+        drop(Answering::new(Body::empty(), Some(Arc::clone(&one.connection))));
         assert!(all.enter(source(3), false).now_or_never().is_none());
         assert!(gave_way(&one) && !gave_way(&other) && !gave_way(&lone));
     }

@@ -1,15 +1,17 @@
-//! The HTTP faces of the protocols: parse, authorize, one store transaction, answer.
+//! The HTTP faces of the protocols: parse, call an act, render what it returns.
 //!
-//! Invariants live in the store's transactions, not here.
+//! Invariants live in the acts and their transactions, not here.
 
 pub(crate) mod answers;
 pub(crate) mod api;
 pub(crate) mod body;
 pub(crate) mod channel;
+pub(crate) mod event_stream;
 pub(crate) mod html;
 pub(crate) mod hub;
 pub(crate) mod mcp;
 pub(crate) mod pages;
+pub(crate) mod places;
 pub(crate) mod reference;
 pub(crate) mod relay;
 pub(crate) mod signin;

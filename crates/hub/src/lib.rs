@@ -6,6 +6,7 @@
 //! renders what it returns.
 
 mod connections;
+mod counted;
 mod credentials;
 mod descriptors;
 mod doors;

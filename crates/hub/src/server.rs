@@ -2,8 +2,13 @@
 //!
 //! Our own, because a plain serve loop has no time limit for headers and waits for open streams for ever when it is
 //! told to stop. Here streams end first, then open requests, then whatever is left is cut.
+//!
+//! A handler may answer that it upgrades its connection (`hyper::upgrade`), to a WebSocket for example, and owns the stream
+//! then. The connection counts until the stream is dropped, never gives way to another, and is cut when its peer takes no more bytes; its
+//! handler ends with [`App::stopping`](chorus_app::App), as streams do, and is waited for like them.
 
 use crate::connections::{Answering, Connections, Slot};
+use crate::counted::Counted;
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::middleware::Peer;
@@ -12,13 +17,12 @@ use crate::stall::StallGuard;
 use crate::unread::{Watched, linger};
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, Request, header};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::IntoResponse;
-use chorus_app::App;
-use chorus_app::Config;
 use chorus_app::delivery::{catch_up, push, reconcile};
 use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
+use chorus_app::{App, AppState, Config};
 use chorus_environment::Environment;
 use chorus_protocol::relay::Code;
 use chorus_store::Store;
@@ -32,10 +36,11 @@ use std::future::Future;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::ServiceExt;
 
 /// hyper's smallest: what an idle connection costs is mostly this.
@@ -70,37 +75,9 @@ pub async fn run(
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
     let catching_up = tokio::spawn(catch_up::run(Arc::clone(&app)));
     let pusher = tokio::spawn(push::run(Arc::clone(&app)));
-    let connections = TaskTracker::new();
-    let (most, quota) = (app.config.max_connections, app.config.quotas.connections);
-    // One source never has all of them.
-    let share = usize::try_from(quota).unwrap_or(usize::MAX).min(most - most / 4);
-    let is_limited = app.config.rate_limit.is_some() && quota != OFF;
-    let open = Connections::new(most, if is_limited { share } else { usize::MAX });
-
-    tokio::pin!(shutdown);
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &app, &open) => accepted,
-            () = &mut shutdown => break,
-        };
-        let Some((stream, slot)) = accepted else { continue };
-        let (app, router) = (Arc::clone(&app), router.clone());
-        connections.spawn(async move {
-            app.metrics.connections.inc();
-            serve(stream, &app, router, &slot).await;
-            app.metrics.connections.dec();
-            drop(slot);
-        });
-    }
-
-    drop(listener);
-    stopping.cancel();
-    connections.close();
-    let drain = app.config.times.drain;
-    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections were cut");
-    }
+    serve_until(shutdown, listener, &app, &router).await;
     app.tasks.close();
+    let drain = app.config.times.drain;
     if tokio::time::timeout(drain, app.tasks.wait()).await.is_err() {
         tracing::warn!(open = app.tasks.len(), "work was left unfinished");
     }
@@ -114,6 +91,59 @@ pub async fn run(
         tracing::error!("the reconcilers panicked");
     }
     Ok(())
+}
+
+/// Takes connections until `shutdown` resolves, then tells all of them to end, and waits.
+async fn serve_until(
+    shutdown: impl Future<Output = ()>,
+    listener: TcpListener,
+    app: &AppState,
+    router: &Router,
+) {
+    let connections = TaskTracker::new();
+    let (most, quota) = (app.config.max_connections, app.config.quotas.connections);
+    // One source never has all of them.
+    let share = usize::try_from(quota).unwrap_or(usize::MAX).min(most - most / 4);
+    let is_limited = app.config.rate_limit.is_some() && quota != OFF;
+    let open = Connections::new(most, if is_limited { share } else { usize::MAX });
+
+    tokio::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, app, &open) => accepted,
+            () = &mut shutdown => break,
+        };
+        let Some((stream, slot)) = accepted else { continue };
+        let open = Open::new(slot, Arc::clone(app), connections.token());
+        connections.spawn(serve(stream, Arc::clone(app), router.clone(), open));
+    }
+
+    drop(listener);
+    app.stopping.cancel();
+    connections.close();
+    if tokio::time::timeout(app.config.times.drain, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections were cut");
+    }
+}
+
+/// What makes a connection count: its room among the others, its place in the figures, and that it is waited for.
+struct Open {
+    slot: Slot,
+    app: AppState,
+    _waited_for: TaskTrackerToken,
+}
+
+impl Open {
+    fn new(slot: Slot, app: AppState, waited_for: TaskTrackerToken) -> Self {
+        app.metrics.connections.inc();
+        Self { slot, app, _waited_for: waited_for }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.app.metrics.connections.dec();
+    }
 }
 
 /// The next connection, once there is room for it. Until then the kernel keeps the others waiting.
@@ -147,14 +177,15 @@ fn turn_away(stream: TcpStream) {
     }
 }
 
-async fn serve(stream: TcpStream, app: &App, router: Router, slot: &Slot) {
+async fn serve(stream: TcpStream, app: AppState, router: Router, open: Open) {
     let Ok(peer) = stream.peer_addr() else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
     let times = &app.config.times;
-    let io = TokioIo::new(StallGuard::new(stream, times.stall));
-    let connection = Arc::clone(&slot.connection);
+    let slot = Arc::clone(&open.slot.connection);
+    let io = TokioIo::new(Counted::new(StallGuard::new(stream, times.stall), open));
+    let connection = Arc::clone(&slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
         connection.begin();
         let connection = Arc::clone(&connection);
@@ -166,7 +197,9 @@ async fn serve(stream: TcpStream, app: &App, router: Router, slot: &Slot) {
             if rest.is_left() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            response.map(|body| Answering::new(body, connection))
+            // What is upgraded is busy until it ends.
+            let is_upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            response.map(|body| Answering::new(body, (!is_upgraded).then_some(connection)))
         })
     });
     let mut connection = http1::Builder::new()
@@ -174,16 +207,18 @@ async fn serve(stream: TcpStream, app: &App, router: Router, slot: &Slot) {
         .header_read_timeout(times.head)
         .max_buf_size(READ_BUFFER.max(64 * 1024))
         .max_headers(MAX_HEADERS)
-        .serve_connection(io, service);
+        .serve_connection(io, service)
+        .with_upgrades();
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = app.stopping.cancelled() => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
-        () = slot.connection.gives_way() => return,
+        () = slot.gives_way() => return,
     };
-    let parts = connection.into_parts();
+    // An upgraded connection is its handler's from now on.
+    let Some(parts) = connection.into_parts() else { return };
     let stream = parts.io.into_inner();
     let answered = match ended {
         Ok(()) => true,
@@ -191,7 +226,7 @@ async fn serve(stream: TcpStream, app: &App, router: Router, slot: &Slot) {
             tracing::debug!(%error, %peer, "a connection ended badly");
             // Half a request came in; one that never began is an idle connection, which just ends.
             if error.is_timeout() && !parts.read_buf.is_empty() {
-                return refuse(stream, app).await;
+                return refuse(stream, &app).await;
             }
             error.is_parse()
         }
@@ -205,7 +240,7 @@ async fn serve(stream: TcpStream, app: &App, router: Router, slot: &Slot) {
 }
 
 /// Tells a client that did not finish its headers why it is cut off.
-async fn refuse(mut stream: StallGuard<TcpStream>, app: &App) {
+async fn refuse(mut stream: impl AsyncWrite + Unpin, app: &App) {
     let error = ApiError::new(Code::RequestTimeout, "the request's headers did not arrive in time");
     let response = render(&error, Format::Relay, error.clone().into_response(), app.now());
     let Ok(body) = response.into_body().collect().await else { return };
@@ -218,4 +253,143 @@ async fn refuse(mut stream: StallGuard<TcpStream>, app: &App) {
     // The connection is given up either way.
     drop(stream.write_all(&answer).await);
     drop(stream.shutdown().await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::extract::{Request, State};
+    use axum::response::Response;
+    use axum::routing::get;
+    use chorus_app::MasterKey;
+    use chorus_store::SqliteOptions;
+    use std::net::SocketAddr;
+    use tokio::io::AsyncReadExt;
+    use tokio::sync::oneshot;
+    use tokio::task::JoinHandle;
+
+    const HANDSHAKE: &[u8] =
+        b"GET /echo HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
+    const ASK: &[u8] = b"GET /plain HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// Says what it hears, until the hub stops; then it takes its time to say goodbye.
+    async fn echo(State(app): State<AppState>, mut request: Request) -> Response {
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let (mut read, mut write) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+            tokio::select! {
+                copied = tokio::io::copy(&mut read, &mut write) => drop(copied),
+                () = app.stopping.cancelled() => {
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    write.write_all(b"goodbye").await.unwrap();
+                }
+            }
+        });
+        let headers = [(header::CONNECTION, "upgrade"), (header::UPGRADE, "echo")];
+        (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
+    }
+
+    struct Served {
+        app: AppState,
+        address: SocketAddr,
+        stop: oneshot::Sender<()>,
+        ended: JoinHandle<()>,
+    }
+
+    async fn served(max_connections: usize, stall: Duration) -> Served {
+        // It brings the TLS provider which the hub's own client needs.
+        drop(chorus_testkit::http::client());
+        let store = Store::sqlite(SqliteOptions::in_memory()).unwrap();
+        let environment = Environment::system();
+        let key = MasterKey::new([7; 32]);
+        let mut config = Config::new(environment.uuid_v4(), "hub", [0; 32], key);
+        (config.max_connections, config.times.stall) = (max_connections, stall);
+        let app = App::new(store, config, environment, CancellationToken::new(), true).unwrap();
+        let app = Arc::new(app);
+        let router = Router::new()
+            .route("/echo", get(echo))
+            .route("/plain", get(|| async { "plain" }))
+            .with_state(Arc::clone(&app));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let hub = Arc::clone(&app);
+        let ended = tokio::spawn(async move {
+            serve_until(async { drop(stopped.await) }, listener, &hub, &router).await;
+        });
+        Served { app, address, stop, ended }
+    }
+
+    async fn upgraded(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(HANDSHAKE).await.unwrap();
+        let mut head = vec![];
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+        stream
+    }
+
+    /// What is answered to this, or before anything was asked.
+    async fn answer_to(request: &[u8], address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let mut answer = String::new();
+        stream.write_all(request).await.unwrap();
+        tokio::time::timeout(SOON, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn an_upgraded_connection_counts_until_it_ends() {
+        let Served { app, address, stop: _running, .. } = served(1, SOON).await;
+        let mut stream = upgraded(address).await;
+        stream.write_all(b"hello").await.unwrap();
+        let mut heard = [0; 5];
+        stream.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"hello");
+        assert_eq!(app.metrics.connections.get(), 1);
+        // It is busy, whatever was answered: nobody gets its place.
+        assert!(answer_to(b"", address).await.starts_with("HTTP/1.1 429 "));
+        drop(stream);
+        let ended = async {
+            while app.metrics.connections.get() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(SOON, ended).await.unwrap();
+        assert!(answer_to(ASK, address).await.ends_with("plain"));
+    }
+
+    #[tokio::test]
+    async fn an_upgraded_connection_is_told_to_end_and_waited_for() {
+        let Served { app, address, stop, ended } = served(10, SOON).await;
+        let mut stream = upgraded(address).await;
+        drop(stop);
+        let mut last = String::new();
+        tokio::time::timeout(SOON, stream.read_to_string(&mut last)).await.unwrap().unwrap();
+        assert_eq!(last, "goodbye");
+        tokio::time::timeout(SOON, ended).await.unwrap().unwrap();
+        assert_eq!(app.metrics.connections.get(), 0, "it ended before the hub did");
+    }
+
+    #[tokio::test]
+    async fn an_upgraded_connection_that_takes_no_bytes_is_cut() {
+        let Served { app, address, stop: _running, .. } = served(10, Duration::from_millis(200)).await;
+        let mut stream = upgraded(address).await;
+        // More than buffers hold; what comes back is not read.
+        let flood = tokio::spawn(async move {
+            let piece = vec![0; 64 * 1024];
+            while stream.write_all(&piece).await.is_ok() {}
+            stream
+        });
+        let cut = async {
+            while app.metrics.connections.get() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(SOON, cut).await.unwrap();
+        drop(flood.await.unwrap());
+    }
 }

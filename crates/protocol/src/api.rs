@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod agents;
 pub mod blocks;
 pub mod channels;
+pub mod deliveries;
 pub mod documents;
 pub mod invitations;
 pub mod members;

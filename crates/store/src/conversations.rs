@@ -36,17 +36,21 @@ pub struct Conversation {
     pub archived_at: Option<i64>,
 }
 
+/// What [`conversation`] reads.
+macro_rules! conversation_columns {
+    () => {
+        "c.id, c.kind, c.name, c.context, c.owner_kind, c.owner_id, c.history, c.created_at, c.archived_at"
+    };
+}
+pub(crate) use conversation_columns;
+
 macro_rules! select_conversation {
     ($rest:literal) => {
-        concat!(
-            "SELECT c.id, c.kind, c.name, c.context, c.owner_kind, c.owner_id, c.history, c.created_at, c.archived_at
-             FROM conversations c ",
-            $rest
-        )
+        concat!("SELECT ", conversation_columns!(), " FROM conversations c ", $rest)
     };
 }
 
-fn conversation(mut row: Row) -> Result<Conversation, StoreError> {
+pub(crate) fn conversation(mut row: Row) -> Result<Conversation, StoreError> {
     let (id, kind) = (ConversationId(row.uuid(0)?), row.text(1)?);
     let owner = (row.text(4)?, row.uuid(5)?);
     let history = row.text(6)?;
@@ -248,14 +252,26 @@ pub struct Event {
     pub body: String,
 }
 
+/// What [`event`] reads, with this as the body.
+macro_rules! event_columns {
+    ($body:literal) => {
+        concat!(
+            "e.id, e.conversation_id, e.seq, e.kind, e.author_kind, e.author_id, e.trace_id, e.created_at, e.thread_id,
+             e.target_id, ",
+            $body,
+            ", (SELECT m.handle FROM members m WHERE m.conversation_id = e.conversation_id
+                    AND m.member_id = e.author_id ORDER BY m.joined_seq DESC LIMIT 1)"
+        )
+    };
+}
+pub(crate) use event_columns;
+
 macro_rules! select_event {
     ($($rest:tt)+) => {
         concat!(
-            "SELECT e.id, e.conversation_id, e.seq, e.kind, e.author_kind, e.author_id, e.trace_id, e.created_at, e.thread_id,
-                    e.target_id, COALESCE(e.body, b.body),
-                    (SELECT m.handle FROM members m WHERE m.conversation_id = e.conversation_id
-                        AND m.member_id = e.author_id ORDER BY m.joined_seq DESC LIMIT 1)
-             FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id ",
+            "SELECT ",
+            $crate::conversations::event_columns!("COALESCE(e.body, b.body)"),
+            " FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id ",
             $($rest)+
         )
     };

@@ -16,7 +16,7 @@ use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
-use chorus_protocol::words::{DeliveryState, EntryKind};
+use chorus_protocol::words::{DeliveryState, Directedness, EntryKind, Mode, Policy, Priority, Reason};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -74,6 +74,15 @@ pub(crate) fn push_transport(agent: &Agent) -> Transport {
     if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel }
 }
 
+/// How a delivery goes that was stored.
+#[derive(Debug, Clone, Copy)]
+pub struct OnItsWay {
+    /// How it travels.
+    pub transport: Transport,
+    /// By what its agent is reached.
+    pub epoch: i64,
+}
+
 /// A right to send, for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
@@ -113,6 +122,45 @@ pub struct Chat {
     pub attention: Attention,
     /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
     pub push: Option<(Option<i64>, i64)>,
+}
+
+/// What [`attention`] reads of a row of `chats`.
+macro_rules! attention_columns {
+    ($chats:literal) => {
+        concat!(
+            $chats,
+            ".reason, ",
+            $chats,
+            ".directedness, ",
+            $chats,
+            ".policy, ",
+            $chats,
+            ".mode, ",
+            $chats,
+            ".priority, ",
+            $chats,
+            ".deadline_at - ",
+            $chats,
+            ".created_at"
+        )
+    };
+}
+pub(crate) use attention_columns;
+
+/// What was decided, from this column on. Of what was stored before decisions were, only the reason is known: whoever it went
+/// to was meant, and was to answer at once.
+pub(crate) fn attention(row: &mut Row, first: usize) -> Result<Attention, StoreError> {
+    fn known<W>(text: Option<String>, parse: fn(&str) -> Option<W>, before: W) -> Result<W, StoreError> {
+        text.map_or(Ok(before), |text| word(&text, parse))
+    }
+    Ok(Attention {
+        reason: word(&row.text(first)?, Reason::parse)?,
+        directedness: known(row.opt_text(first + 1)?, Directedness::parse, Directedness::ToMe)?,
+        policy: known(row.opt_text(first + 2)?, Policy::parse, Policy::MustRespond)?,
+        mode: known(row.opt_text(first + 3)?, Mode::parse, Mode::Immediate)?,
+        priority: known(row.opt_text(first + 4)?, Priority::parse, Priority::Normal)?,
+        deadline_ms: row.opt_int(first + 5)?,
+    })
 }
 
 /// Stores a delivery at `seq`, which the caller took with [`Tx::next_seq`] of the agent's inbox.

@@ -4,7 +4,7 @@
 //! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
 //! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
 //! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`), what is
-//! on its way (`deliveries`, `inboxes`, `push`), and the transactions of each protocol (`relay`, `channel`).
+//! on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`, `channel`).
 //!
 //! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
 //! order of commits and a reader can use the last number it saw as a cursor. Whoever moved a counter is announced
@@ -16,6 +16,7 @@ pub mod accounts;
 pub mod artifacts;
 pub mod audit;
 pub mod blocks;
+pub mod chats;
 pub mod clock;
 pub mod conversation;
 pub mod conversations;

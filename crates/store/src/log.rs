@@ -296,18 +296,41 @@ pub fn changes(
         let texts = tx.query(TEXTS, &params(ids))?;
         let reactions = tx.query(REACTIONS, &params(ids))?;
         for row in texts.into_iter().chain(reactions.into_iter().rev()) {
-            let mut change = event(row)?;
-            if !MembershipInterval::any_holds(stays, change.seq) {
-                match change.kind {
-                    EventKind::Delete => {}
-                    EventKind::Edit => change.body = "{}".into(),
-                    _ => continue,
-                }
-            }
-            changes.push(change);
+            changes.extend(as_seen(event(row)?, stays));
         }
     }
     Ok(changes)
+}
+
+/// A change, as somebody sees it who was there during these stays.
+pub(crate) fn as_seen(mut change: Event, stays: &[MembershipInterval]) -> Option<Event> {
+    if !MembershipInterval::any_holds(stays, change.seq) {
+        match change.kind {
+            EventKind::Delete => {}
+            EventKind::Edit => change.body = "{}".into(),
+            _ => return None,
+        }
+    }
+    Some(change)
+}
+
+/// The same as [`TEXTS`], of what an agent was sent: its inbox from one place to another, at most 200 entries.
+const TEXTS_OF_PAGE: &str = select_event!(
+    "JOIN chats h ON h.event_id = e.target_id WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3
+         AND (e.kind = 'delete' OR (e.kind = 'edit' AND NOT EXISTS
+             (SELECT 1 FROM events n WHERE n.target_id = e.target_id AND n.seq > e.seq AND n.kind = 'edit')))
+     ORDER BY e.seq LIMIT 400"
+);
+const REACTIONS_OF_PAGE: &str = select_event!(
+    "JOIN chats h ON h.event_id = e.target_id WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3 AND e.kind = 'reaction'
+     ORDER BY e.seq DESC LIMIT 4000"
+);
+
+/// What changed the messages of a page of an inbox, as they were said: an agent, a place and a later one.
+pub(crate) fn changes_of_page(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<Vec<Event>, StoreError> {
+    let texts = tx.query(TEXTS_OF_PAGE, page)?;
+    let reactions = tx.query(REACTIONS_OF_PAGE, page)?;
+    texts.into_iter().chain(reactions.into_iter().rev()).map(event).collect()
 }
 
 fn replies(

@@ -1,7 +1,7 @@
 //! Finding agents in the directory.
 
 use super::{AgentRef, view};
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::page::fitting;
@@ -32,4 +32,9 @@ pub async fn list(app: &AppState, caller: &Caller, asked: AgentSearch) -> Result
     let found = app.store.read::<_, Error, _>(find).await?;
     let items = found.agents.iter().map(|agent| view(app, caller, agent)).collect();
     Ok(fitting(app, items, found.next, |last: &AgentView| last.name.clone()))
+}
+
+/// How many agents there are.
+pub async fn count(app: &App) -> Result<i64, Error> {
+    app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(directory::count(tx)?)).await
 }

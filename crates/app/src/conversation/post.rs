@@ -1,12 +1,18 @@
 //! Posting a draft, whatever it does: what saying, editing, deleting and reacting have in common.
 
+use super::follow::DIALECT;
 use crate::app::AppState;
 use crate::attention;
+use crate::delivery::bridge::ChatDelivery;
+use crate::delivery::dialect::Dialect;
 use crate::usage::event_bytes;
-use crate::views::{EventView, event_frame};
-use chorus_store::conversation::{self, ConversationError, Draft, DraftKind, Posted};
+use crate::views::EventView;
+use chorus_protocol::ids::{DeliveryId, EventId};
+use chorus_protocol::words::{EntryKind, EventKind, Transport};
+use chorus_store::conversation::{self, ConversationError, Draft, DraftKind, Posted, Recipient};
 use chorus_store::conversations::Event;
-use chorus_store::{StoreError, Tx};
+use chorus_store::deliveries::OnItsWay;
+use chorus_store::{StoreError, Tx, chats};
 use std::sync::Arc;
 
 /// Appends a draft, delivered to whom attention decides. It is counted for its author, and published once it is committed.
@@ -21,16 +27,31 @@ pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result
     Ok(posted)
 }
 
-/// Once it is committed: those who follow the conversation here get the one frame of a message, and what is to be pushed is
-/// pushed.
+/// Once it is committed: those who follow the conversation here get the one frame of a message, those whose inboxes are open
+/// here theirs, and what is to be pushed is pushed.
 fn publish(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>, posted: &Posted) -> Result<(), StoreError> {
     if !posted.delivered.is_empty() {
         app.push_after(tx);
     }
+    match draft.kind {
+        DraftKind::Message(_) => publish_message(app, tx, draft, posted),
+        // What changes a message is shown as it stands when it is read.
+        DraftKind::Edit(target) | DraftKind::Deletion(target) => forget_frames(app, tx, target),
+        DraftKind::Reaction(..) => Ok(()),
+    }
+}
+
+fn publish_message(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    posted: &Posted,
+) -> Result<(), StoreError> {
     let (act, seq) = (draft.act, posted.seq);
-    let stream = act.conversation.0;
-    // What changes a message is shown as it stands when it is read.
-    if !matches!(draft.kind, DraftKind::Message(_)) || !app.live.is_followed(stream) {
+    let followed = app.live.is_followed(act.conversation.0);
+    let open: Vec<_> =
+        posted.delivered.iter().filter_map(|one| Some((one, open_session(app, one)?))).collect();
+    if !followed && open.is_empty() {
         return Ok(());
     }
     let event = Event {
@@ -46,8 +67,46 @@ fn publish(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>, posted: &Posted) 
         target: draft.kind.target(),
         body: draft.body.json().to_owned(),
     };
-    let frame = event_frame(&EventView::new(&event)).map_err(|error| StoreError::Unexpected(error.into()))?;
-    let app = Arc::clone(app);
-    tx.after_commit(Box::new(move || app.live.frames.put(stream, seq, frame)));
+    // Encoded once, for followers and inboxes alike.
+    let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
+    let event = serde_json::value::to_raw_value(&EventView::new(&event)).map_err(unexpected)?;
+    let mut frames = vec![];
+    if followed {
+        let frame = DIALECT.event(EventKind::Message.as_str(), seq, event.get());
+        frames.push((DIALECT, act.conversation.0, seq, frame));
+    }
+    for ((recipient, id, way), dialect) in open {
+        let delivery = ChatDelivery {
+            conversation: &draft.conversation,
+            trace: act.trace,
+            id: *id,
+            attention: recipient.attention,
+            epoch: way.epoch,
+        };
+        let data = serde_json::to_string(&delivery.data(app, &event)).map_err(unexpected)?;
+        frames.push((dialect, id.agent.0, id.seq, dialect.entry(EntryKind::Chat, id.seq, &data)));
+    }
+    let live = Arc::clone(&app.live);
+    tx.after_commit(Box::new(move || {
+        for (dialect, stream, seq, frame) in frames {
+            live.frames.put(dialect, stream, seq, frame);
+        }
+    }));
+    Ok(())
+}
+
+/// What the session of a recipient speaks, if it is open here and gets this.
+fn open_session(app: &AppState, (to, _, way): &(Recipient, DeliveryId, OnItsWay)) -> Option<Dialect> {
+    app.live.dialect(to.agent).filter(|_| way.transport == Transport::Inbox)
+}
+
+/// Frames of a message show it as it was said: once this is committed, it is read from the store.
+fn forget_frames(app: &AppState, tx: &mut dyn Tx, message: EventId) -> Result<(), StoreError> {
+    let (sent, live) = (chats::of_event(tx, message)?, Arc::clone(&app.live));
+    tx.after_commit(Box::new(move || {
+        for id in sent {
+            live.frames.forget(id.agent.0, id.seq);
+        }
+    }));
     Ok(())
 }

@@ -3,21 +3,27 @@
 //! Pure but for what it reads in the transaction it is given. Which way is taken is decided elsewhere.
 
 use crate::app::App;
+use crate::caller::Identity;
 use crate::error::Error;
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
 use chorus_protocol::api::channels::ConversationView;
+use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
-use chorus_protocol::words::{EntryKind, EventKind};
-use chorus_store::conversations::{self, Conversation, Event};
-use chorus_store::deliveries::Entry;
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, TraceId};
+use chorus_protocol::relay::InboxMessage;
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind};
+use chorus_store::chats::{self, ChatEntry};
+use chorus_store::conversations::Conversation;
+use chorus_store::deliveries::{self, Entry};
 use chorus_store::relay::Pending;
-use chorus_store::{StoreError, Tx, directory, log, members, push};
+use chorus_store::{StoreError, Tx};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// Why an agent is not reached by its own connection string after the hub's master key was changed.
 pub const UNREADABLE_CONNECTION: &str =
@@ -36,72 +42,114 @@ pub enum Content {
 }
 
 impl Content {
-    /// Looks up what the entry itself does not hold.
-    pub fn read(tx: &mut dyn Tx, agent: AgentId, entry: Entry) -> Result<(Entry, Self), StoreError> {
-        let content = match entry.kind {
-            EntryKind::Chat => {
-                let said = Said::read(tx, DeliveryId { agent, seq: entry.seq })?;
-                let missing = || StoreError::Unexpected("a delivery without its conversation".into());
-                Self::Chat(Box::new(said.ok_or_else(missing)?))
-            }
-            EntryKind::Channel => Self::Foreign,
-            EntryKind::Message => Self::Envelope,
+    /// Looks up what the entries of a page of an agent's inbox do not hold themselves, for all of them together.
+    pub fn read(
+        tx: &mut dyn Tx,
+        agent: AgentId,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<(Entry, Self)>, StoreError> {
+        let chats = chats::of_page(tx, agent, &entries)?;
+        let mut chats: HashMap<i64, ChatEntry> = chats.into_iter().map(|chat| (chat.seq, chat)).collect();
+        let content = |entry: Entry| {
+            let content = match entry.kind {
+                EntryKind::Chat => {
+                    let missing = || StoreError::Unexpected("a delivery without its conversation".into());
+                    let chat = chats.remove(&entry.seq).ok_or_else(missing)?;
+                    Self::Chat(Box::new(Said { agent, chat }))
+                }
+                EntryKind::Channel => Self::Foreign,
+                EntryKind::Message => Self::Envelope,
+            };
+            Ok((entry, content))
         };
-        Ok((entry, content))
+        entries.into_iter().map(content).collect()
+    }
+
+    /// The data of what a session is told of the entry.
+    pub fn data(&self, app: &App, receiver: &Identity, entry: Entry) -> Result<String, StoreError> {
+        let data = match self {
+            Self::Envelope => serde_json::to_string(&inbox_message(app, receiver, entry)?),
+            Self::Chat(said) => serde_json::to_string(&said.data(app)),
+            Self::Foreign => foreign_data(app, &entry),
+        };
+        data.map_err(|error| StoreError::Unexpected(error.into()))
+    }
+
+    /// The same as the history shows it, which has envelopes and traces beside it.
+    pub fn kept(&self, app: &App, entry: &Entry) -> Result<Option<Box<RawValue>>, StoreError> {
+        let data = match self {
+            Self::Envelope => return Ok(None),
+            Self::Chat(said) => serde_json::value::to_raw_value(&said.data(app)),
+            Self::Foreign => {
+                let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
+                RawValue::from_string(posted)
+            }
+        };
+        data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))
     }
 }
 
+fn inbox_message(app: &App, receiver: &Identity, entry: Entry) -> Result<InboxMessage, StoreError> {
+    Ok(InboxMessage {
+        trace_id: entry.trace,
+        sender_id: app.address(&entry.author.unwrap_or_default()),
+        receiver_id: app.address(&receiver.name),
+        created_at: rfc3339(entry.created_at),
+        // Its sender still waits for what the receiver has to say.
+        reply_stream: (entry.state == DeliveryState::Sending)
+            .then(|| app.reply_stream(receiver.id, entry.seq)),
+        envelope: envelope(entry.body)?,
+    })
+}
+
+/// An envelope as it was received.
+pub fn envelope(body: String) -> Result<Box<RawValue>, StoreError> {
+    RawValue::from_string(body).map_err(|error| StoreError::Unexpected(error.into()))
+}
+
 /// Something that was said in a conversation, on its way to one agent.
-pub struct Said {
-    conversation: Conversation,
-    event: Event,
-    changes: Vec<Event>,
-    delivery: push::Record,
-    epoch: i64,
+#[derive(Debug, Clone, Copy)]
+pub struct ChatDelivery<'a> {
+    pub conversation: &'a Conversation,
+    pub trace: TraceId,
+    pub id: DeliveryId,
+    /// What was decided for this agent.
+    pub attention: Attention,
+    /// By what the agent is reached.
+    pub epoch: i64,
 }
 
 /// SSE event `chat`, and what is POSTed to an endpoint: what was said, where, why it comes, and where to answer.
 #[derive(Debug, Serialize)]
-pub struct ChatData {
+pub struct ChatData<E> {
     trace_id: String,
     channel: ConversationView,
-    event: EventView,
+    event: E,
     attention: Value,
     callback: String,
     mcp: McpServer,
 }
 
-impl Said {
-    /// What this delivery is about; nothing if it is about no conversation.
-    pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
-        let Some(delivery) = push::get(tx, id)? else { return Ok(None) };
-        let Some(conversation) = conversations::by_id(tx, delivery.conversation)? else { return Ok(None) };
-        let Some(event) = conversations::event_by_id(tx, delivery.event)? else { return Ok(None) };
-        let epoch = directory::by_id(tx, id.agent)?.map_or(0, |agent| agent.epoch);
-        // Who has left meanwhile is not told what happened since.
-        let stays = members::stays(tx, conversation.id, id.agent.into())?;
-        let message =
-            if event.kind == EventKind::Message { event.id } else { event.target.unwrap_or(event.id) };
-        let changes = log::changes(tx, &stays, &[message])?;
-        Ok(Some(Self { conversation, event, changes, delivery, epoch }))
-    }
-
-    /// Whether what it is about was taken back since.
-    pub fn was_deleted(&self) -> bool {
-        self.changes.iter().any(|change| change.kind == EventKind::Delete && change.id != self.event.id)
-    }
-
-    fn view(&self) -> EventView {
-        views::events(std::slice::from_ref(&self.event), &self.changes, &[]).remove(0)
+impl ChatDelivery<'_> {
+    /// For an inbox or an endpoint, with the event as the API shows it.
+    pub fn data<E: Serialize>(&self, app: &App, event: E) -> ChatData<E> {
+        ChatData {
+            trace_id: self.trace.to_string(),
+            channel: views::conversation(self.conversation),
+            event,
+            attention: json!({"reason": self.attention.reason}),
+            callback: self.callback(app),
+            mcp: self.mcp(app),
+        }
     }
 
     fn callback(&self, app: &App) -> String {
-        callback(app, self.conversation.id, self.delivery.id, self.epoch)
+        callback(app, self.conversation.id, self.id, self.epoch)
     }
 
     /// The channel's tools, for this agent and a while.
     fn mcp(&self, app: &App) -> McpServer {
-        let (agent, channel) = (self.delivery.id.agent, self.conversation.id);
+        let (agent, channel) = (self.id.agent, self.conversation.id);
         let token = McpToken { agent, channel, expires_at: app.now() + MCP_LIFE_MS, epoch: self.epoch };
         let token = app.config.master_key.mcp_token(token);
         McpServer {
@@ -110,40 +158,64 @@ impl Said {
             ..McpServer::default()
         }
     }
+}
+
+/// The same as it stands in the store.
+pub struct Said {
+    agent: AgentId,
+    chat: ChatEntry,
+}
+
+impl Said {
+    /// What this delivery is about; nothing if it is about no conversation.
+    pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
+        let entries = deliveries::page(tx, id.agent, id.seq - 1, 1, usize::MAX)?;
+        let chats = chats::of_page(tx, id.agent, &entries)?;
+        let chat = chats.into_iter().find(|chat| chat.seq == id.seq);
+        Ok(chat.map(|chat| Self { agent: id.agent, chat }))
+    }
+
+    /// Whether it was taken back.
+    pub fn was_deleted(&self) -> bool {
+        self.chat.changes.iter().any(|change| change.kind == EventKind::Delete)
+    }
+
+    fn view(&self) -> EventView {
+        views::events(std::slice::from_ref(&self.chat.event), &self.chat.changes, &[]).remove(0)
+    }
+
+    fn delivery(&self) -> ChatDelivery<'_> {
+        let ChatEntry { seq, attention, epoch, ref conversation, ref event, .. } = self.chat;
+        let id = DeliveryId { agent: self.agent, seq };
+        ChatDelivery { conversation, trace: event.trace, id, attention, epoch }
+    }
 
     /// For an inbox or an endpoint.
-    pub fn data(&self, app: &App) -> ChatData {
-        ChatData {
-            trace_id: self.event.trace.to_string(),
-            channel: views::conversation(&self.conversation),
-            event: self.view(),
-            attention: json!({"reason": self.delivery.attention.reason}),
-            callback: self.callback(app),
-            mcp: self.mcp(app),
-        }
+    pub fn data(&self, app: &App) -> ChatData<EventView> {
+        self.delivery().data(app, self.view())
     }
 
     /// For a connection string. Nothing, unless it is a message: the Channel Protocol has no other words, and would show a change
     /// of a message as a new one.
     pub fn channel_post(&self, app: &App) -> Option<Post> {
-        if self.event.kind != EventKind::Message {
+        if self.chat.event.kind != EventKind::Message {
             return None;
         }
-        let view = self.view();
+        let (view, delivery) = (self.view(), self.delivery());
         Some(Post {
             channel: Channel {
-                id: self.conversation.id.to_string(),
-                name: Some(self.conversation.name.clone()),
+                id: self.chat.conversation.id.to_string(),
+                name: Some(self.chat.conversation.name.clone()),
                 service: Some(service(app)),
-                context: self.conversation.context.clone(),
+                context: self.chat.conversation.context.clone(),
             },
             message: Message {
                 id: view.event_id,
                 sender: view.author.handle.unwrap_or(view.author.id),
                 content: view.content.unwrap_or_else(|| "(this message was deleted)".into()),
             },
-            callback: self.callback(app),
-            mcp: vec![self.mcp(app)],
+            callback: delivery.callback(app),
+            mcp: vec![delivery.mcp(app)],
         })
     }
 }
@@ -160,7 +232,7 @@ fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch
 }
 
 /// The data of SSE event `channel`: the body as another service posted it, plus `trace_id`.
-pub fn foreign_data(app: &App, entry: &Entry) -> Result<String, serde_json::Error> {
+fn foreign_data(app: &App, entry: &Entry) -> Result<String, serde_json::Error> {
     /// Everything but the outermost braces as it came: what a parser makes of numbers is not what was posted.
     fn members(body: &str) -> Option<&str> {
         body.trim().strip_prefix('{')?.strip_suffix('}')

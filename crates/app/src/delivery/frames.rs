@@ -3,9 +3,10 @@
 //! A cache and nothing more. It is bounded by bytes, the oldest go first, and who does not find the next frame here
 //! reads the store.
 
+use super::dialect::Dialect;
 use bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 /// How many bytes of frames one node keeps.
@@ -16,19 +17,22 @@ pub struct Frames {
     state: Mutex<State>,
 }
 
+/// In which dialect, of which stream, which one.
+type Key = (Dialect, Uuid, i64);
+
 #[derive(Default)]
 struct State {
-    frames: HashMap<(Uuid, i64), Bytes>,
-    order: VecDeque<(Uuid, i64)>,
+    frames: HashMap<Key, Bytes>,
+    order: VecDeque<Key>,
     bytes: usize,
 }
 
 impl Frames {
-    pub fn put(&self, stream: Uuid, seq: i64, frame: Bytes) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn put(&self, dialect: Dialect, stream: Uuid, seq: i64, frame: Bytes) {
+        let mut state = self.state();
         state.bytes += frame.len();
-        state.order.push_back((stream, seq));
-        if let Some(replaced) = state.frames.insert((stream, seq), frame) {
+        state.order.push_back((dialect, stream, seq));
+        if let Some(replaced) = state.frames.insert((dialect, stream, seq), frame) {
             state.bytes -= replaced.len();
         }
         while state.bytes > MAX_BYTES
@@ -40,23 +44,43 @@ impl Frames {
         }
     }
 
+    /// Drops a frame whose time is over: who has not got it yet finds in the store how things stand.
+    pub fn forget(&self, stream: Uuid, seq: i64) {
+        let mut state = self.state();
+        for dialect in Dialect::ALL {
+            if let Some(frame) = state.frames.remove(&(dialect, stream, seq)) {
+                state.bytes -= frame.len();
+            }
+        }
+    }
+
     /// All frames that follow `cursor` without a gap, up to about `max_bytes`, and the last one's number.
-    pub fn after(&self, stream: Uuid, cursor: i64, max_bytes: usize) -> Option<(Bytes, i64)> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = state.frames.get(&(stream, cursor + 1))?;
-        let Some(second) = state.frames.get(&(stream, cursor + 2)) else {
+    pub fn after(
+        &self,
+        dialect: Dialect,
+        stream: Uuid,
+        cursor: i64,
+        max_bytes: usize,
+    ) -> Option<(Bytes, i64)> {
+        let state = self.state();
+        let first = state.frames.get(&(dialect, stream, cursor + 1))?;
+        let Some(second) = state.frames.get(&(dialect, stream, cursor + 2)) else {
             return Some((first.clone(), cursor + 1));
         };
         let mut joined = BytesMut::with_capacity(first.len() + second.len());
         joined.extend_from_slice(first);
         let mut last = cursor + 1;
         while joined.len() < max_bytes
-            && let Some(frame) = state.frames.get(&(stream, last + 1))
+            && let Some(frame) = state.frames.get(&(dialect, stream, last + 1))
         {
             joined.extend_from_slice(frame);
             last += 1;
         }
         Some((joined.freeze(), last))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,23 +92,36 @@ mod tests {
     fn joined_without_gaps() {
         let (frames, stream) = (Frames::default(), Uuid::nil());
         for seq in [1, 2, 3, 5] {
-            frames.put(stream, seq, Bytes::from(seq.to_string()));
+            frames.put(Dialect::Sse, stream, seq, Bytes::from(seq.to_string()));
         }
-        assert_eq!(frames.after(stream, 0, 100), Some((Bytes::from("123"), 3)));
-        assert_eq!(frames.after(stream, 0, 2), Some((Bytes::from("12"), 2)));
-        assert_eq!(frames.after(stream, 2, 100), Some((Bytes::from("3"), 3)));
-        assert_eq!(frames.after(stream, 3, 100), None);
-        assert_eq!(frames.after(stream, 4, 100), Some((Bytes::from("5"), 5)));
+        assert_eq!(frames.after(Dialect::Sse, stream, 0, 100), Some((Bytes::from("123"), 3)));
+        assert_eq!(frames.after(Dialect::Sse, stream, 0, 2), Some((Bytes::from("12"), 2)));
+        assert_eq!(frames.after(Dialect::Sse, stream, 2, 100), Some((Bytes::from("3"), 3)));
+        assert_eq!(frames.after(Dialect::Sse, stream, 3, 100), None);
+        assert_eq!(frames.after(Dialect::Sse, stream, 4, 100), Some((Bytes::from("5"), 5)));
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_a_gap() {
+        let (frames, stream) = (Frames::default(), Uuid::nil());
+        for seq in 1..=3 {
+            frames.put(Dialect::Sse, stream, seq, Bytes::from(seq.to_string()));
+        }
+        frames.forget(stream, 2);
+        frames.forget(stream, 9);
+        assert_eq!(frames.after(Dialect::Sse, stream, 0, 100), Some((Bytes::from("1"), 1)));
+        assert_eq!(frames.after(Dialect::Sse, stream, 1, 100), None);
+        assert_eq!(frames.state().bytes, 2);
     }
 
     #[test]
     fn bounded_by_bytes() {
         let (frames, stream) = (Frames::default(), Uuid::nil());
         for seq in 1..=20 {
-            frames.put(stream, seq, Bytes::from(vec![0; 1024 * 1024]));
+            frames.put(Dialect::Sse, stream, seq, Bytes::from(vec![0; 1024 * 1024]));
         }
-        assert_eq!(frames.after(stream, 0, 100), None);
-        assert!(frames.after(stream, 19, 100).is_some());
-        assert!(frames.state.lock().unwrap().bytes <= MAX_BYTES);
+        assert_eq!(frames.after(Dialect::Sse, stream, 0, 100), None);
+        assert!(frames.after(Dialect::Sse, stream, 19, 100).is_some());
+        assert!(frames.state().bytes <= MAX_BYTES);
     }
 }

@@ -4,6 +4,7 @@
 //! A commit raises an inbox's head and wakes its reader; the reader fetches what lies between its cursor and the
 //! head, from [`Frames`] or from the store. A new connection takes over from the old one, which learns why it ends.
 
+use super::dialect::{Dialect, End};
 use super::frames::Frames;
 use bytes::Bytes;
 use chorus_protocol::ids::AgentId;
@@ -18,19 +19,12 @@ const FIRST_SWEEP: usize = 1000;
 /// So many passing signs wait for a slow reader; more are lost to it.
 const MAX_SIGNS: usize = 16;
 
-/// Why an inbox ends although its connection is well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Another connection opened this inbox.
-    TakenOver,
-    /// The agent's key was replaced, or the agent unregistered.
-    Revoked,
-}
-
 /// One open inbox.
 pub struct Inbox {
     pub agent: AgentId,
     pub session: Uuid,
+    /// What its connection speaks.
+    pub dialect: Dialect,
     /// The newest entry, as far as this node knows.
     head: AtomicI64,
     /// Everything up to here was given to the connection.
@@ -46,10 +40,11 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    fn new(agent: AgentId, session: Uuid) -> Self {
+    fn new(agent: AgentId, session: Uuid, dialect: Dialect) -> Self {
         Self {
             agent,
             session,
+            dialect,
             head: AtomicI64::new(0),
             handed: AtomicI64::new(0),
             recorded: AtomicI64::new(0),
@@ -168,8 +163,8 @@ pub struct Live {
 
 impl Live {
     /// Makes a new inbox the agent's one connection; the former one ends, and is returned for what it was handed.
-    pub fn open(&self, agent: AgentId, session: Uuid) -> (Arc<Inbox>, Option<Arc<Inbox>>) {
-        let inbox = Arc::new(Inbox::new(agent, session));
+    pub fn open(&self, agent: AgentId, session: Uuid, dialect: Dialect) -> (Arc<Inbox>, Option<Arc<Inbox>>) {
+        let inbox = Arc::new(Inbox::new(agent, session, dialect));
         let former = self.inboxes().insert(agent, Arc::clone(&inbox));
         if let Some(former) = &former {
             former.finish(End::TakenOver);
@@ -192,8 +187,9 @@ impl Live {
         }
     }
 
-    pub fn is_open(&self, agent: AgentId) -> bool {
-        self.inboxes().contains_key(&agent)
+    /// What an agent's inbox is read in, if it is open here.
+    pub fn dialect(&self, agent: AgentId) -> Option<Dialect> {
+        self.inboxes().get(&agent).map(|inbox| inbox.dialect)
     }
 
     /// A stream moved: if it is an inbox that is open here, its reader has something to do.
@@ -265,22 +261,22 @@ mod tests {
     #[tokio::test]
     async fn takeover_and_wake() {
         let (live, agent) = (Live::default(), AgentId(Uuid::from_u128(1)));
-        let (first, none) = live.open(agent, Uuid::from_u128(10));
+        let (first, none) = live.open(agent, Uuid::from_u128(10), Dialect::Sse);
         assert!(none.is_none());
         first.hand(7);
-        let (second, former) = live.open(agent, Uuid::from_u128(11));
+        let (second, former) = live.open(agent, Uuid::from_u128(11), Dialect::Sse);
         assert_eq!(former.unwrap().handed(), 7);
         assert_eq!(first.ended(), Some(End::TakenOver));
 
         live.close(&first);
-        assert!(live.is_open(agent), "the old connection must not close the new one");
+        assert!(live.dialect(agent).is_some(), "the old connection must not close the new one");
 
         live.wake(agent.0, 3);
         live.wake(agent.0, 2);
         second.changed().await;
         assert_eq!(second.head(), 3);
         live.close(&second);
-        assert!(!live.is_open(agent));
+        assert_eq!(live.dialect(agent), None);
     }
 
     #[test]

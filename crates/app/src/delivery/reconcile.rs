@@ -4,7 +4,8 @@
 //! after a crash, on another node and on a quiet day is the same path. A step that fails is tried again at its next
 //! turn.
 
-use super::live::{End, Inbox};
+use super::dialect::End;
+use super::live::Inbox;
 use super::push::LEASE_MARGIN_MS;
 use super::replies::MAX_STREAM;
 use crate::app::{App, AppState};

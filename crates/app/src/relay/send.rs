@@ -11,11 +11,10 @@ use crate::error::Error;
 use crate::finish_detached::ToTheEnd;
 use crate::rate::Source;
 use crate::usage::event_bytes;
-use bytes::Bytes;
 use chorus_protocol::ids::{EventId, TraceId};
 use chorus_protocol::relay::{Code, InboxMessage, Outcome, Send};
-use chorus_protocol::sse;
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{Lease, Transport};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::idempotency::Key;
@@ -128,12 +127,13 @@ async fn deliver(
                 let (hub, agent, listener) = (Arc::clone(&hub), receiver.id, listener.clone());
                 tx.after_commit(Box::new(move || hub.replies.wait(agent, seq, listener)));
             }
-            if hub.live.is_open(receiver.id) {
+            if let Some(dialect) = hub.live.dialect(receiver.id) {
                 let reply_stream = replied.then(|| hub.reply_stream(receiver.id, seq));
-                let frame = frame(&hub, &sender, &receiver.name, &command, &envelope, seq, reply_stream);
-                let frame = frame.map_err(Error::internal)?;
+                let message = message(&hub, &sender, &receiver.name, &command, &envelope, reply_stream);
+                let data = serde_json::to_string(&message).map_err(Error::internal)?;
+                let frame = dialect.entry(EntryKind::Message, seq, &data);
                 let (hub, stream) = (Arc::clone(&hub), receiver.id.0);
-                tx.after_commit(Box::new(move || hub.live.frames.put(stream, seq, frame)));
+                tx.after_commit(Box::new(move || hub.live.frames.put(dialect, stream, seq, frame)));
             }
             Ok((sent, None))
         }
@@ -168,26 +168,23 @@ fn known(app: &App, outcome: Outcome) -> Sent {
     Sent::Known(relay::status(&outcome), outcome)
 }
 
-/// The SSE frame of a message, encoded once, for a reader that is waiting.
-fn frame(
+/// A message as its receiver's inbox shows it.
+fn message(
     app: &App,
     sender: &Identity,
     receiver: &str,
     command: &relay::Send,
     envelope: &RawValue,
-    seq: i64,
     reply_stream: Option<String>,
-) -> Result<Bytes, serde_json::Error> {
-    let message = InboxMessage {
+) -> InboxMessage {
+    InboxMessage {
         trace_id: command.trace,
         sender_id: app.address(&sender.name),
         receiver_id: app.address(receiver),
         created_at: rfc3339(command.now),
         reply_stream,
         envelope: envelope.to_owned(),
-    };
-    let data = serde_json::to_string(&message)?;
-    Ok(sse::encode("message", Some(seq), &data).into())
+    }
 }
 
 /// Who sends: the sender of the envelope, if the caller may speak for it.

@@ -19,13 +19,9 @@ pub(crate) mod recovery;
 mod search;
 mod stream;
 
-use crate::error::ApiError;
 use crate::route::Route;
 use crate::routes::Routes;
-use chorus_app::App;
-pub(crate) use chorus_app::page::{fitting, page};
 pub(crate) use chorus_protocol::api::Items;
-use chorus_store::Tx;
 
 pub(crate) fn routes() -> Routes {
     accounts::routes()
@@ -40,13 +36,4 @@ pub(crate) fn routes() -> Routes {
         .and(operator::routes())
         .and(overview::routes())
         .under("/api/v1", Route::API)
-}
-
-/// Reads in one snapshot.
-pub(crate) async fn read<T, F>(app: &App, work: F) -> Result<T, ApiError>
-where
-    F: Fn(&mut dyn Tx) -> Result<T, ApiError> + Send + 'static,
-    T: Send + 'static,
-{
-    app.store.read::<_, ApiError, _>(work).await
 }

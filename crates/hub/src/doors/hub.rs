@@ -9,11 +9,10 @@ use crate::routes::Routes;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use chorus_app::AppState;
 use chorus_app::caller::Caller;
+use chorus_app::{AppState, operator};
 use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, Success};
 use chorus_protocol::time::rfc3339;
-use chorus_store::{StoreError, Tx, usage};
 use serde::Serialize;
 use utoipa_axum::routes;
 
@@ -97,9 +96,7 @@ pub(crate) struct StoreReport {
               TooFast, Overloaded))]
 pub(crate) async fn metrics(State(app): State<AppState>, By(caller): By) -> Result<Response, ApiError> {
     let text = if caller == Caller::Operator {
-        let total = app.store.read::<_, StoreError, _>(|tx: &mut dyn Tx| usage::total(tx)).await?;
-        app.metrics.stored_bytes.set(total);
-        app.metrics.render().map_err(ApiError::internal)?
+        operator::figures(&app).await?
     } else {
         "# HELP chorus_up The hub runs.\n# TYPE chorus_up gauge\nchorus_up 1\n# EOF\n".to_owned()
     };

@@ -13,9 +13,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
-use chorus_app::AppState;
 use chorus_app::authenticate::of_browser;
 use chorus_app::caller::Shown;
+use chorus_app::{AppState, agents};
 use std::sync::Arc;
 use utoipa::openapi::OpenApi;
 
@@ -67,7 +67,7 @@ async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
         Some(session) => of_browser(&app, &Shown::session(session)).await?,
         None => None,
     };
-    let agents = app.store.read::<_, chorus_store::StoreError, _>(chorus_store::directory::count).await?;
+    let agents = agents::count(&app).await?;
     page(&Home {
         style: &STYLE_NAME,
         host: app.config.host_name.clone(),

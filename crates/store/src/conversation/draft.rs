@@ -99,8 +99,8 @@ pub struct Draft<'a> {
     pub kind: DraftKind,
     /// What it says.
     pub body: Cow<'a, Masked>,
-    /// In which kind of conversation.
-    pub conversation: ConversationKind,
+    /// Where.
+    pub conversation: Conversation,
     /// What its author is called there.
     pub handle: String,
     /// The thread it is in.
@@ -118,7 +118,7 @@ pub fn draft_message<'a>(
     new: &'a Post,
 ) -> Result<Draft<'a>, ConversationError> {
     let (conversation, author) = lock_as_speaker(tx, act.conversation, act.author)?;
-    message_of(tx, act, new, &conversation, author)
+    message_of(tx, act, new, conversation, author)
 }
 
 /// The same without keeping anybody out, to see what would be: in a transaction that only reads.
@@ -128,20 +128,20 @@ pub fn preview_message<'a>(
     new: &'a Post,
 ) -> Result<Draft<'a>, ConversationError> {
     let (conversation, author) = as_speaker(tx, act.conversation, act.author)?;
-    message_of(tx, act, new, &conversation, author)
+    message_of(tx, act, new, conversation, author)
 }
 
 fn message_of<'a>(
     tx: &mut dyn Tx,
     act: &'a Act,
     new: &'a Post,
-    conversation: &Conversation,
+    conversation: Conversation,
     author: Member,
 ) -> Result<Draft<'a>, ConversationError> {
     let kind = DraftKind::Message(new.reply_to);
     let mut draft = draft(act, kind, Cow::Borrowed(&new.body), conversation, author);
     for target in new.reply_to.iter().chain(&new.thread) {
-        let event = message(tx, conversation, act.author, *target)?;
+        let event = message(tx, &draft.conversation, act.author, *target)?;
         let is_thread = Some(*target) == new.thread;
         draft.thread = event.thread.or(is_thread.then_some(event.id)).or(draft.thread);
     }
@@ -159,7 +159,7 @@ pub fn draft_edit<'a>(
     new: &'a Post,
 ) -> Result<Draft<'a>, ConversationError> {
     let (conversation, author, target) = own(tx, act, target, false)?;
-    let mut draft = draft(act, DraftKind::Edit(target.id), Cow::Borrowed(&new.body), &conversation, author);
+    let mut draft = draft(act, DraftKind::Edit(target.id), Cow::Borrowed(&new.body), conversation, author);
     draft.thread = target.thread;
     draft.find_pair(tx)?;
     draft.find_named(tx, &[], &new.mentions)?;
@@ -175,7 +175,7 @@ pub fn draft_deletion<'a>(
 ) -> Result<Draft<'a>, ConversationError> {
     let (conversation, author, target) = own(tx, act, target, true)?;
     let (kind, nothing) = (DraftKind::Deletion(target.id), Cow::Owned(Masked::nothing()));
-    let mut draft = draft(act, kind, nothing, &conversation, author);
+    let mut draft = draft(act, kind, nothing, conversation, author);
     draft.thread = target.thread;
     draft.find_pair(tx)?;
     draft.find_author_of(tx, &target)?;
@@ -207,7 +207,7 @@ pub fn draft_reaction<'a>(
         return Ok(Reaction::Stands(last.id, last.seq));
     }
     let kind = DraftKind::Reaction(target.id, signal);
-    let mut draft = draft(act, kind, Cow::Borrowed(body), &conversation, author);
+    let mut draft = draft(act, kind, Cow::Borrowed(body), conversation, author);
     draft.thread = target.thread;
     draft.find_pair(tx)?;
     draft.find_author_of(tx, &target)?;
@@ -233,14 +233,14 @@ fn draft<'a>(
     act: &'a Act,
     kind: DraftKind,
     body: Cow<'a, Masked>,
-    conversation: &Conversation,
+    conversation: Conversation,
     author: Member,
 ) -> Draft<'a> {
     Draft {
         act,
         kind,
         body,
-        conversation: conversation.kind,
+        conversation,
         handle: author.handle,
         thread: None,
         names_somebody: false,
@@ -268,7 +268,7 @@ impl Draft<'_> {
     }
 
     fn find_pair(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
-        if self.conversation == ConversationKind::Dm {
+        if self.conversation.kind == ConversationKind::Dm {
             for member in members::page(tx, self.act.conversation, "", 2)? {
                 self.candidate(member);
             }

@@ -5,7 +5,7 @@
 
 use super::draft::{Draft, DraftKind};
 use super::{Act, append};
-use crate::deliveries::{self, Chat, NewDelivery, Way};
+use crate::deliveries::{self, Chat, NewDelivery, OnItsWay, Way};
 use crate::push::{self, GIVE_UP_MS};
 use crate::{StoreError, Tx, blocks, directory, search};
 use chorus_protocol::attention::Attention;
@@ -44,7 +44,7 @@ pub struct Posted {
     /// The thread it is in.
     pub thread: Option<EventId>,
     /// To whom it is delivered, by which delivery, and by which way that goes.
-    pub delivered: Vec<(Recipient, DeliveryId, Transport)>,
+    pub delivered: Vec<(Recipient, DeliveryId, OnItsWay)>,
     /// To whom it would be, by handle, but for the number that one event is delivered to at most.
     pub left_out: Vec<String>,
 }
@@ -86,8 +86,8 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
     let mut delivered = vec![];
     for recipient in recipients {
         let id = DeliveryId { agent: recipient.agent, seq: tx.next_seq(recipient.agent.0)? };
-        if let Some(transport) = deliver(tx, act, id, EntryKind::Chat, recipient.attention)? {
-            delivered.push((recipient, id, transport));
+        if let Some(way) = deliver(tx, act, id, EntryKind::Chat, recipient.attention)? {
+            delivered.push((recipient, id, way));
         }
     }
     Ok(Posted { seq, thread: draft.thread, delivered, left_out })
@@ -108,7 +108,7 @@ pub fn deliver(
     id: DeliveryId,
     kind: EntryKind,
     attention: Attention,
-) -> Result<Option<Transport>, StoreError> {
+) -> Result<Option<OnItsWay>, StoreError> {
     let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
     let first = push::first_waiting(tx, id.agent, act.conversation)?;
     let (pushed, give_up_at) = (deliveries::push_transport(&agent), act.now + GIVE_UP_MS);
@@ -136,5 +136,5 @@ pub fn deliver(
         trace: act.trace,
     };
     deliveries::append(tx, &delivery, id.seq, act.now)?;
-    Ok(Some(transport))
+    Ok(Some(OnItsWay { transport, epoch: agent.epoch }))
 }

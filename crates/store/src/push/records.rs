@@ -1,13 +1,12 @@
 //! Deliveries as their owners see them: one, those of an event, lists, and the tries.
 
 use super::Attempt;
+use crate::deliveries::{attention, attention_columns};
 use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, DeliveryId, EventId, TraceId};
-use chorus_protocol::words::{
-    DeliveryState, Directedness, Disposition, EntryKind, Mode, Policy, Priority, Reason, Transport,
-};
+use chorus_protocol::words::{DeliveryState, Disposition, EntryKind, Transport};
 
 /// A delivery as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,9 +50,9 @@ pub struct Record {
 macro_rules! select_record {
     ($($rest:literal),+) => {
         concat!(
-            "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.reason, c.attempt,
+            "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.attempt,
                     CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at, c.handed_at, c.disposition, c.disposition_at, d.trace_id, i.handed_through,
-                    d.updated_at, c.directedness, c.policy, c.mode, c.priority, c.deadline_at
+                    d.updated_at, ", attention_columns!("c"), "
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
@@ -62,11 +61,11 @@ macro_rules! select_record {
 }
 
 fn record(mut row: Row) -> Result<Record, StoreError> {
-    let (seq, created_at) = (row.int(1)?, row.int(12)?);
+    let (seq, created_at) = (row.int(1)?, row.int(11)?);
     let transport = word(&row.text(6)?, Transport::parse)?;
-    let through = transport == Transport::Inbox && seq <= row.opt_int(17)?.unwrap_or(0);
-    let handed_at = row.opt_int(13)?;
-    let disposition = row.opt_text(14)?.map(|text| word(&text, Disposition::parse)).transpose()?;
+    let through = transport == Transport::Inbox && seq <= row.opt_int(16)?.unwrap_or(0);
+    let handed_at = row.opt_int(12)?;
+    let disposition = row.opt_text(13)?.map(|text| word(&text, Disposition::parse)).transpose()?;
     Ok(Record {
         id: DeliveryId { agent: AgentId(row.uuid(0)?), seq },
         agent: row.text(2)?,
@@ -79,32 +78,16 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
             DeliveryState::Queued if through => DeliveryState::DeliveredSse,
             state => state,
         },
-        attention: attention(&mut row, created_at)?,
-        attempt: row.int(9)?,
-        due_at: row.opt_int(10)?,
-        detail: row.opt_text(11)?,
+        attention: attention(&mut row, 18)?,
+        attempt: row.int(8)?,
+        due_at: row.opt_int(9)?,
+        detail: row.opt_text(10)?,
         created_at,
-        updated_at: row.int(18)?,
+        updated_at: row.int(17)?,
         handed: through || handed_at.is_some(),
         handed_at,
-        disposition: disposition.zip(row.opt_int(15)?),
-        trace: TraceId(row.uuid(16)?),
-    })
-}
-
-/// What was decided. Of what was stored before decisions were, only the reason is known: whoever it went to was meant, and
-/// was to answer at once.
-fn attention(row: &mut Row, created_at: i64) -> Result<Attention, StoreError> {
-    fn known<W>(text: Option<String>, parse: fn(&str) -> Option<W>, before: W) -> Result<W, StoreError> {
-        text.map_or(Ok(before), |text| word(&text, parse))
-    }
-    Ok(Attention {
-        reason: word(&row.text(8)?, Reason::parse)?,
-        directedness: known(row.opt_text(19)?, Directedness::parse, Directedness::ToMe)?,
-        policy: known(row.opt_text(20)?, Policy::parse, Policy::MustRespond)?,
-        mode: known(row.opt_text(21)?, Mode::parse, Mode::Immediate)?,
-        priority: known(row.opt_text(22)?, Priority::parse, Priority::Normal)?,
-        deadline_ms: row.opt_int(23)?.map(|at| at.saturating_sub(created_at)),
+        disposition: disposition.zip(row.opt_int(14)?),
+        trace: TraceId(row.uuid(15)?),
     })
 }
 

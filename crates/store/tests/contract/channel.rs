@@ -249,14 +249,14 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     let posted = post(store, act, post_of("hi", &["BOB", "hook", "nobody", "owner"], None)).await.unwrap();
     assert_eq!(posted.seq, 5);
     let to: BTreeSet<_> =
-        posted.delivered.iter().map(|(to, id, by)| (to.agent, id.seq, by.as_str())).collect();
+        posted.delivered.iter().map(|(to, id, by)| (to.agent, id.seq, by.transport.as_str())).collect();
     assert_eq!(to, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
     let inbox = entries(store, bob.id).await;
     assert_eq!((inbox.len(), inbox[0].event, inbox[0].kind), (1, act.event, EntryKind::Chat));
     assert_eq!(inbox[0].state, Delivery::Queued);
     assert_eq!(entries(store, hook.id).await[0].state, Delivery::Waiting);
     assert_eq!(entries(store, carol.id).await, []);
-    assert_eq!(posted.delivered.iter().filter(|(_, _, by)| *by == Transport::Webhook).count(), 1);
+    assert_eq!(posted.delivered.iter().filter(|(_, _, by)| by.transport == Transport::Webhook).count(), 1);
     // Who is asked for must be there; a preview writes nothing.
     let mut nobody = post_of("hi", &[], None);
     nobody.to = vec!["nobody".into()];

@@ -12,6 +12,8 @@ mod batches;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
+mod chats;
+#[cfg(test)]
 mod clock;
 #[cfg(test)]
 mod consent;

@@ -1,9 +1,9 @@
 //! The log of a conversation, page by page.
 
+use super::Items;
 use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
-use super::{Items, read};
-use crate::doors::relay::{PageQuery, parse_place};
+use crate::doors::places::{PageQuery, parse_place};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;
@@ -12,11 +12,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use chorus_app::AppState;
-use chorus_app::views::{self, EventView};
+use chorus_app::conversation::{At, Filter, read_events};
+use chorus_app::views::EventView;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::EventId;
-use chorus_store::conversation;
-use chorus_store::log::{self, At, Filter};
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> Routes {
@@ -82,27 +81,5 @@ async fn events(
 ) -> Result<Json<Items<EventView>>, ApiError> {
     let (who, id) = (caller.principal()?, conversation_id(&id)?);
     let (at, filter, limit) = page_of(&uri)?;
-    let max_bytes = app.config.quotas.page_bytes as usize;
-    let page = read(&app, move |tx| {
-        let (conversation, _) = conversation::as_reader(tx, id, who)?;
-        Ok(log::page(tx, &conversation, who, &filter, at, limit, max_bytes)?)
-    });
-    let page = page.await?;
-    let edge = match at {
-        At::After(_) => page.events.last(),
-        At::Before(_) => page.events.first(),
-    };
-    let next = edge.filter(|_| page.more).map(|event| event.seq.to_string());
-    let items = views::events(&page.events, &page.standing.changes, &page.standing.replies);
-    let cursor = |last: &EventView| last.sequence.to_string();
-    Ok(Json(match at {
-        At::After(_) => super::fitting(&app, items, next, cursor),
-        // What does not fit is what is farthest from where it is read from.
-        At::Before(_) => {
-            let items = items.into_iter().rev().collect();
-            let Items { mut items, next } = super::fitting(&app, items, next, cursor);
-            items.reverse();
-            Items { items, next }
-        }
-    }))
+    Ok(Json(read_events(&app, who, id, filter, at, limit).await?))
 }

@@ -1,8 +1,8 @@
 //! Finding messages by their words, in all conversations of the caller.
 
+use super::Items;
 use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use super::conversation::query;
-use super::{Items, read};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;
@@ -11,15 +11,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use chorus_app::AppState;
-use chorus_app::views::{self, EventView};
+use chorus_app::conversation::{FoundView, Question, find_messages};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
-use chorus_store::conversations::{self, Conversation};
-use chorus_store::{StoreError, Tx, log, search};
-use serde::Serialize;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use utoipa::ToSchema;
+use chorus_protocol::ids::EventId;
 use utoipa_axum::routes;
 
 /// The longest question, in characters.
@@ -30,30 +24,6 @@ const MAX_LIMIT: i64 = 50;
 
 pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(find))
-}
-
-/// A message that was found.
-#[derive(Debug, Serialize, ToSchema)]
-struct FoundView {
-    /// Where it was said.
-    channel: PlaceView,
-    /// The message.
-    event: EventView,
-}
-
-/// A conversation, in short.
-#[derive(Debug, Serialize, ToSchema)]
-struct PlaceView {
-    /// Its id.
-    id: String,
-    /// What people call it.
-    name: String,
-}
-
-struct Question {
-    text: String,
-    before: Option<EventId>,
-    limit: i64,
 }
 
 fn question(uri: &Uri) -> Result<Question, ApiError> {
@@ -97,49 +67,5 @@ async fn find(
     uri: Uri,
 ) -> Result<Json<Items<FoundView>>, ApiError> {
     let (who, asked) = (caller.principal()?, question(&uri)?);
-    let max_bytes = app.config.quotas.page_bytes as usize;
-    let turn = Mutex::new(Some(app.searches.begin(who).await?));
-    let work = move |tx: &mut dyn Tx| {
-        let found = found(tx, who, &asked, max_bytes);
-        // Before the answer is there: whoever has it may search again.
-        drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Ok(found?)
-    };
-    let Items { items, next } = read(&app, work).await?;
-    Ok(Json(super::fitting(&app, items, next, |last| last.event.event_id.clone())))
-}
-
-/// A page of messages as they stand; a shorter one where they are large.
-fn found(
-    tx: &mut dyn Tx,
-    who: Principal,
-    asked: &Question,
-    max_bytes: usize,
-) -> Result<Items<FoundView>, StoreError> {
-    let mut places: HashMap<ConversationId, Conversation> = HashMap::new();
-    let found = search::page(tx, who, None, &asked.text, asked.before, asked.limit)?;
-    let (mut items, mut bytes, mut next) = (vec![], 0, found.next.map(|next| next.to_string()));
-    for id in found.events {
-        if bytes >= max_bytes {
-            next = items.last().map(|last: &FoundView| last.event.event_id.clone());
-            break;
-        }
-        let Some(event) = conversations::event_by_id(tx, id)? else { continue };
-        let place = match places.get(&event.conversation) {
-            Some(place) => place.clone(),
-            None => match conversations::by_id(tx, event.conversation)? {
-                Some(place) => place,
-                None => continue,
-            },
-        };
-        let stays = log::readable(tx, &place, who)?;
-        let event = std::slice::from_ref(&event);
-        let standing = log::stand(tx, &place, who, &stays, event)?;
-        let event = views::events(event, &standing.changes, &standing.replies).remove(0);
-        bytes += event.content.as_ref().map_or(0, String::len);
-        let channel = PlaceView { id: place.id.to_string(), name: place.name.clone() };
-        places.insert(place.id, place);
-        items.push(FoundView { channel, event });
-    }
-    Ok(Items { items, next })
+    Ok(Json(find_messages(&app, who, asked).await?))
 }

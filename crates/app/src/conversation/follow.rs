@@ -1,0 +1,195 @@
+//! Following a conversation as it goes on: its log as a stream.
+//!
+//! A reader is a cursor, as for inboxes: it takes what follows from the frames that were just encoded, and from the store
+//! when they are not there. It is another kind of reader than an inbox's all the same: any number follow one conversation,
+//! no session is kept of them, and nothing is handed.
+//!
+//! Frames are the same for everybody, so they serve only where everybody reads everything. Only
+//! messages have frames: comings, goings and changes of the conversation are always met in the store, where what this
+//! reader may read is looked up again; so a member that is removed gets nothing that comes after. And whoever's key, token or
+//! session is taken back gets nothing that is said after that: the commit moves `revocations`, and until it is known what
+//! still holds nothing more goes out.
+
+use crate::app::AppState;
+use crate::authenticate;
+use crate::caller::Shown;
+use crate::delivery::dialect::Dialect;
+use crate::error::Error;
+use crate::views;
+use bytes::{Bytes, BytesMut};
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::words::History;
+use chorus_store::log::{self, At, Filter};
+use chorus_store::{Tx, conversation};
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+
+/// What one turn of a reader takes from the store.
+const READ_EVENTS: i64 = 64;
+const READ_BYTES: usize = 256 * 1024;
+/// What one turn of a reader takes from the frames.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// What followers are told in.
+pub(super) const DIALECT: Dialect = Dialect::Sse;
+
+/// One connection's way through a conversation.
+pub struct Follower {
+    app: AppState,
+    id: ConversationId,
+    who: Principal,
+    shown: Shown,
+    head: watch::Receiver<i64>,
+    signs: broadcast::Receiver<Bytes>,
+    /// Moves when something that lets the caller in was taken back.
+    revocations: watch::Receiver<i64>,
+    /// The last event that was encoded for the connection, or that it may not read.
+    cursor: i64,
+    /// Up to here it is read from the store: frames know nothing of what was changed since.
+    begun_at: i64,
+    /// Whether everybody reads everything here.
+    shared: bool,
+    /// When it is looked whether the caller is still who it was.
+    check_at: Instant,
+    /// What is said before anything else: where it begins.
+    greeting: Option<Bytes>,
+}
+
+impl Follower {
+    /// Begins after `place`, or else with what comes next.
+    pub async fn open(
+        app: AppState,
+        id: ConversationId,
+        who: Principal,
+        shown: Shown,
+        place: Option<i64>,
+    ) -> Result<Self, Error> {
+        // Followed before the store is asked, so that no commit in between goes unnoticed.
+        let ((head, signs), revocations) = (app.live.follow(id.0), app.revocations(who));
+        // What was taken back before this was followed is seen here.
+        authenticate::look_up(&app, &shown).await?;
+        let begin = move |tx: &mut dyn Tx| {
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
+            Ok((conversation.history, tx.head(id.0)?))
+        };
+        let (history, end) = app.store.read::<_, Error, _>(begin).await?;
+        // A place beyond the end is from another life of the database: it says nothing here.
+        let cursor = place.filter(|place| *place <= end).unwrap_or(end);
+        let check_at = Instant::now() + app.config.times.ping;
+        let shared = history == History::All;
+        let connected = json!({"channel": id.to_string(), "after": cursor});
+        let greeting = Some(DIALECT.notice("connected", &connected).map_err(Error::internal)?);
+        Ok(Self {
+            app,
+            id,
+            who,
+            shown,
+            head,
+            signs,
+            revocations,
+            cursor,
+            begun_at: end,
+            shared,
+            check_at,
+            greeting,
+        })
+    }
+
+    /// The next bytes for the connection; none at the end of the stream.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        if let Some(greeting) = self.greeting.take() {
+            return Some(greeting);
+        }
+        loop {
+            // However much there is to say, it is said to members with valid keys only.
+            if self.revocations.has_changed().unwrap_or(true) {
+                self.revocations.mark_unchanged();
+                // Whoever is not known for certain to be still let in connects again.
+                authenticate::look_up(&self.app, &self.shown).await.ok()?;
+            }
+            if Instant::now() >= self.check_at {
+                self.check().await?;
+            }
+            if self.shared && self.cursor >= self.begun_at {
+                let frames = self.app.live.frames.after(DIALECT, self.id.0, self.cursor, FRAME_BYTES);
+                if let Some((bytes, last)) = frames {
+                    self.cursor = last;
+                    return Some(bytes);
+                }
+            }
+            if self.begun_at.max(*self.head.borrow_and_update()) > self.cursor {
+                match self.read_store().await {
+                    Ok(bytes) if bytes.is_empty() => continue,
+                    Ok(bytes) => return Some(bytes),
+                    // It is a stranger now.
+                    Err(error) if error.code == Code::NotFound => return None,
+                    Err(error) => {
+                        // The client connects again and goes on where it was.
+                        tracing::warn!(error = error.message, "a conversation could not be followed");
+                        return None;
+                    }
+                }
+            }
+            tokio::select! {
+                biased;
+                () = self.app.stopping.cancelled() => return None,
+                changed = self.revocations.changed() => {
+                    changed.ok()?;
+                    self.revocations.mark_changed();
+                }
+                moved = self.head.changed() => moved.ok()?,
+                sign = self.signs.recv() => match sign {
+                    Ok(sign) => return Some(sign),
+                    // Some passed by unseen.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                },
+                () = tokio::time::sleep_until(self.check_at) => {
+                    self.check().await?;
+                    return Some(DIALECT.ping());
+                }
+            }
+        }
+    }
+
+    /// Whether the caller's key is still good and it is still a member; nothing if not.
+    async fn check(&mut self) -> Option<()> {
+        self.check_at = Instant::now() + self.app.config.times.ping;
+        let caller = authenticate::look_up(&self.app, &self.shown).await;
+        match caller {
+            Ok(caller) if caller.principal().ok() != Some(self.who) => return None,
+            Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return None,
+            // That the store is busy says nothing of the caller.
+            _ => {}
+        }
+        let (id, who) = (self.id, self.who);
+        let is_member = move |tx: &mut dyn Tx| Ok(conversation::as_reader(tx, id, who).map(drop)?);
+        match self.app.store.read::<_, Error, _>(is_member).await {
+            Err(error) if error.code == Code::NotFound => None,
+            _ => Some(()),
+        }
+    }
+
+    async fn read_store(&mut self) -> Result<Bytes, Error> {
+        let (id, who, at) = (self.id, self.who, At::After(self.cursor));
+        let read = move |tx: &mut dyn Tx| {
+            let (conversation, _) = conversation::as_reader(tx, id, who)?;
+            let page = log::page(tx, &conversation, who, &Filter::default(), at, READ_EVENTS, READ_BYTES)?;
+            Ok((conversation.history, page, tx.head(id.0)?))
+        };
+        let (history, page, head) = self.app.store.read::<_, Error, _>(read).await?;
+        self.shared = history == History::All;
+        // What lies between the last one it may read and the end is not for it.
+        let last = page.events.last().filter(|_| page.more).map_or(head, |last| last.seq);
+        self.cursor = last.max(self.cursor);
+        let mut bytes = BytesMut::new();
+        for view in views::events(&page.events, &page.standing.changes, &page.standing.replies) {
+            let data = serde_json::to_string(&view).map_err(Error::internal)?;
+            bytes.extend_from_slice(&DIALECT.event(&view.kind, view.sequence, &data));
+        }
+        Ok(bytes.freeze())
+    }
+}

@@ -1,0 +1,110 @@
+//! The ladder of an event: to whom it went, why, how, and how far it came.
+//!
+//! A rung is shown only when it was reached, and with its time only where that was noted.
+
+use crate::app::App;
+use crate::error::Error;
+use crate::views::{self, EventView};
+use chorus_protocol::api::deliveries::{AttemptView, LadderDelivery, Recipient, StepView};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{EventId, Principal};
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::{DeliveryState, Transport};
+use chorus_store::members::MembershipInterval;
+use chorus_store::push::{self, Record};
+use chorus_store::{StoreError, Tx, conversation, conversations, log, members};
+use serde::Serialize;
+
+/// The most deliveries and tries that are shown of one event.
+const MAX_DELIVERIES: i64 = 200;
+const MAX_ATTEMPTS: i64 = 500;
+
+/// An event and what became of it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct LadderView {
+    /// The event.
+    event: EventView,
+    /// To whom it went.
+    deliveries: Vec<LadderDelivery>,
+    /// Who took it on.
+    #[schema(value_type = Vec<Object>)]
+    claims: [(); 0],
+}
+
+/// What became of an event, for members of its conversation who may read it.
+pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, Error> {
+    let missing = || Error::not_found("event");
+    let id = EventId::parse(id).ok_or_else(missing)?;
+    let show = move |tx: &mut dyn Tx| {
+        let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
+        let (conversation, _) =
+            conversation::as_reader(tx, event.conversation, who).map_err(|_| missing())?;
+        let stays = log::readable(tx, &conversation, who)?;
+        // What has no place in the conversation is nobody's to read here.
+        if event.seq == conversations::UNPLACED || !MembershipInterval::any_holds(&stays, event.seq) {
+            return Err(missing());
+        }
+        let events = [event];
+        let standing = log::stand(tx, &conversation, who, &stays, &events)?;
+        let event = views::events(&events, &standing.changes, &standing.replies).remove(0);
+        let mut deliveries = vec![];
+        for record in push::of_event(tx, id, MAX_DELIVERIES)? {
+            deliveries.push(delivery(tx, record)?);
+        }
+        Ok(LadderView { event, deliveries, claims: [] })
+    };
+    app.store.read::<_, Error, _>(show).await
+}
+
+fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreError> {
+    let member = members::of(tx, record.conversation, record.id.agent.into())?;
+    let attempts = push::attempts(tx, record.id, MAX_ATTEMPTS)?;
+    let attempts = attempts.into_iter().map(|attempt| AttemptView {
+        at: rfc3339(attempt.at),
+        status: attempt.status,
+        latency_ms: attempt.latency_ms,
+        error: attempt.error,
+    });
+    let Attention { directedness, policy, mode, reason, .. } = record.attention;
+    Ok(LadderDelivery {
+        directedness,
+        policy,
+        mode,
+        id: record.id.to_string(),
+        recipient: Recipient {
+            id: record.id.agent.to_string(),
+            handle: member.map_or_else(|| record.agent.clone(), |member| member.handle),
+        },
+        transport: record.transport,
+        state: record.state,
+        rungs: rungs(&record),
+        attempts: attempts.collect(),
+        disposition: record.disposition.map(|(disposition, _)| disposition),
+        reason: Some(reason),
+    })
+}
+
+fn rungs(record: &Record) -> Vec<StepView> {
+    let rung = |rung: &str, at: Option<i64>, reason: Option<&str>| StepView {
+        rung: rung.to_owned(),
+        at: at.map(rfc3339),
+        reason: reason.map(str::to_owned),
+    };
+    let mut rungs = vec![rung("stored", Some(record.created_at), None)];
+    if record.handed {
+        rungs.push(rung("handed", record.handed_at, None));
+    }
+    match record.state {
+        DeliveryState::Delivered if record.transport != Transport::Inbox => {
+            rungs.push(rung("acked", record.handed_at, None));
+        }
+        DeliveryState::Failed | DeliveryState::Dead => {
+            rungs.push(rung(record.state.as_str(), Some(record.updated_at), record.detail.as_deref()));
+        }
+        _ => {}
+    }
+    if let Some((disposition, at)) = &record.disposition {
+        rungs.push(rung("dispositioned", Some(*at), Some(disposition.as_str())));
+    }
+    rungs
+}

@@ -1,0 +1,85 @@
+//! Listing deliveries.
+
+use super::unknown;
+use crate::agents::{AgentRef, may_manage};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::page::page;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::deliveries::{DeliveryView, RecipientAgent};
+use chorus_protocol::ids::ConversationId;
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::DeliveryState;
+use chorus_store::Tx;
+use chorus_store::push::{self, Filter, Record};
+
+pub use chorus_store::push::Cursor;
+
+/// Which deliveries are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    pub state: Option<DeliveryState>,
+    pub agent: Option<AgentRef>,
+    pub conversation: Option<ConversationId>,
+    /// Only those stored since.
+    pub since: i64,
+    /// Only those stored before.
+    pub until: Option<i64>,
+}
+
+impl Asked {
+    /// What this caller may see of it; nothing if it asks for an agent that is not there.
+    pub(super) fn filter(&self, tx: &mut dyn Tx, caller: &Caller) -> Result<Option<Filter>, Error> {
+        let Self { state, ref agent, conversation, since, until } = *self;
+        let mut filter = Filter { state, conversation, since, until, ..Filter::default() };
+        match caller {
+            Caller::Operator => {}
+            Caller::Account(person) => filter.owner = Some(person.id),
+            Caller::Agent(identity) => filter.agent = Some(identity.id),
+            Caller::Nobody => return Err(unknown()),
+        }
+        if let Some(agent) = agent {
+            match agent.find(tx)? {
+                Some(agent) if may_manage(caller, &agent) => filter.agent = Some(agent.id),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(filter))
+    }
+}
+
+/// Deliveries in the order of time: those to the agents of an account; to an agent itself; for the operator, all.
+pub async fn list(
+    app: &App,
+    caller: Caller,
+    asked: Asked,
+    after: Option<Cursor>,
+    limit: i64,
+) -> Result<Items<DeliveryView>, Error> {
+    let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
+        Some(filter) => Ok(push::list(tx, &filter, after, limit + 1)?),
+        None => Ok(vec![]),
+    };
+    let found = app.store.read::<_, Error, _>(find).await?;
+    let items = found.iter().map(|record| view(app, record)).collect();
+    Ok(page(app, items, limit, |last: &DeliveryView| last.cursor.clone()))
+}
+
+fn view(app: &App, record: &Record) -> DeliveryView {
+    DeliveryView {
+        id: record.id.to_string(),
+        event_id: record.event.to_string(),
+        channel: record.conversation.to_string(),
+        agent: RecipientAgent { id: record.id.agent.to_string(), address: app.address(&record.agent) },
+        kind: record.kind,
+        transport: record.transport,
+        state: record.state,
+        reason: Some(record.attention.reason),
+        attempts: record.attempt,
+        next_try: record.due_at.map(rfc3339),
+        error: record.detail.clone(),
+        created_at: rfc3339(record.created_at),
+        cursor: format!("{}.{}", record.created_at, record.id),
+    }
+}

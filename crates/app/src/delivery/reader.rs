@@ -1,0 +1,387 @@
+//! One connection's way through an inbox, whatever the connection is made of.
+//!
+//! A reader is a cursor. It takes what follows from the frames that were just encoded, and from the store when they are
+//! not there; it holds no queue, so a slow client costs nothing but its own delay. Frames serve only what was committed
+//! since the session began: what was sent before may have been changed or taken back. (What is changed on this node while a
+//! session lags loses its frame; changed on another node, it counts as under way.)
+//!
+//! To give a piece is not to have handed it: whoever carries it says so with [`Reader::hand`]. A connection of server-sent
+//! events that asks for more took what it was given; C2A acknowledges each delivery, and hands through the last one up to
+//! which all are. [`Reader::next`] may be cancelled at any time, so that who waits for it can wait for an answer as well.
+
+use super::bridge::Content;
+use super::dialect::{Dialect, End};
+use super::live::Inbox;
+use super::reconcile;
+use crate::app::AppState;
+use crate::authenticate::is_key_of;
+use crate::caller::{Identity, disabled};
+use crate::error::Error;
+use bytes::{Bytes, BytesMut};
+use chorus_protocol::relay::{Connected, Gap};
+use chorus_store::directory::{self, KeyHash};
+use chorus_store::inboxes::{self, Opened};
+use chorus_store::{StoreError, Tx, deliveries};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What one turn of a reader takes from the store.
+const READ_ENTRIES: i64 = 64;
+const READ_BYTES: usize = 256 * 1024;
+/// What one turn of a reader takes from the frames.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// What is to be sent next.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub bytes: Bytes,
+    /// Whoever has it has everything of the inbox up to here.
+    pub through: i64,
+}
+
+/// One connection's way through an inbox.
+pub struct Reader {
+    app: AppState,
+    identity: Identity,
+    inbox: Arc<Inbox>,
+    /// What it was opened with.
+    key: KeyHash,
+    /// The last entry that was encoded for the connection.
+    cursor: i64,
+    /// Up to here it is read from the store: frames know nothing of what was changed since.
+    begun_at: i64,
+    /// Encoded, and to be sent before anything else.
+    ready: VecDeque<Piece>,
+    /// Whether the key must be looked up again before anything more is given.
+    doubted: bool,
+    ended: bool,
+}
+
+impl Reader {
+    /// Makes this the agent's one session, from `place`, or else from what any connection was handed before.
+    pub async fn open(
+        app: AppState,
+        identity: Identity,
+        key: KeyHash,
+        dialect: Dialect,
+        place: Option<i64>,
+    ) -> Result<Self, Error> {
+        let session = app.environment.uuid_v4();
+        // Registered here before it is in the database, so that no commit in between goes unnoticed.
+        let (inbox, former) = app.live.open(identity.id, session, dialect);
+        let mut reader = Self {
+            app,
+            identity,
+            inbox,
+            key,
+            cursor: 0,
+            begun_at: 0,
+            ready: VecDeque::new(),
+            doubted: false,
+            ended: false,
+        };
+        let opened = reader.store_session().await?;
+        // What the former connection was handed may not be written yet.
+        let handed = opened.handed_through.max(former.map_or(0, |former| former.handed()));
+        // A place beyond the end is from another life of the database: it says nothing here.
+        let place = place.filter(|place| *place <= opened.head).unwrap_or(handed);
+        reader.begin(opened, place).map_err(Error::internal)?;
+        Ok(reader)
+    }
+
+    async fn store_session(&self) -> Result<Opened, Error> {
+        let (agent, session, key) = (self.inbox.agent, self.inbox.session, self.key);
+        let node = self.app.config.node;
+        let until = self.app.now() + self.app.config.presence.as_millis() as i64;
+        let open = move |tx: &mut dyn Tx| {
+            // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
+            let opened = inboxes::open(tx, agent, session, node, until)?;
+            let holder = directory::by_key(tx, &key)?.filter(|holder| holder.id == agent);
+            if holder.as_ref().is_some_and(|holder| holder.disabled_at.is_some()) {
+                return Err(disabled("agent"));
+            }
+            opened
+                .filter(|_| holder.is_some())
+                .ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))
+        };
+        let opened = self.app.store.write(open).await?;
+        self.inbox.set_stored();
+        self.inbox.raise(opened.head);
+        Ok(opened)
+    }
+
+    /// Says where it begins, and what is gone of what was asked for.
+    fn begin(&mut self, opened: Opened, place: i64) -> Result<(), serde_json::Error> {
+        let dialect = self.inbox.dialect;
+        (self.cursor, self.begun_at) = (place, opened.head);
+        let connected = Connected { agent_id: self.app.address(&self.identity.name), after: place };
+        self.ready.push_back(self.piece(dialect.notice("connected", &connected)?));
+        if place + 1 < opened.oldest {
+            let gap = Gap { after: place, oldest: opened.oldest };
+            self.cursor = opened.oldest - 1;
+            self.ready.push_back(self.piece(dialect.notice("gap", &gap)?));
+        }
+        Ok(())
+    }
+
+    fn piece(&self, bytes: Bytes) -> Piece {
+        Piece { bytes, through: self.cursor }
+    }
+
+    /// The connection has everything up to here.
+    pub fn hand(&self, through: i64) {
+        self.inbox.hand(through);
+    }
+
+    /// The next piece for the connection; none at the end.
+    pub async fn next(&mut self) -> Option<Piece> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Some(piece);
+            }
+            if self.ended {
+                return None;
+            }
+            self.doubted |= self.inbox.is_doubted();
+            if self.doubted {
+                match is_key_of(&self.app, self.key, self.inbox.agent).await {
+                    Ok(true) => {}
+                    Ok(false) => self.inbox.finish(End::Revoked),
+                    // The client connects again, and then it is known.
+                    Err(_) => return None,
+                }
+                self.doubted = false;
+            }
+            if let Some(end) = self.inbox.ended() {
+                let end = self.reason(end).await;
+                self.ended = true;
+                return Some(self.piece(self.inbox.dialect.farewell(end)));
+            }
+            if let Some(bytes) = self.take_frames() {
+                return Some(self.piece(bytes));
+            }
+            if self.inbox.head() > self.cursor {
+                if let Err(error) = self.read_store().await {
+                    // The client reconnects and goes on where it was.
+                    tracing::warn!(error = &error as &dyn std::error::Error, "an inbox could not be read");
+                    return None;
+                }
+                continue;
+            }
+            tokio::select! {
+                () = self.inbox.changed() => {}
+                () = tokio::time::sleep(self.app.config.times.ping) => {
+                    return Some(self.piece(self.inbox.dialect.ping()));
+                }
+                () = self.app.stopping.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Whoever takes a key back ends the session too, and another node may see that it is gone before it hears of the key.
+    async fn reason(&self, end: End) -> End {
+        let taken_back = end == End::TakenOver
+            && matches!(is_key_of(&self.app, self.key, self.inbox.agent).await, Ok(false));
+        if taken_back { End::Revoked } else { end }
+    }
+
+    fn take_frames(&mut self) -> Option<Bytes> {
+        if self.cursor < self.begun_at {
+            return None;
+        }
+        let Inbox { agent, dialect, .. } = *self.inbox;
+        let (bytes, last) = self.app.live.frames.after(dialect, agent.0, self.cursor, FRAME_BYTES)?;
+        self.cursor = last;
+        Some(bytes)
+    }
+
+    /// Encodes what follows the cursor, from the store.
+    async fn read_store(&mut self) -> Result<(), StoreError> {
+        let (agent, after, head) = (self.inbox.agent, self.cursor, self.inbox.head());
+        let read = move |tx: &mut dyn Tx| {
+            let entries = deliveries::page(tx, agent, after, READ_ENTRIES, READ_BYTES)?;
+            Content::read(tx, agent, entries)
+        };
+        let entries = self.app.store.read::<_, StoreError, _>(read).await?;
+        // Nothing between here and the head: it was removed as too old.
+        let last = entries.last().map_or(head, |(entry, _)| entry.seq);
+        let mut bytes = BytesMut::new();
+        for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.streamed) {
+            let (seq, kind) = (entry.seq, entry.kind);
+            let data = content.data(&self.app, &self.identity, entry)?;
+            bytes.extend_from_slice(&self.inbox.dialect.entry(kind, seq, &data));
+        }
+        self.cursor = last;
+        if !bytes.is_empty() {
+            // Frames of server-sent events may be joined; a dialect whose frames may not gets a piece for each.
+            let piece = self.piece(bytes.freeze());
+            self.ready.push_back(piece);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    /// The connection ended: what it was handed is written, the inbox closed, unless another has it already.
+    fn drop(&mut self) {
+        let (app, inbox) = (Arc::clone(&self.app), Arc::clone(&self.inbox));
+        self.app.tasks.spawn(async move {
+            let handed = reconcile::record_handed(&app, vec![Arc::clone(&inbox)]).await;
+            let (agent, session) = (inbox.agent, inbox.session);
+            let now = app.now();
+            let close = move |tx: &mut dyn Tx| inboxes::close(tx, agent, session, now);
+            let closed = handed.and(app.store.write::<_, StoreError, _>(close).await);
+            if let Err(error) = closed {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "an inbox was not closed in the store; its lease ends by itself"
+                );
+            }
+            // Only now: a connection that comes meanwhile learns from it what was handed.
+            app.live.close(&inbox);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::App;
+    use crate::config::Config;
+    use crate::conversation::{act, delete, say};
+    use crate::once::Once;
+    use crate::secrets::MasterKey;
+    use chorus_environment::{Environment, ManualClock};
+    use chorus_protocol::api::messages::NewMessage;
+    use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal};
+    use chorus_protocol::words::{ConversationKind, History};
+    use chorus_store::conversation::{self, ConversationError, Handle, Newcomer};
+    use chorus_store::conversations::Conversation;
+    use chorus_store::directory::Record;
+    use chorus_store::{Store, TxExt};
+    use serde_json::json;
+    use std::time::Duration;
+    use tokio_util::sync::CancellationToken;
+
+    const KEY: KeyHash = [3; 32];
+
+    /// A hub with bob in a channel, whose clock stands still: what carries a time is the same twice.
+    struct Fixture {
+        app: AppState,
+        bob: Identity,
+        channel: ConversationId,
+        ann: Principal,
+    }
+
+    impl Fixture {
+        async fn new() -> Self {
+            // It brings the TLS provider which the hub's own client needs.
+            drop(chorus_testkit::http::client());
+            let environment = Environment::seeded(1, &ManualClock::new(1_774_000_800_000));
+            let config = Config::new(environment.uuid_v4(), "hub.example", [0; 32], MasterKey::new([7; 32]));
+            let store = Store::in_memory().unwrap();
+            let app = App::new(store, config, environment, CancellationToken::new(), true);
+            let app = Arc::new(app.unwrap());
+            let bob = Identity { id: AgentId(app.environment.uuid_v7()), name: "bob".into() };
+            let ann = Principal::from(AccountId(app.environment.uuid_v7()));
+            let new = act(&app, ann, ConversationId(app.environment.uuid_v7()));
+            let channel = Conversation {
+                id: new.conversation,
+                kind: ConversationKind::Channel,
+                name: "plans".into(),
+                context: Some("What we do next".into()),
+                owner: ann,
+                history: History::All,
+                created_at: new.now,
+                archived_at: None,
+            };
+            let joins = act(&app, ann, new.conversation);
+            let (agent, now) = (bob.clone(), new.now);
+            let make = move |tx: &mut dyn Tx| {
+                let record = Record { name: agent.name.clone(), endpoint: None, card: None };
+                directory::insert(tx, agent.id, &record, &KEY, new.trace, now)?;
+                conversation::create(tx, &new, &channel, Handle::Exactly("ann".into()))?;
+                let handle = Handle::Exactly("bob".into());
+                let bob = Newcomer { principal: agent.id.into(), handle, roles: vec![], lead: false };
+                conversation::add_member(tx, &joins, &bob)
+            };
+            app.store.write::<_, ConversationError, _>(make).await.unwrap();
+            Self { app, bob, channel: joins.conversation, ann }
+        }
+
+        async fn open(&self, place: Option<i64>) -> Reader {
+            let (app, bob) = (Arc::clone(&self.app), self.bob.clone());
+            let mut reader = Reader::open(app, bob, KEY, Dialect::Sse, place).await.unwrap();
+            assert!(next(&mut reader).await.starts_with("event: connected\n"));
+            reader
+        }
+
+        async fn say(&self, content: &str) -> EventId {
+            let new: NewMessage = serde_json::from_value(json!({"content": content})).unwrap();
+            say(&self.app, self.ann, self.channel, new, Once::NO_KEY).await.unwrap().result.event_id
+        }
+    }
+
+    async fn next(reader: &mut Reader) -> String {
+        let piece = tokio::time::timeout(Duration::from_secs(10), reader.next()).await.unwrap().unwrap();
+        String::from_utf8(piece.bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_chat_is_the_same_from_its_transaction_and_from_the_store() {
+        let hub = Fixture::new().await;
+        let mut first = hub.open(None).await;
+        let content = "@bob look at this: \u{e9}\n| a | table |";
+        hub.say(content).await;
+        let framed = next(&mut first).await;
+        let cached = hub.app.live.frames.after(Dialect::Sse, hub.bob.id.0, 0, FRAME_BYTES).unwrap();
+        assert_eq!((framed.as_bytes(), 1), (&*cached.0, cached.1));
+        assert!(framed.contains(r#""reason":"direct_mention""#) && framed.contains(r#""name":"plans""#));
+
+        let mut second = hub.open(Some(0)).await;
+        assert_eq!(second.begun_at, 1, "it reads the store up to there");
+        assert_eq!(next(&mut second).await, framed);
+    }
+
+    #[tokio::test]
+    async fn a_steady_chat_is_not_read_from_the_store() {
+        let hub = Fixture::new().await;
+        let mut reader = hub.open(None).await;
+        for n in 0..100 {
+            hub.say(&format!("@bob number {n}")).await;
+        }
+        // What is not there cannot be read there.
+        let forget = |tx: &mut dyn Tx| tx.query("DELETE FROM chats RETURNING seq", &[]);
+        assert_eq!(hub.app.store.write::<_, StoreError, _>(forget).await.unwrap().len(), 100);
+        let mut heard = String::new();
+        while heard.matches("event: chat\n").count() < 100 {
+            heard += &next(&mut reader).await;
+        }
+        assert!(heard.contains("@bob number 0\"") && heard.contains("@bob number 99\""));
+    }
+
+    #[tokio::test]
+    async fn what_was_taken_back_is_not_handed_out_from_the_frames() {
+        let hub = Fixture::new().await;
+        let mut reader = hub.open(None).await;
+        let said = hub.say("@bob not meant for you").await;
+        delete(&hub.app, hub.ann, (hub.channel, said), Once::NO_KEY).await.unwrap();
+        let heard = next(&mut reader).await;
+        assert!(heard.contains(r#""deleted":true"#) && !heard.contains("not meant"), "{heard}");
+    }
+
+    #[tokio::test]
+    async fn to_give_is_not_to_hand() {
+        let hub = Fixture::new().await;
+        let mut reader = hub.open(None).await;
+        hub.say("@bob one").await;
+        hub.say("@bob two").await;
+        let through = reader.next().await.unwrap().through;
+        assert_eq!((through, reader.inbox.handed()), (2, 0));
+        // Whoever acknowledges one of the two is handed the other again.
+        reader.hand(1);
+        drop(reader);
+        let mut again = hub.open(None).await;
+        assert!(next(&mut again).await.contains("@bob two\""));
+    }
+}

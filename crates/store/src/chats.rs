@@ -1,0 +1,123 @@
+//! What conversations add to the entries of an inbox, for a whole page of them: a fixed number of queries, however many
+//! there are.
+
+use crate::conversations::{self, Conversation, Event, conversation_columns, event_columns};
+use crate::deliveries::{self, Entry, attention_columns};
+use crate::members::MembershipInterval;
+use crate::{Param, Row, StoreError, Tx, TxExt, log};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use chorus_protocol::words::EntryKind;
+use std::collections::HashMap;
+
+/// The most deliveries of one event that are looked at: more than one message wakes.
+const MAX_OF_EVENT: i64 = 200;
+
+/// Something that was said in a conversation, as an entry of an inbox.
+#[derive(Debug, Clone)]
+pub struct ChatEntry {
+    /// Its place in the inbox.
+    pub seq: i64,
+    /// What was decided for this agent.
+    pub attention: Attention,
+    /// Where it was said.
+    pub conversation: Conversation,
+    /// What was said.
+    pub event: Event,
+    /// What was changed of it since, as far as the agent may know.
+    pub changes: Vec<Event>,
+    /// By what the agent is reached now.
+    pub epoch: i64,
+}
+
+const CHATS: &str = concat!(
+    "SELECT h.seq, a.epoch, ",
+    attention_columns!("h"),
+    ", ",
+    conversation_columns!(),
+    ", ",
+    // The entries have the bodies already.
+    event_columns!("''"),
+    " FROM chats h JOIN agents a ON a.id = h.agent_id
+      JOIN conversations c ON c.id = h.conversation_id AND c.owner_id IS NOT NULL
+      JOIN events e ON e.id = h.event_id
+      WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3 ORDER BY h.seq"
+);
+/// How many columns of [`CHATS`] come before the conversation's, and before the event's.
+const OF_ENTRY: usize = 8;
+const OF_CONVERSATION: usize = 9;
+
+/// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves.
+pub fn of_page(tx: &mut dyn Tx, agent: AgentId, entries: &[Entry]) -> Result<Vec<ChatEntry>, StoreError> {
+    let chats = entries.iter().filter(|entry| entry.kind == EntryKind::Chat);
+    let bodies: HashMap<i64, &str> = chats.map(|entry| (entry.seq, &*entry.body)).collect();
+    let Some((first, last)) = bodies.keys().min().zip(bodies.keys().max()) else { return Ok(vec![]) };
+    let page = [(&agent).into(), (*first).into(), (*last).into()];
+
+    let mut found = vec![];
+    for row in tx.query(CHATS, &page)? {
+        let mut chat = chat(row)?;
+        // What is of another kind is in the range, and not in the page as a chat.
+        if let Some(body) = bodies.get(&chat.seq) {
+            chat.event.body.push_str(body);
+            found.push(chat);
+        }
+    }
+    let stays = stays(tx, &page)?;
+    let mut changes: HashMap<EventId, Vec<Event>> = HashMap::new();
+    for change in log::changes_of_page(tx, &page)? {
+        // Who has left meanwhile is not told what happened since.
+        let stays = stays.get(&change.conversation).map_or([].as_slice(), Vec::as_slice);
+        if let Some((target, change)) = change.target.zip(log::as_seen(change, stays)) {
+            changes.entry(target).or_default().push(change);
+        }
+    }
+    for chat in &mut found {
+        chat.changes = changes.remove(&chat.event.id).unwrap_or_default();
+    }
+    Ok(found)
+}
+
+fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
+    let mut conversation = Row(row.0.split_off(OF_ENTRY));
+    let event = Row(conversation.0.split_off(OF_CONVERSATION));
+    Ok(ChatEntry {
+        seq: row.int(0)?,
+        attention: deliveries::attention(&mut row, 2)?,
+        epoch: row.int(1)?,
+        conversation: conversations::conversation(conversation)?,
+        event: conversations::event(event)?,
+        changes: vec![],
+    })
+}
+
+/// When the agent was in each of the conversations of a page, the oldest stay first.
+fn stays(
+    tx: &mut dyn Tx,
+    page: &[Param<'_>],
+) -> Result<HashMap<ConversationId, Vec<MembershipInterval>>, StoreError> {
+    let mut stays: HashMap<_, Vec<_>> = HashMap::new();
+    let rows = tx.query(
+        "SELECT m.conversation_id, m.joined_seq, m.left_seq FROM members m
+         WHERE m.member_id = $1 AND m.conversation_id IN
+               (SELECT h.conversation_id FROM chats h WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3)
+         ORDER BY m.joined_seq",
+        page,
+    )?;
+    for mut row in rows {
+        let stay = MembershipInterval { from: row.int(1)?, to: row.opt_int(2)? };
+        stays.entry(ConversationId(row.uuid(0)?)).or_default().push(stay);
+    }
+    Ok(stays)
+}
+
+/// The deliveries of an event.
+pub fn of_event(tx: &mut dyn Tx, event: EventId) -> Result<Vec<DeliveryId>, StoreError> {
+    tx.query(
+        "SELECT agent_id, seq FROM chats WHERE event_id = $1 LIMIT $2",
+        &[(&event).into(), MAX_OF_EVENT.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? }))
+    .collect()
+}

@@ -1,0 +1,167 @@
+//! What conversations add to a page of an inbox: the same as for each entry by itself, in a number of queries that does not
+//! grow with the page.
+
+use crate::channel::{Room, act, delete, edit, join, post, post_of, react, remove, room};
+use crate::support::{Fixture, agent, deliver, fresh, message, on_both, read};
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
+use chorus_protocol::words::EntryKind;
+use chorus_store::chats::{self, ChatEntry};
+use chorus_store::conversations::{self, History};
+use chorus_store::deliveries::{self, Entry};
+use chorus_store::{Kind, Param, Row, Store, StoreError, Tx, directory, log, members, push};
+use uuid::Uuid;
+
+on_both!(
+    a_page_is_read_as_its_entries_are,
+    a_page_costs_the_same_however_long_it_is,
+    an_event_and_its_deliveries
+);
+
+/// Counts what is asked of the database.
+struct Counting<'a> {
+    tx: &'a mut dyn Tx,
+    queries: usize,
+}
+
+impl Tx for Counting<'_> {
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        self.queries += 1;
+        self.tx.execute(sql, params)
+    }
+
+    fn each(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        self.queries += 1;
+        self.tx.each(sql, params, take)
+    }
+
+    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        self.queries += 1;
+        self.tx.next_seq(stream)
+    }
+
+    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        self.queries += 1;
+        self.tx.head(stream)
+    }
+
+    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+        self.queries += 1;
+        self.tx.lock(stream)
+    }
+
+    fn kind(&self) -> Kind {
+        self.tx.kind()
+    }
+
+    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
+        self.tx.after_commit(action);
+    }
+}
+
+/// A page of an inbox, what conversations add to it, and how many queries that took.
+async fn page(store: &Store, agent: AgentId, after: i64, limit: i64) -> (Vec<Entry>, Vec<ChatEntry>, usize) {
+    read(store, move |tx| {
+        let mut counting = Counting { tx, queries: 0 };
+        let entries = deliveries::page(&mut counting, agent, after, limit, usize::MAX)?;
+        let chats = chats::of_page(&mut counting, agent, &entries)?;
+        Ok((entries, chats, counting.queries))
+    })
+    .await
+}
+
+/// Says something to bob.
+async fn tell(store: &Store, room: Room, text: &str) -> EventId {
+    let act = act(room, room.owner);
+    post(store, act, post_of(text, &["bob"], None)).await.unwrap();
+    act.event
+}
+
+async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, amy) = (agent(store, "bob").await, agent(store, "amy").await);
+    let (one, other) = (room(store, History::All).await, room(store, History::Joined).await);
+    for room in [one, other] {
+        join(store, room, bob.id.into(), "bob").await;
+    }
+    let plain = tell(store, one, "plain").await;
+    deliver(store, message(&amy, &bob)).await;
+    let edited = tell(store, other, "edited").await;
+    edit(store, other, other.owner, edited, "first").await;
+    edit(store, other, other.owner, edited, "second").await;
+    let deleted = tell(store, one, "deleted").await;
+    delete(store, one, one.owner, deleted).await.unwrap();
+    react(store, one, one.owner, plain).await;
+    let long = tell(store, one, &"long ".repeat(20_000)).await;
+    let unseen = tell(store, other, "changed when bob had left").await;
+    remove(store, other, "bob").await;
+    edit(store, other, other.owner, unseen, "not for bob").await;
+    react(store, other, other.owner, unseen).await;
+
+    let (entries, chats, _) = page(store, bob.id, 0, 100).await;
+    assert_eq!(entries.len(), 6);
+    let found: Vec<_> = chats.iter().map(|chat| (chat.seq, chat.event.id)).collect();
+    assert_eq!(found, [(1, plain), (3, edited), (4, deleted), (5, long), (6, unseen)]);
+    for chat in &chats {
+        let (id, seq) = (bob.id, chat.seq);
+        let expected = read(store, move |tx| {
+            let record = push::get(tx, DeliveryId { agent: id, seq })?.unwrap();
+            let stays = members::stays(tx, record.conversation, id.into())?;
+            Ok(ChatEntry {
+                seq,
+                reason: record.reason,
+                conversation: conversations::by_id(tx, record.conversation)?.unwrap(),
+                event: conversations::event_by_id(tx, record.event)?.unwrap(),
+                changes: log::changes(tx, &stays, &[record.event])?,
+                epoch: directory::by_id(tx, id)?.unwrap().epoch,
+            })
+        })
+        .await;
+        assert_eq!(format!("{chat:?}"), format!("{expected:?}"));
+    }
+    let bodies =
+        |place: usize| -> Vec<_> { chats[place].changes.iter().map(|change| &*change.body).collect() };
+    assert_eq!(bodies(0), [r#"{"signal":"seen"}"#]);
+    assert_eq!(bodies(1), [r#"{"content":"second"}"#]);
+    assert_eq!(bodies(4), ["{}"], "what was said when bob was away");
+}
+
+async fn a_page_costs_the_same_however_long_it_is(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, amy) = (agent(store, "bob").await, agent(store, "amy").await);
+    deliver(store, message(&amy, &bob)).await;
+    assert_eq!(page(store, bob.id, 0, 64).await.2, 1, "envelopes need nothing but the page");
+    let mut rooms = vec![];
+    for _ in 0..4 {
+        let room = room(store, History::All).await;
+        join(store, room, bob.id.into(), "bob").await;
+        rooms.push(room);
+    }
+    for n in 0..60 {
+        let room = rooms[n % rooms.len()];
+        let event = tell(store, room, "hello").await;
+        react(store, room, room.owner, event).await;
+    }
+    let (one, _, few) = page(store, bob.id, 1, 1).await;
+    let (many, chats, same) = page(store, bob.id, 0, 64).await;
+    assert_eq!((one.len(), many.len(), chats.len()), (1, 61, 60));
+    assert!(chats.iter().all(|chat| chat.changes.len() == 1));
+    assert_eq!((few, same), (5, 5));
+}
+
+async fn an_event_and_its_deliveries(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, room) = (agent(store, "bob").await, room(store, History::All).await);
+    join(store, room, bob.id.into(), "bob").await;
+    let event = tell(store, room, "hello").await;
+    let of = |event| read(store, move |tx| chats::of_event(tx, event));
+    let sent: Vec<_> = of(event).await.iter().map(|id| (id.agent, id.seq)).collect();
+    assert_eq!(sent, [(bob.id, 1)]);
+    assert!(of(EventId(fresh())).await.is_empty());
+    let (entries, ..) = page(store, bob.id, 0, 1).await;
+    assert_eq!(entries[0].kind, EntryKind::Chat);
+}
