@@ -11,7 +11,7 @@ use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{
-    Code, Delivery, Discovery, Endpoints, Outcome, Page, Registered, Registration, Success,
+    Code, Delivery, Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -189,7 +189,7 @@ impl Client {
     }
 
     /// What the hub says of its own state.
-    pub async fn health(&self) -> Result<Value, ClientError> {
+    pub async fn health(&self) -> Result<HealthReport, ClientError> {
         let path = &self.endpoints().await?.health;
         Ok(self.get(self.url(path)?).await?.data)
     }

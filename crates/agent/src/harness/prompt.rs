@@ -6,6 +6,7 @@
 //! off gives the text back.
 
 use super::turn::{Kind, Turn};
+use chorus_protocol::words::Reason;
 
 /// The headers of a prompt. A line of user text that begins with one of them, or something that looks like it, is
 /// escaped.
@@ -59,7 +60,7 @@ pub(crate) fn prompt(turn: &Turn, own: Own<'_>, delimiter: &str) -> String {
         header("Your culture", Some(own.culture));
     }
     header("Cultural context", turn.culture.as_ref().and_then(|culture| culture.context.as_deref()));
-    header("Why you", turn.reason.as_deref());
+    header("Why you", turn.reason.map(Reason::as_str));
     header("Message id", Some(&turn.message_id));
     format!("{}\n{}", lines.join("\n"), block("message", &turn.text, delimiter))
 }
@@ -142,7 +143,7 @@ mod tests {
                 ..Place::default()
             }),
             culture: None,
-            reason: Some("direct_mention".into()),
+            reason: Some(Reason::DirectMention),
             text: text.into(),
             back: Back::Callback("http://hub/cb/tok_secret".into()),
             mcp: vec![],

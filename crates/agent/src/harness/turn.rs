@@ -4,9 +4,11 @@
 //! the headers of MCP servers), so its `Debug` shows little.
 
 use crate::seen::message_name;
-use chorus_protocol::channel::{McpServer, Post};
+use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::{InboxMessage, check_envelope, turn_number};
+use chorus_protocol::words::Reason;
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -100,7 +102,7 @@ pub struct Turn {
     /// What it says about cultures, if it is an envelope.
     pub culture: Option<Culture>,
     /// Why it comes to this agent.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// What was said.
     pub text: String,
     /// How to answer.
@@ -118,37 +120,34 @@ impl fmt::Debug for Turn {
 impl Turn {
     /// The event `chat` of an inbox.
     pub fn chat(data: &str) -> Result<Self, Faults> {
-        let data: Value =
+        let Chat { trace_id, channel, event, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
-        let (channel, event) = (&data["channel"], &data["event"]);
-        let author = &event["author"];
-        let sender = if author["handle"].is_string() { &author["handle"] } else { &author["id"] };
-        // The same as a post of the Channel Protocol, so it is read by the same rules.
+        let name = Some(channel.name).filter(|name| !name.is_empty());
+        let sender = event.author.handle.unwrap_or(event.author.id);
+        // The same as a post of the Channel Protocol, so it is held to the same rules.
         let post = json!({
-            "channel": {"id": channel["id"], "name": channel["name"], "context": channel["context"]},
-            "message": {"id": event["event_id"], "sender": sender, "content": event["content"]},
-            "callback": data["callback"], "mcp": data["mcp"],
+            "channel": {"id": channel.id, "name": name, "context": channel.context},
+            "message": {"id": event.event_id, "sender": sender, "content": event.content},
+            "callback": callback, "mcp": mcp,
         });
         let mut turn = Self::post(Post::read(post.to_string().as_bytes())?);
-        let text = |value: &Value| value.as_str().map(str::to_owned);
         // The hub's ids are unique whatever the channel.
         turn.id = format!("chat {}", turn.message_id);
         turn.kind = Kind::Chat;
-        turn.trace_id = text(&data["trace_id"]);
-        turn.reason = text(&data["attention"]["reason"]);
+        turn.trace_id = trace_id;
+        turn.reason = attention.reason;
         if let Some(place) = &mut turn.place {
-            place.thread = text(&event["thread"]);
-            place.sequence = event["sequence"].as_i64();
+            place.thread = event.thread;
+            // Sequences begin with 1: a hub that says none has none.
+            place.sequence = Some(event.sequence).filter(|sequence| *sequence > 0);
         }
         Ok(turn)
     }
 
     /// The event `channel` of an inbox.
     pub fn channel(data: &str) -> Result<Self, Faults> {
-        let mut turn = Self::post(Post::read(data.as_bytes())?);
-        let data: Value = serde_json::from_str(data).unwrap_or_default();
-        turn.trace_id = data["trace_id"].as_str().map(str::to_owned);
-        Ok(turn)
+        let InboxPost { trace_id, post } = InboxPost::read(data.as_bytes())?;
+        Ok(Self { trace_id, ..Self::post(post) })
     }
 
     /// A post to one's own connection string.
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!((turn.kind, turn.id.as_str(), turn.sender.as_str()), (Kind::Chat, "chat evt_1", "anna"));
         let place = turn.place.as_ref().unwrap();
         assert_eq!((place.thread.as_deref(), place.sequence), (Some("evt_0"), Some(7)));
-        assert_eq!(turn.reason.as_deref(), Some("direct_mention"));
+        assert_eq!(turn.reason, Some(Reason::DirectMention));
         assert_eq!(turn.mcp[0].headers["Authorization"], "Bearer x");
         assert!(matches!(&turn.back, Back::Callback(url) if url.ends_with("tok_1")));
         // A callback is fresh each time; the message is the same.

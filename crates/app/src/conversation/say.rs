@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use crate::usage::event_bytes;
-use crate::views::{EventView, event_frame};
+use crate::views::{self, event_frame};
 use chorus_protocol::api::Name;
 use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Said};
 use chorus_protocol::ids::{ConversationId, Principal};
@@ -120,7 +120,7 @@ pub fn publish(
         target: new.reply_to,
         body: new.body.clone(),
     };
-    let frame = event_frame(&EventView::new(&event)).map_err(|error| StoreError::Unexpected(error.into()))?;
+    let frame = event_frame(&views::event(&event)).map_err(|error| StoreError::Unexpected(error.into()))?;
     let app = Arc::clone(app);
     tx.after_commit(Box::new(move || app.live.frames.put(stream, seq, frame)));
     Ok(())

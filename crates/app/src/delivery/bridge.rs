@@ -7,15 +7,14 @@ use crate::error::Error;
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
-use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
+use chorus_protocol::inbox::{Chat, ChatAttention};
 use chorus_protocol::words::{EntryKind, EventKind};
 use chorus_store::conversations::{self, Conversation, Event};
 use chorus_store::deliveries::Entry;
 use chorus_store::relay::Pending;
 use chorus_store::{StoreError, Tx, directory, log, members, push};
-use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -60,17 +59,6 @@ pub struct Said {
     epoch: i64,
 }
 
-/// SSE event `chat`, and what is POSTed to an endpoint: what was said, where, why it comes, and where to answer.
-#[derive(Debug, Serialize)]
-pub struct ChatData {
-    trace_id: String,
-    channel: ConversationView,
-    event: EventView,
-    attention: Value,
-    callback: String,
-    mcp: McpServer,
-}
-
 impl Said {
     /// What this delivery is about; nothing if it is about no conversation.
     pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
@@ -110,14 +98,14 @@ impl Said {
     }
 
     /// For an inbox or an endpoint.
-    pub fn data(&self, app: &App) -> ChatData {
-        ChatData {
-            trace_id: self.event.trace.to_string(),
+    pub fn data(&self, app: &App) -> Chat {
+        Chat {
+            trace_id: Some(self.event.trace.to_string()),
             channel: views::conversation(&self.conversation),
             event: self.view(),
-            attention: json!({"reason": self.delivery.reason}),
+            attention: ChatAttention { reason: Some(self.delivery.reason) },
             callback: self.callback(app),
-            mcp: self.mcp(app),
+            mcp: Some(self.mcp(app)),
         }
     }
 

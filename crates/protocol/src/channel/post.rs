@@ -64,7 +64,7 @@ pub struct Message {
 }
 
 /// An MCP server, to be passed to an MCP client as it is.
-#[derive(Clone, PartialEq, Default, Serialize, utoipa::ToSchema)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct McpServer {
     /// Which of several it is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub struct McpServer {
     /// Where it is reached by HTTP.
     pub url: String,
     /// What to send with every request to it.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Whatever else the service said of it.
     #[serde(flatten)]
@@ -98,10 +98,31 @@ impl fmt::Debug for McpServer {
 impl Post {
     /// Reads and checks a body.
     pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
-        let body = parse(bytes, "body")?;
+        Self::of(&parse(bytes, "body")?)
+    }
+
+    fn of(body: &Value) -> Result<Self, Faults> {
         let mut faults = Faults::new();
-        let post = read_post(&body, &mut faults);
+        let post = read_post(body, &mut faults);
         post.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+/// SSE event `channel` of an inbox: another service's post, and the hub's name for its way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxPost {
+    /// What ties it to everything it causes.
+    pub trace_id: Option<String>,
+    /// As the service sent it.
+    pub post: Post,
+}
+
+impl InboxPost {
+    /// Reads and checks the data of the event.
+    pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
+        let body = parse(bytes, "body")?;
+        let trace_id = body.get("trace_id").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self { trace_id, post: Post::of(&body)? })
     }
 }
 
