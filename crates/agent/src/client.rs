@@ -5,6 +5,7 @@
 //! have a key that keeps a second try from being a second message.
 
 use crate::answer;
+use crate::request::check_registration;
 use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_environment::Environment;
@@ -108,7 +109,7 @@ impl Client {
 
     /// Registers an agent; with the key of that agent, updates it and gives it a new key.
     pub async fn register(&self, body: &RegisterBody) -> Result<(Registered, Change), ClientError> {
-        let body = body.checked()?;
+        let body = check_registration(body)?;
         let path = &self.endpoints().await?.self_register;
         let response = self.call(self.post(path, body)?).await?;
         let created = response.status() == StatusCode::CREATED;

@@ -238,12 +238,12 @@ impl Inbox {
 
     fn is_new_turn(&mut self, message: &InboxMessage) -> bool {
         #[derive(Deserialize)]
-        struct Turn {
+        struct Numbers {
             conversation_id: String,
             turn_number: Value,
         }
         // An envelope without both is not a numbered turn, and never a duplicate.
-        let Ok(turn) = serde_json::from_str::<Turn>(message.envelope.get()) else { return true };
+        let Ok(turn) = serde_json::from_str::<Numbers>(message.envelope.get()) else { return true };
         let Some(number) = turn_number(&turn.turn_number) else { return true };
         self.turns.is_new(&turn_name(&message.sender_id, &turn.conversation_id, number))
     }

@@ -18,7 +18,7 @@ pub use answer::{
 };
 pub use envelope::{Envelope, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, StoreReport};
-pub use request::{AgentFilter, Register, RequestFault, Send, check_endpoint};
+pub use request::{AgentFilter, Register, RegisterBody, RequestFault, Send, check_endpoint};
 
 /// Version of the envelope and of this profile.
 pub const CHORUS_VERSION: &str = "0.4";
