@@ -37,7 +37,7 @@ pub use exec::Exec;
 pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use peers::{PeerFault, Peers};
-pub use turn::{Back, Culture, EnvelopeBack, Kind, Place, Turn};
+pub use turn::{Back, Culture, EnvelopeBack, Place, Turn};
 
 use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;

@@ -9,12 +9,10 @@
 use crate::client::header;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
-use chorus_protocol::relay::{Connected, Gap, InboxMessage, turn_number};
+use chorus_protocol::relay::{Connected, EnvelopeText, Gap, InboxMessage};
 use chorus_protocol::sse::{Event, Item, Parser};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
-use serde::Deserialize;
-use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -237,15 +235,10 @@ impl Inbox {
     }
 
     fn is_new_turn(&mut self, message: &InboxMessage) -> bool {
-        #[derive(Deserialize)]
-        struct Numbers {
-            conversation_id: String,
-            turn_number: Value,
-        }
-        // An envelope without both is not a numbered turn, and never a duplicate.
-        let Ok(turn) = serde_json::from_str::<Numbers>(message.envelope.get()) else { return true };
-        let Some(number) = turn_number(&turn.turn_number) else { return true };
-        self.turns.is_new(&turn_name(&message.sender_id, &turn.conversation_id, number))
+        // An envelope without both numbers is not a numbered turn, and never a duplicate.
+        let envelope = EnvelopeText::read(message.envelope.get());
+        let Some((conversation, number)) = envelope.turn() else { return true };
+        self.turns.is_new(&turn_name(&message.sender_id, conversation, number))
     }
 }
 

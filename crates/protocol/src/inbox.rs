@@ -7,10 +7,9 @@
 use crate::api::channels::ConversationView;
 use crate::api::events::EventView;
 use crate::channel::McpServer;
+use crate::json;
 use crate::words::Reason;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Something that was said, where, why it comes, and where to answer. It holds secrets, so it has no `Debug`.
@@ -35,14 +34,8 @@ pub struct Chat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChatAttention {
     /// Why; nothing, if it is for a reason that this program does not know.
-    #[serde(default, deserialize_with = "known")]
+    #[serde(default, deserialize_with = "json::known")]
     pub reason: Option<Reason>,
-}
-
-/// Reads a word that may be newer than this program.
-fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let word = Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(word).ok())
 }
 
 #[cfg(test)]

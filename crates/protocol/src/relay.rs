@@ -16,7 +16,7 @@ pub use answer::{
     Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome, Page,
     ReceiverReply, ReceiverStatus, Registered, Registration, Replied, StoredMessage, Success, Unregistered,
 };
-pub use envelope::{Envelope, check_card, check_envelope, turn_number};
+pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, StoreReport};
 pub use request::{AgentFilter, Register, RegisterBody, RequestFault, Send, check_endpoint};
 

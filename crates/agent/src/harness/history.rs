@@ -4,12 +4,12 @@
 //! history: that is no failure.
 
 use super::prompt::said_before;
-use super::turn::{Kind, Turn};
+use super::turn::Turn;
 use crate::Client;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::accounts::Me;
 use chorus_protocol::api::events::EventView;
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{EntryKind, EventKind};
 use serde_json::{Value, json};
 
 /// The most messages, and all of their characters together.
@@ -18,7 +18,7 @@ const MAX_CHARACTERS: usize = 8000;
 
 /// The messages before this turn, oldest first, as a model is shown them.
 pub(super) async fn read(hub: Option<&Client>, turn: &Turn, delimiter: &str) -> Vec<Value> {
-    let place = turn.place.as_ref().filter(|_| turn.kind == Kind::Chat);
+    let place = turn.place.as_ref().filter(|_| turn.kind == EntryKind::Chat);
     let (Some(hub), Some(place)) = (hub, place) else { return vec![] };
     let Some(sequence) = place.sequence else { return vec![] };
     let before = sequence.to_string();

@@ -5,8 +5,8 @@
 //! a header or a delimiter is escaped with a backslash, as is one that begins with a backslash. Taking one backslash
 //! off gives the text back.
 
-use super::turn::{Kind, Turn};
-use chorus_protocol::words::Reason;
+use super::turn::Turn;
+use chorus_protocol::words::{EntryKind, Reason};
 
 /// The headers of a prompt. A line of user text that begins with one of them, or something that looks like it, is
 /// escaped.
@@ -56,7 +56,7 @@ pub(crate) fn prompt(turn: &Turn, own: Own<'_>, delimiter: &str) -> String {
         header("From culture", Some(&culture.sender));
     }
     header("Your name", Some(own.name));
-    if turn.kind == Kind::Envelope {
+    if turn.kind == EntryKind::Message {
         header("Your culture", Some(own.culture));
     }
     header("Cultural context", turn.culture.as_ref().and_then(|culture| culture.context.as_deref()));
@@ -131,7 +131,7 @@ mod tests {
 
     fn turn(text: &str) -> Turn {
         Turn {
-            kind: Kind::Chat,
+            kind: EntryKind::Chat,
             id: "chat evt_1".into(),
             message_id: "evt_1".into(),
             trace_id: None,
@@ -164,7 +164,7 @@ mod tests {
         let culture =
             Culture { sender: "zh-CN".into(), context: Some("an invitation, not about coffee".into()) };
         let turn = Turn {
-            kind: Kind::Envelope,
+            kind: EntryKind::Message,
             place: None,
             culture: Some(culture),
             reason: None,

@@ -7,34 +7,12 @@ use crate::seen::message_name;
 use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
-use chorus_protocol::relay::{InboxMessage, check_envelope, turn_number};
-use chorus_protocol::words::Reason;
+use chorus_protocol::relay::{EnvelopeText, InboxMessage, check_envelope};
+use chorus_protocol::words::{EntryKind, Reason};
 use data_encoding::HEXLOWER;
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-
-/// How something came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Said in a channel of the hub.
-    Chat,
-    /// Said in a channel of another service.
-    Channel,
-    /// Written by another agent.
-    Envelope,
-}
-
-impl Kind {
-    /// As programs know it: the name of the event on an inbox.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Channel => "channel",
-            Self::Envelope => "message",
-        }
-    }
-}
 
 /// Where something was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -88,7 +66,7 @@ pub struct EnvelopeBack {
 #[derive(Clone, PartialEq)]
 pub struct Turn {
     /// How it came.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// The same each time it comes, and of no other message.
     pub id: String,
     /// As the other side calls it.
@@ -133,7 +111,7 @@ impl Turn {
         let mut turn = Self::post(Post::read(post.to_string().as_bytes())?);
         // The hub's ids are unique whatever the channel.
         turn.id = format!("chat {}", turn.message_id);
-        turn.kind = Kind::Chat;
+        turn.kind = EntryKind::Chat;
         turn.trace_id = trace_id;
         turn.reason = attention.reason;
         if let Some(place) = &mut turn.place {
@@ -153,7 +131,7 @@ impl Turn {
     /// A post to one's own connection string.
     pub fn post(Post { channel, message, callback, mcp }: Post) -> Self {
         Self {
-            kind: Kind::Channel,
+            kind: EntryKind::Channel,
             id: format!("channel {}", message_name(&channel.id, &message.id)),
             message_id: message.id,
             trace_id: None,
@@ -186,33 +164,33 @@ impl Turn {
 
     /// An envelope that has the name `id` here.
     pub fn envelope(id: &str, envelope: &str, sender: &str) -> Result<Self, Faults> {
-        let envelope: Value = serde_json::from_str(envelope)
+        let value = serde_json::from_str(envelope)
             .map_err(|error| Faults::one("envelope", format_args!("{error}")))?;
         let mut faults = Faults::new();
-        check_envelope(&envelope, "envelope", &mut faults);
+        check_envelope(&value, "envelope", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
-        let text = |name: &str| envelope[name].as_str().map(str::to_owned);
+        let envelope = EnvelopeText::read(envelope);
         let back = EnvelopeBack {
             reply_stream: None,
-            conversation: text("conversation_id"),
-            turn: turn_number(&envelope["turn_number"]),
-            depth: envelope["reply_depth"].as_u64().unwrap_or(0),
+            conversation: envelope.conversation_id,
+            turn: envelope.turn_number,
+            depth: envelope.reply_depth.unwrap_or(0),
         };
         Ok(Self {
-            kind: Kind::Envelope,
+            kind: EntryKind::Message,
             id: format!("message {id}"),
             message_id: id.to_owned(),
             trace_id: None,
             sender: sender.to_owned(),
             place: None,
             culture: Some(Culture {
-                sender: text("sender_culture").unwrap_or_default(),
-                context: text("cultural_context"),
+                sender: envelope.sender_culture.unwrap_or_default(),
+                context: envelope.cultural_context,
             }),
             reason: None,
-            text: text("original_text").unwrap_or_default(),
+            text: envelope.original_text.unwrap_or_default(),
             back: Back::Envelope(Box::new(back)),
             mcp: Vec::new(),
         })
@@ -233,6 +211,7 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn chat() -> Value {
         json!({
@@ -249,7 +228,10 @@ mod tests {
     #[test]
     fn what_was_said_in_a_channel() {
         let turn = Turn::chat(&chat().to_string()).ok().unwrap();
-        assert_eq!((turn.kind, turn.id.as_str(), turn.sender.as_str()), (Kind::Chat, "chat evt_1", "anna"));
+        assert_eq!(
+            (turn.kind, turn.id.as_str(), turn.sender.as_str()),
+            (EntryKind::Chat, "chat evt_1", "anna")
+        );
         let place = turn.place.as_ref().unwrap();
         assert_eq!((place.thread.as_deref(), place.sequence), (Some("evt_0"), Some(7)));
         assert_eq!(turn.reason, Some(Reason::DirectMention));

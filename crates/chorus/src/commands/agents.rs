@@ -1,13 +1,14 @@
 //! `chorus agents`: who is there; and getting back what was stolen.
 
-use crate::answer::{or_dash, read, tell};
+use crate::answer::{joined, or_dash, read, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::{Client, ClientError, Method};
 use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
-use chorus_protocol::api::agents::{AgentView, ConnectionView};
+use chorus_protocol::api::agents::{AgentCard, AgentView, ConnectionView};
 use chorus_protocol::relay::Registration;
 use clap::Subcommand;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -197,17 +198,12 @@ fn table(agents: &[Registration]) -> String {
 }
 
 fn row(agent: &Registration) -> [String; 5] {
-    let card = |name: &str| agent.agent_card.as_ref().and_then(|card| card.get(name));
-    let culture = card("user_culture").and_then(Value::as_str).unwrap_or("-");
-    let languages: Vec<_> = card("supported_languages")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let languages = if languages.is_empty() { "-".to_owned() } else { languages.join(",") };
+    // What an agent says of itself is its own affair, and no reason to show nobody.
+    let card = agent.agent_card.as_ref().and_then(|card| AgentCard::deserialize(card).ok());
+    let (culture, languages) = card.map(|card| (card.user_culture.0, card.supported_languages)).unzip();
+    let languages: Vec<_> = languages.into_iter().flatten().map(|language| language.0).collect();
     let online = if agent.online { "yes" } else { "no" };
-    [&agent.agent_id, online, culture, &languages, &agent.registered_at].map(output::one_line)
+    [&agent.agent_id, online, &or_dash(culture), &joined(&languages), &agent.registered_at].map(one_line)
 }
 
 #[cfg(test)]
