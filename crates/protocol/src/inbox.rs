@@ -44,6 +44,20 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn it_is_written_in_one_order() {
+        let text = concat!(
+            r#"{"trace_id":"t","channel":{"id":"ch_1","kind":"channel","name":"ops","context":null,"#,
+            r#""owner":{"id":"acc_1","kind":"account"},"history":"all","created_at":"t","archived":false},"#,
+            r#""event":{"event_id":"evt_1","sequence":7,"kind":"message","#,
+            r#""author":{"id":"acc_1","kind":"account","handle":"anna"},"content":"hi","thread":null,"reply_to":null,"#,
+            r#""created_at":"t","trace_id":"t","intent":"chat"},"attention":{"reason":"direct_mention"},"#,
+            r#""callback":"http://hub/cb","mcp":{"url":"http://hub/mcp","headers":{"Authorization":"Bearer x"}}}"#,
+        );
+        let chat: Chat = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&chat).unwrap(), text);
+    }
+
+    #[test]
     fn what_is_needed_to_answer_is_enough() {
         let mut chat = json!({"channel": {"id": "ch_1"}, "event": {"kind": "message", "content": "hi"},
             "callback": "http://hub/cb"});

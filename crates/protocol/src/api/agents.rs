@@ -48,7 +48,8 @@ pub struct EndpointUrl(pub String);
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AgentCard {
     /// Always "0.3".
-    #[schema(pattern = r"^0\.3$", example = "0.3")]
+    #[serde(default)]
+    #[schema(required, pattern = r"^0\.3$", example = "0.3")]
     pub card_version: String,
     /// The culture of the agent's user.
     pub user_culture: LanguageTag,
