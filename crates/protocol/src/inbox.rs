@@ -14,13 +14,13 @@ use utoipa::ToSchema;
 
 /// Something that was said, where, why it comes, and where to answer. It holds secrets, so it has no `Debug`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Chat {
+pub struct Chat<E = EventView> {
     /// What ties it to everything it causes.
     pub trace_id: Option<String>,
     /// Where it was said.
     pub channel: ConversationView,
-    /// What was said.
-    pub event: EventView,
+    /// What was said. (The hub encodes it once for all who get it.)
+    pub event: E,
     /// Why it comes to this agent.
     #[serde(default)]
     pub attention: ChatAttention,

@@ -4,6 +4,7 @@
 //! the headers of MCP servers), so its `Debug` shows little.
 
 use crate::seen::message_name;
+use chorus_protocol::api::events::EventView;
 use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
@@ -98,7 +99,7 @@ impl fmt::Debug for Turn {
 impl Turn {
     /// The event `chat` of an inbox.
     pub fn chat(data: &str) -> Result<Self, Faults> {
-        let Chat { trace_id, channel, event, attention, callback, mcp } =
+        let Chat::<EventView> { trace_id, channel, event, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
         let name = Some(channel.name).filter(|name| !name.is_empty());
         let sender = event.author.handle.unwrap_or(event.author.id);

@@ -29,7 +29,7 @@ pub enum Content {
     /// An envelope, in the entry itself.
     Envelope,
     /// Something that was said in a conversation.
-    Chat(Box<ChatDelivery>),
+    Chat(Box<StoredChat>),
     /// Another service's channel message, sealed, in the entry itself.
     Foreign,
 }
@@ -39,7 +39,7 @@ impl Content {
     pub fn read(tx: &mut dyn Tx, agent: AgentId, entry: Entry) -> Result<(Entry, Self), StoreError> {
         let content = match entry.kind {
             EntryKind::Chat => {
-                let said = ChatDelivery::read(tx, DeliveryId { agent, seq: entry.seq })?;
+                let said = StoredChat::read(tx, DeliveryId { agent, seq: entry.seq })?;
                 let missing = || StoreError::Unexpected("a delivery without its conversation".into());
                 Self::Chat(Box::new(said.ok_or_else(missing)?))
             }
@@ -51,7 +51,7 @@ impl Content {
 }
 
 /// Something that was said in a conversation, on its way to one agent.
-pub struct ChatDelivery {
+pub struct StoredChat {
     conversation: Conversation,
     event: Event,
     changes: Vec<Event>,
@@ -59,7 +59,7 @@ pub struct ChatDelivery {
     epoch: i64,
 }
 
-impl ChatDelivery {
+impl StoredChat {
     /// What this delivery is about; nothing if it is about no conversation.
     pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
         let Some(delivery) = push::get(tx, id)? else { return Ok(None) };
