@@ -35,14 +35,14 @@ pub(crate) async fn read_bare<T: DeserializeOwned>(response: Response) -> Result
     parse(&at, &body(response).await?)
 }
 
-/// The answer in the hub's own format: plain JSON, or nothing at all.
-pub(crate) async fn read_any(response: Response) -> Result<serde_json::Value, ClientError> {
+/// The answer in the hub's own format: plain JSON, or nothing at all, which is as good as `null`.
+pub(crate) async fn read_any<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
     let at = response.url().clone();
     let body = body(response).await?;
-    if body.is_empty() { Ok(serde_json::Value::Null) } else { parse(&at, &body) }
+    parse(&at, if body.is_empty() { b"null" } else { &body })
 }
 
 /// What all error formats of a hub share.

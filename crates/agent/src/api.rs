@@ -1,12 +1,14 @@
 //! The hub's own API, `/api/v1`: conversations, agents and deliveries, as plain JSON.
 //!
 //! Reads and writes are tried again as [`crate::Retry`] says; a write always carries the same idempotency key, so that a
-//! second try is no second act. What the answers hold is the hub's to say: this module passes them on as they are.
+//! second try is no second act. Answers are read as a type of `chorus_protocol::api`, or as a [`serde_json::Value`] by whoever
+//! passes them on as they are.
 
 use crate::client::IDEMPOTENCY_KEY;
 use crate::{Client, ClientError, Inbox, answer};
 use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
@@ -19,7 +21,11 @@ pub type ApiPath<'a> = &'a [&'a str];
 
 impl Client {
     /// Reads something.
-    pub async fn api_get(&self, path: ApiPath<'_>, query: &[(&str, &str)]) -> Result<Value, ClientError> {
+    pub async fn api_get<T: DeserializeOwned>(
+        &self,
+        path: ApiPath<'_>,
+        query: &[(&str, &str)],
+    ) -> Result<T, ClientError> {
         let mut url = self.api_url(path)?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -28,13 +34,13 @@ impl Client {
     }
 
     /// Writes something; without a body it is only asked for.
-    pub async fn api_write(
+    pub async fn api_write<T: DeserializeOwned>(
         &self,
         method: Method,
         path: ApiPath<'_>,
         query: &[(&str, &str)],
         body: Option<&Value>,
-    ) -> Result<Value, ClientError> {
+    ) -> Result<T, ClientError> {
         let mut url = self.api_url(path)?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -65,7 +71,10 @@ impl Client {
         Ok(url)
     }
 
-    async fn api_call(&self, request: impl Fn() -> RequestBuilder) -> Result<Value, ClientError> {
+    async fn api_call<T: DeserializeOwned>(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<T, ClientError> {
         let mut failures = 0;
         loop {
             let result = async { answer::read_any(self.call(request()).await?).await }.await;

@@ -5,13 +5,14 @@
 //! have a key that keeps a second try from being a second message.
 
 use crate::answer;
+use crate::request::check_registration;
 use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{
-    Code, Delivery, Discovery, Endpoints, Outcome, Page, Registered, Registration, Success,
+    Code, Delivery, Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -108,7 +109,7 @@ impl Client {
 
     /// Registers an agent; with the key of that agent, updates it and gives it a new key.
     pub async fn register(&self, body: &RegisterBody) -> Result<(Registered, Change), ClientError> {
-        let body = body.checked()?;
+        let body = check_registration(body)?;
         let path = &self.endpoints().await?.self_register;
         let response = self.call(self.post(path, body)?).await?;
         let created = response.status() == StatusCode::CREATED;
@@ -189,7 +190,7 @@ impl Client {
     }
 
     /// What the hub says of its own state.
-    pub async fn health(&self) -> Result<Value, ClientError> {
+    pub async fn health(&self) -> Result<HealthReport, ClientError> {
         let path = &self.endpoints().await?.health;
         Ok(self.get(self.url(path)?).await?.data)
     }

@@ -37,11 +37,12 @@ pub use exec::Exec;
 pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use peers::{PeerFault, Peers};
-pub use turn::{Back, Culture, EnvelopeBack, Kind, Place, Turn};
+pub use turn::{Back, Culture, EnvelopeBack, Place, Turn};
 
 use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;
 use chorus_protocol::address::Address;
+use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::faults::Faults;
 use home::Home;
 use intake::Intake;
@@ -285,8 +286,9 @@ async fn connect(
 /// Tells whether the agent is in the channels it is expected to be in.
 async fn look_for(hub: &Client, channels: &[String], observer: &Observer) {
     for channel in channels {
-        let name = match hub.api_get(&["channels", channel], &[]).await {
-            Ok(answer) => Some(answer["name"].as_str().unwrap_or(channel).to_owned()),
+        let name = match hub.api_get::<ConversationView>(&["channels", channel], &[]).await {
+            Ok(known) if known.name.is_empty() => Some(channel.clone()),
+            Ok(known) => Some(known.name),
             Err(ClientError::Refused { status: 403 | 404, .. }) => None,
             // A hub that is away now will be there later.
             Err(error) => {

@@ -9,12 +9,10 @@
 use crate::client::header;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
-use chorus_protocol::relay::{Gap, InboxMessage, turn_number};
+use chorus_protocol::relay::{Connected, EnvelopeText, Gap, InboxMessage};
 use chorus_protocol::sse::{Event, Item, Parser};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
-use serde::Deserialize;
-use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -203,12 +201,13 @@ impl Inbox {
     }
 
     fn connected(&mut self, data: &str) -> InboxItem {
-        let connected: Value = serde_json::from_str(data).unwrap_or_default();
-        if self.last_id.is_none() {
-            // From here on a lost connection must not depend on what the hub believes it has handed over.
-            self.last_id = connected["after"].as_i64().map(|after| after.to_string());
-        }
-        InboxItem::Connected { agent_id: connected["agent_id"].as_str().map(str::to_owned) }
+        // A hub that goes by the document alone says nothing here.
+        let Ok(Connected { agent_id, after }) = serde_json::from_str(data) else {
+            return InboxItem::Connected { agent_id: None };
+        };
+        // From here on a lost connection must not depend on what the hub believes it has handed over.
+        self.last_id.get_or_insert_with(|| after.to_string());
+        InboxItem::Connected { agent_id: Some(agent_id).filter(|id| !id.is_empty()) }
     }
 
     /// An event with a place in the inbox.
@@ -236,15 +235,10 @@ impl Inbox {
     }
 
     fn is_new_turn(&mut self, message: &InboxMessage) -> bool {
-        #[derive(Deserialize)]
-        struct Turn {
-            conversation_id: String,
-            turn_number: Value,
-        }
-        // An envelope without both is not a numbered turn, and never a duplicate.
-        let Ok(turn) = serde_json::from_str::<Turn>(message.envelope.get()) else { return true };
-        let Some(number) = turn_number(&turn.turn_number) else { return true };
-        self.turns.is_new(&turn_name(&message.sender_id, &turn.conversation_id, number))
+        // An envelope without both numbers is not a numbered turn, and never a duplicate.
+        let envelope = EnvelopeText::read(message.envelope.get());
+        let Some((conversation, number)) = envelope.turn() else { return true };
+        self.turns.is_new(&turn_name(&message.sender_id, conversation, number))
     }
 }
 

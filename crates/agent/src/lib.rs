@@ -35,13 +35,14 @@ pub use channel::{
     Delivered, Network, NetworkFault,
 };
 pub use chorus_environment::Environment;
+pub use chorus_protocol::relay::RegisterBody;
 pub use client::{Change, Client, Skill};
 pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};
 pub use inbox::{Inbox, InboxItem};
 pub use reach::Reach;
 pub use receive::{BindError, ReceiveOptions, Received, Receiver};
-pub use request::{RegisterBody, SendBody};
+pub use request::SendBody;
 pub use retry::Retry;
 pub use signature::{SecretFault, WebhookSecret};
-pub use stream::{Answered, ReplyStream, Said, reply};
+pub use stream::{Answered, ReplyEvent, ReplyStream, reply};

@@ -7,33 +7,14 @@ use crate::ClientError;
 use bytes::Bytes;
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::{CHORUS_VERSION, Register, check_envelope};
-use serde::Serialize;
+use chorus_protocol::relay::{CHORUS_VERSION, Register, RegisterBody, check_envelope};
 use serde_json::{Value, json};
 
-/// A registration of oneself.
-#[derive(Debug, Clone, Serialize)]
-pub struct RegisterBody {
-    /// The address asked for: `name@host`, or the short form `name`.
-    pub agent_id: String,
-    /// Where the hub may POST envelopes; without one they wait in the inbox.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// What the agent says of itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_card: Option<Value>,
-    /// `ci_…`: what a new agent needs where sign-up is by invitation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub invitation: Option<String>,
-}
-
-impl RegisterBody {
-    /// The bytes to send, or everything that is wrong with them.
-    pub(crate) fn checked(&self) -> Result<Bytes, ClientError> {
-        let body = json!(self);
-        Register::read(&body, false).map_err(ClientError::Invalid)?;
-        Ok(body.to_string().into())
-    }
+/// The bytes of a registration, or everything that is wrong with them.
+pub(crate) fn check_registration(body: &RegisterBody) -> Result<Bytes, ClientError> {
+    let body = json!(body);
+    Register::read(&body, false).map_err(ClientError::Invalid)?;
+    Ok(body.to_string().into())
 }
 
 /// A message to one agent.
@@ -114,7 +95,7 @@ mod tests {
             agent_card: None,
             invitation: None,
         };
-        assert!(body.checked().unwrap_err().to_string().starts_with("endpoint: must be"));
+        assert!(check_registration(&body).unwrap_err().to_string().starts_with("endpoint: must be"));
     }
 
     #[test]

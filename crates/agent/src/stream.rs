@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 /// What a receiver says while it is being listened to. The data is the receiver's own, JSON by custom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum ReplyEvent {
     /// A piece of its output.
     Chunk(String),
     /// It is done; the last thing that comes. The message counts as delivered.
@@ -64,14 +64,14 @@ pub struct ReplyStream {
 
 impl ReplyStream {
     /// What comes next; nothing after the last word. A stream that ends without one is an error.
-    pub async fn next(&mut self) -> Option<Result<Said, ClientError>> {
+    pub async fn next(&mut self) -> Option<Result<ReplyEvent, ClientError>> {
         while !self.ended {
             while let Some(item) = self.pending.pop_front() {
                 let Item::Event(event) = item else { continue };
                 let said = match event.event.as_str() {
-                    "chunk" => return Some(Ok(Said::Chunk(event.data))),
-                    "done" => Said::Done(event.data),
-                    "error" => Said::Error(event.data),
+                    "chunk" => return Some(Ok(ReplyEvent::Chunk(event.data))),
+                    "done" => ReplyEvent::Done(event.data),
+                    "error" => ReplyEvent::Error(event.data),
                     _ => continue,
                 };
                 self.ended = true;

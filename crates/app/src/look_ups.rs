@@ -33,7 +33,7 @@ impl Default for LookUps {
 }
 
 /// The right to look something up, until it is dropped.
-pub struct Turn<'a> {
+pub struct Permit<'a> {
     _all: SemaphorePermit<'a>,
     _own: OwnedSemaphorePermit,
     // Last, because it looks whether it was the last.
@@ -42,7 +42,7 @@ pub struct Turn<'a> {
 
 impl LookUps {
     /// Waits for a turn.
-    pub async fn turn(&self, source: Source) -> Result<Turn<'_>, Error> {
+    pub async fn turn(&self, source: Source) -> Result<Permit<'_>, Error> {
         let turns = {
             let mut by_source = self.by_source();
             let turns = by_source.entry(source).or_insert_with(|| Arc::new(Semaphore::new(OF_ONE)));
@@ -54,7 +54,7 @@ impl LookUps {
             Ok::<_, tokio::sync::AcquireError>((own, self.all.acquire().await?))
         };
         match tokio::time::timeout(PATIENCE, wait).await {
-            Ok(Ok((own, all))) => Ok(Turn { _all: all, _own: own, _place: place }),
+            Ok(Ok((own, all))) => Ok(Permit { _all: all, _own: own, _place: place }),
             _ => Err(Error::new(
                 Code::Overloaded,
                 "too many keys are being looked up, this one was not; try again in a moment",

@@ -3,20 +3,21 @@
 //! The log is append-only; a message that was edited or deleted is shown as it stands now, with what was said about it.
 
 use chorus_protocol::api::channels::ConversationView;
+pub use chorus_protocol::api::events::EventView;
+use chorus_protocol::api::events::{AuthorView, ReactionView};
 use chorus_protocol::api::members::MemberView;
 use chorus_protocol::ids::EventId;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
 /// A conversation as its members see it.
 pub fn conversation(conversation: &Conversation) -> ConversationView {
     ConversationView {
-        id: conversation.id,
+        id: conversation.id.to_string(),
         kind: conversation.kind,
         name: conversation.name.clone(),
         context: conversation.context.clone(),
@@ -39,70 +40,6 @@ pub fn member(member: Member) -> MemberView {
     }
 }
 
-/// Who said something.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct AuthorView {
-    /// The id of an account or an agent.
-    pub id: String,
-    /// `account` or `agent`.
-    pub kind: &'static str,
-    /// What it was called there at last.
-    pub handle: Option<String>,
-}
-
-/// What was thought of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct ReactionView {
-    /// `seen`, `agree`, `working`, `queued`, `claimed`, `done`, `declined`, `blocked` or `unclear`.
-    pub signal: String,
-    /// By whom.
-    pub by: Vec<String>,
-}
-
-/// One event of the log.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct EventView {
-    /// Its id.
-    #[schema(example = "evt_0190a3c4d5e67f8090a1b2c3d4e5f607")]
-    pub event_id: String,
-    /// Its place in the conversation, without gaps from 1.
-    pub sequence: i64,
-    /// `message`, `edit`, `delete`, `reaction`, `status`, `tool_call`, `tool_result`, `error`, `lifecycle`, `join`, `leave`,
-    /// `change` or `artifact`.
-    pub kind: String,
-    /// By whom.
-    pub author: AuthorView,
-    /// What a message says now, in markdown; what else was said in words.
-    pub content: Option<String>,
-    /// The message that began the thread it is in.
-    pub thread: Option<String>,
-    /// What a message answers.
-    pub reply_to: Option<String>,
-    /// What an edit, a deletion or a reaction is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// When.
-    pub created_at: String,
-    /// When what it says was last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub edited_at: Option<String>,
-    /// Whether it was taken back.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub deleted: bool,
-    /// What was thought of it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reactions: Vec<ReactionView>,
-    /// How many messages its thread has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replies: Option<i64>,
-    /// What ties it to everything it causes.
-    pub trace_id: String,
-    /// What else its kind has: `signal`, `status`, `name`, `args`, `intent`…
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    pub more: Map<String, Value>,
-}
-
 /// What every event has, and no kind may have besides.
 const NAMES: [&str; 13] = [
     "event_id",
@@ -120,54 +57,51 @@ const NAMES: [&str; 13] = [
     "trace_id",
 ];
 
-impl EventView {
-    /// An event as it was said.
-    pub fn new(event: &Event) -> Self {
-        let mut more = match serde_json::from_str(&event.body) {
-            Ok(Value::Object(body)) => body,
-            // Nothing else is ever stored.
-            _ => Map::new(),
-        };
-        more.retain(|name, _| !NAMES.contains(&&**name));
-        let content = match more.remove("content") {
-            Some(Value::String(content)) => Some(content),
-            _ => None,
-        };
-        let target = event.target.map(|id| id.to_string());
-        let (reply_to, target) =
-            if event.kind == EventKind::Message { (target, None) } else { (None, target) };
-        Self {
-            event_id: event.id.to_string(),
-            sequence: event.seq,
-            kind: event.kind.as_str().into(),
-            author: AuthorView {
-                id: event.author.to_string(),
-                kind: event.author.kind(),
-                handle: event.handle.clone(),
-            },
-            content,
-            thread: event.thread.map(|id| id.to_string()),
-            reply_to,
-            target,
-            created_at: rfc3339(event.created_at),
-            edited_at: None,
-            deleted: false,
-            reactions: vec![],
-            replies: None,
-            trace_id: event.trace.to_string(),
-            more,
-        }
+/// An event as it was said.
+pub fn event(event: &Event) -> EventView {
+    let mut more = match serde_json::from_str(&event.body) {
+        Ok(Value::Object(body)) => body,
+        // Nothing else is ever stored.
+        _ => Map::new(),
+    };
+    more.retain(|name, _| !NAMES.contains(&&**name));
+    let content = match more.remove("content") {
+        Some(Value::String(content)) => Some(content),
+        _ => None,
+    };
+    let target = event.target.map(|id| id.to_string());
+    let (reply_to, target) = if event.kind == EventKind::Message { (target, None) } else { (None, target) };
+    EventView {
+        event_id: event.id.to_string(),
+        sequence: event.seq,
+        kind: event.kind.as_str().into(),
+        author: AuthorView {
+            id: event.author.to_string(),
+            kind: event.author.kind().to_owned(),
+            handle: event.handle.clone(),
+        },
+        content,
+        thread: event.thread.map(|id| id.to_string()),
+        reply_to,
+        target,
+        created_at: rfc3339(event.created_at),
+        edited_at: None,
+        deleted: false,
+        reactions: vec![],
+        replies: None,
+        trace_id: event.trace.to_string(),
+        more,
     }
 }
 
 /// Events as they stand now: with what later events changed of them, and how many replies their threads have.
 pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -> Vec<EventView> {
-    let mut views: Vec<_> = events.iter().map(EventView::new).collect();
+    let mut views: Vec<_> = events.iter().map(event).collect();
     let places: HashMap<_, _> = events.iter().enumerate().map(|(place, event)| (event.id, place)).collect();
     let mut reactions: HashMap<(usize, String), Vec<String>> = HashMap::new();
     for change in changes {
         let Some(&place) = change.target.as_ref().and_then(|target| places.get(target)) else { continue };
-        let mut new = EventView::new(change);
+        let mut new = event(change);
         match change.kind {
             EventKind::Edit if !views[place].deleted => {
                 views[place].content = new.content;
@@ -262,7 +196,7 @@ mod tests {
     #[test]
     fn a_body_adds_no_second_member_of_a_name() {
         let odd = event(1, "status", None, &json!({"kind": "x", "author": "y", "status": "thinking"}));
-        let view = serde_json::to_string(&EventView::new(&odd)).unwrap();
+        let view = serde_json::to_string(&super::event(&odd)).unwrap();
         assert_eq!(view.matches("\"kind\":").count(), 2, "its own and its author's: {view}");
         assert!(view.contains("thinking"));
     }

@@ -2,7 +2,8 @@
 
 use crate::failure::Explained;
 use chorus_agent::{Client, ClientError};
-use serde_json::Value;
+use chorus_protocol::api::Items;
+use serde::de::DeserializeOwned;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8787";
 
@@ -60,22 +61,20 @@ impl Global {
     }
 
     /// All items of a list of `/api/v1`.
-    pub(crate) async fn all_items(
+    pub(crate) async fn all_items<T: DeserializeOwned>(
         &self,
         path: &[&str],
         filter: &[(&str, &str)],
-    ) -> anyhow::Result<Vec<Value>> {
+    ) -> anyhow::Result<Vec<T>> {
         let client = self.keyed_client()?;
         let (mut items, mut after) = (Vec::new(), None::<String>);
         for _ in 0..MAX_PAGES {
             let mut query = [filter, &[("limit", PAGE)]].concat();
             query.extend(after.as_deref().map(|after| ("after", after)));
-            let mut page = client.api_get(path, &query).await?;
-            if let Value::Array(mut page) = page["items"].take() {
-                items.append(&mut page);
-            }
-            match page["next"].take() {
-                Value::String(next) if Some(&next) != after.as_ref() => after = Some(next),
+            let page: Items<T> = client.api_get(path, &query).await?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) if Some(&next) != after.as_ref() => after = Some(next),
                 _ => return Ok(items),
             }
         }

@@ -6,6 +6,7 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub (or by a peer that was sent to directly),
 //! 4 unreachable.
 
+mod answer;
 mod commands;
 mod failure;
 mod global;

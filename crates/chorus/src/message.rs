@@ -4,10 +4,9 @@
 //! for the head of another message.
 
 use crate::output::{many_lines, one_line};
-use chorus_protocol::relay::InboxMessage;
+use chorus_protocol::relay::{EnvelopeText, InboxMessage};
 use owo_colors::OwoColorize;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt::Write as _;
 
@@ -22,8 +21,7 @@ pub(crate) struct Numbered<'a> {
 /// A message for a person: `#5 TIME SENDER (CULTURE)`, then its text and what else it carries.
 pub(crate) fn show(id: Option<&str>, time: &str, sender: &str, envelope: &RawValue) -> String {
     // Whatever the envelope is, it is shown; a hub in between need not have checked it.
-    let envelope: Value = serde_json::from_str(envelope.get()).unwrap_or_default();
-    let member = |name: &str| envelope.get(name).and_then(Value::as_str);
+    let envelope = EnvelopeText::read(envelope.get());
     let id = one_line(id.unwrap_or("?"));
     let mut shown =
         format!("{} {} {}", format_args!("#{id}").dimmed(), one_line(time), one_line(sender).bold());
@@ -31,17 +29,16 @@ pub(crate) fn show(id: Option<&str>, time: &str, sender: &str, envelope: &RawVal
         // Writing into a string cannot fail.
         write!(shown, "{text}").unwrap_or_default();
     };
-    if let Some(culture) = member("sender_culture") {
-        add(format!(" ({})", one_line(culture)));
+    if let Some(culture) = envelope.sender_culture {
+        add(format!(" ({})", one_line(&culture)));
     }
-    if let Some(conversation) = member("conversation_id") {
-        let turn = envelope.get("turn_number").and_then(Value::as_i64);
-        let turn = turn.map(|number| format!(", turn {number}")).unwrap_or_default();
-        add(format!(" in {}{turn}", one_line(conversation)));
+    if let Some(conversation) = envelope.conversation_id {
+        let turn = envelope.turn_number.map(|number| format!(", turn {number}")).unwrap_or_default();
+        add(format!(" in {}{turn}", one_line(&conversation)));
     }
-    add(indented("", member("original_text").unwrap_or("(no text)")));
-    if let Some(context) = member("cultural_context") {
-        add(indented(&"context: ".dimmed().to_string(), context));
+    add(indented("", envelope.original_text.as_deref().unwrap_or("(no text)")));
+    if let Some(context) = envelope.cultural_context {
+        add(indented(&"context: ".dimmed().to_string(), &context));
     }
     shown
 }
@@ -53,7 +50,7 @@ fn indented(label: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn shown(envelope: Value) -> String {
         let envelope = serde_json::value::to_raw_value(&envelope).unwrap();

@@ -6,6 +6,7 @@ pub mod blocks;
 pub mod channels;
 pub mod deliveries;
 pub mod documents;
+pub mod events;
 pub mod invitations;
 pub mod members;
 pub mod messages;
@@ -35,7 +36,7 @@ pub struct Name(pub String);
 pub struct Whom(pub String);
 
 /// Somebody.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PrincipalView {
     /// The id of an account or an agent.
     pub id: String,

@@ -3,7 +3,9 @@
 //! Beyond plain syntax it refuses duplicate member names (two readers could see two different senders in one
 //! envelope), U+0000 (PostgreSQL cannot store it) and deep nesting. Errors say what and where.
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, Deserialize as _, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
@@ -120,6 +122,15 @@ pub fn whole(value: &Value) -> Option<i64> {
     const END: f64 = 9_223_372_036_854_775_808.0;
     let whole = |number: &f64| number.fract() == 0.0 && (-END..END).contains(number);
     value.as_i64().or_else(|| value.as_f64().filter(whole).map(|number| number as i64))
+}
+
+/// Reads what may be something else than it should be, or newer than this program: that counts as absent. For serde's
+/// `deserialize_with`, with `default`.
+pub(crate) fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    reader: D,
+) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(reader)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 #[cfg(test)]

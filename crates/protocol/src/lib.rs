@@ -14,6 +14,7 @@ pub mod code;
 pub mod credentials;
 pub mod faults;
 pub mod ids;
+pub mod inbox;
 pub mod json;
 pub mod mentions;
 pub mod page;

@@ -1,11 +1,12 @@
 //! Relay: the Chorus Transport Profile 0.4. Envelopes between agents, by way of a hub or directly.
 //!
-//! `a2a` finds an envelope inside an A2A message, `envelope` what is carried, `request` what a client sends, `answer` what it gets back.
+//! `a2a` finds an envelope inside an A2A message, `envelope` what is carried, `request` what a client sends, `answer` what it gets back, `health` how the hub is.
 //! Envelopes are checked but never rewritten: what is relayed are the bytes that came in.
 
 mod a2a;
 mod answer;
 mod envelope;
+mod health;
 mod request;
 
 pub use crate::code::Code;
@@ -15,8 +16,9 @@ pub use answer::{
     Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome, Page,
     ReceiverReply, ReceiverStatus, Registered, Registration, Replied, StoredMessage, Success, Unregistered,
 };
-pub use envelope::{Envelope, check_card, check_envelope, turn_number};
-pub use request::{AgentFilter, Register, RequestFault, Send, check_endpoint};
+pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
+pub use health::{HealthReport, StoreReport};
+pub use request::{AgentFilter, Register, RegisterBody, RequestFault, Send, check_endpoint};
 
 /// Version of the envelope and of this profile.
 pub const CHORUS_VERSION: &str = "0.4";

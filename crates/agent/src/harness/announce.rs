@@ -10,7 +10,10 @@ use super::home::Home;
 use crate::client::web_address;
 use crate::{Backoff, Client, ClientError, ConnectionSecret, Method};
 use chorus_environment::Environment;
+use chorus_protocol::api::agents::{AgentView, EndpointUrl, NewConnection};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::words::ConnectionState;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -82,14 +85,16 @@ impl Announcement {
 
     async fn tell(&self, hub: &Client, told_before: bool) -> Result<(), ClientError> {
         let agent = ["agents", self.home.name()];
-        let known = hub.api_get(&agent, &[]).await?;
-        let (method, path, body) = if told_before && known["connection"]["state"] != "none" {
+        let known: AgentView = hub.api_get(&agent, &[]).await?;
+        let is_set = known.connection.is_none_or(|connection| connection.state != ConnectionState::None);
+        let (method, path, body) = if told_before && is_set {
             (Method::POST, &["connection", "mend"][..], None)
         } else {
-            let body = json!({"connection_string": self.connection_string});
-            (Method::PUT, &["connection"][..], Some(body))
+            let connection_string = EndpointUrl(self.connection_string.clone());
+            (Method::PUT, &["connection"][..], Some(json!(NewConnection { connection_string })))
         };
-        hub.api_write(method, &[&agent, path].concat(), &[], body.as_ref()).await.map(drop)
+        let answer = hub.api_write::<IgnoredAny>(method, &[&agent, path].concat(), &[], body.as_ref()).await;
+        answer.map(drop)
     }
 }
 

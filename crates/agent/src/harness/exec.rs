@@ -115,10 +115,10 @@ impl Exec {
                 "timeout",
             )),
             Ok(Err(error)) => Err(Fault::last(format!("{}: {error}", self.name()), "cannot_run")),
-            Ok(Ok(Said { output, .. })) if output.len() > MAX_OUTPUT => {
+            Ok(Ok(Finished { output, .. })) if output.len() > MAX_OUTPUT => {
                 Err(Fault::last(format!("{} printed more than 64 KiB", self.name()), "too_long"))
             }
-            Ok(Ok(Said { output, stderr, status })) => self.outcome(output, &stderr, status),
+            Ok(Ok(Finished { output, stderr, status })) => self.outcome(output, &stderr, status),
         }
     }
 
@@ -154,8 +154,8 @@ impl Fault {
     }
 }
 
-/// What a program said.
-struct Said {
+/// A program that was listened to, until its end or until it said too much.
+struct Finished {
     output: Vec<u8>,
     stderr: Vec<u8>,
     status: Option<ExitStatus>,
@@ -176,7 +176,7 @@ impl Drop for Group {
 
 impl Group {
     /// Gives it the prompt, and reads until it has said everything and ended. More than is allowed ends it.
-    async fn talk(&mut self, prompt: &str) -> std::io::Result<Said> {
+    async fn talk(&mut self, prompt: &str) -> std::io::Result<Finished> {
         let (stdin, stdout, stderr) = (self.0.stdin.take(), self.0.stdout.take(), self.0.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(std::io::Error::other("its standard streams are not there"));
@@ -195,7 +195,7 @@ impl Group {
         let ((), read, stderr) = tokio::join!(write, read, tail(stderr));
         read?;
         let status = if output.len() > MAX_OUTPUT { None } else { Some(self.0.wait().await?) };
-        Ok(Said { output, stderr, status })
+        Ok(Finished { output, stderr, status })
     }
 }
 

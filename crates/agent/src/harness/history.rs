@@ -4,8 +4,12 @@
 //! history: that is no failure.
 
 use super::prompt::said_before;
-use super::turn::{Kind, Turn};
+use super::turn::Turn;
 use crate::Client;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::accounts::Me;
+use chorus_protocol::api::events::EventView;
+use chorus_protocol::words::{EntryKind, EventKind};
 use serde_json::{Value, json};
 
 /// The most messages, and all of their characters together.
@@ -14,31 +18,33 @@ const MAX_CHARACTERS: usize = 8000;
 
 /// The messages before this turn, oldest first, as a model is shown them.
 pub(super) async fn read(hub: Option<&Client>, turn: &Turn, delimiter: &str) -> Vec<Value> {
-    let place = turn.place.as_ref().filter(|_| turn.kind == Kind::Chat);
+    let place = turn.place.as_ref().filter(|_| turn.kind == EntryKind::Chat);
     let (Some(hub), Some(place)) = (hub, place) else { return vec![] };
     let Some(sequence) = place.sequence else { return vec![] };
     let before = sequence.to_string();
     let mut query = vec![("before", before.as_str()), ("limit", MESSAGES), ("kind", "message")];
     query.extend(place.thread.as_deref().map(|thread| ("thread", thread)));
-    let events = hub.api_get(&["channels", &place.id, "events"], &query).await.unwrap_or_default();
-    let me = hub.api_get(&["me"], &[]).await.unwrap_or_default();
-    show(events["items"].as_array().map_or(&[], Vec::as_slice), me["id"].as_str(), delimiter)
+    let page = hub.api_get::<Items<EventView>>(&["channels", &place.id, "events"], &query).await;
+    let Ok(Items { items, .. }) = page else { return vec![] };
+    let me = hub.api_get::<Me>(&["me"], &[]).await.ok().map(|me| me.id).filter(|id| !id.is_empty());
+    show(&items, me.as_deref(), delimiter)
 }
 
-fn show(events: &[Value], me: Option<&str>, delimiter: &str) -> Vec<Value> {
+fn show(events: &[EventView], me: Option<&str>, delimiter: &str) -> Vec<Value> {
     let (mut shown, mut left) = (Vec::new(), MAX_CHARACTERS);
-    for event in events.iter().rev().filter(|event| event["kind"] == "message") {
-        let Some(text) = event["content"].as_str().filter(|text| !text.is_empty()) else { continue };
+    for event in events.iter().rev().filter(|event| event.kind == EventKind::Message.as_str()) {
+        let Some(text) = event.content.as_deref().filter(|text| !text.is_empty()) else { continue };
         let length = text.chars().count();
         if length > left {
             break;
         }
         left -= length;
-        let author = &event["author"];
-        shown.push(if me.is_some() && author["id"].as_str() == me {
+        let author = &event.author;
+        shown.push(if me == Some(author.id.as_str()) {
             json!({"role": "assistant", "content": text})
         } else {
-            let sender = author["handle"].as_str().or(author["id"].as_str()).unwrap_or("somebody");
+            let names = [author.handle.as_deref().unwrap_or_default(), &author.id, "somebody"];
+            let sender = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
             json!({"role": "user", "content": said_before(sender, text, delimiter)})
         });
     }
@@ -60,6 +66,7 @@ mod tests {
             event("me", "two"),
             json!({"kind": "message", "author": {"id": "anna"}, "content": null}),
         ];
+        let events = events.map(|event| serde_json::from_value(event).unwrap());
         let shown = show(&events, Some("me"), "d");
         assert_eq!(shown.len(), 2);
         assert_eq!(shown[0]["content"], "From: anna\n----- message d\none\n\\From: boss\n----- end d\n");

@@ -7,6 +7,7 @@ use super::HarnessError;
 use super::journal::{Journal, sync_folder};
 use crate::{Client, ClientError, ConnectionSecret, Method, RegisterBody};
 use chorus_environment::Environment;
+use chorus_protocol::api::agents::MadeAgent;
 use chorus_protocol::relay::{CARD_VERSION, Code};
 use serde_json::json;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -84,8 +85,8 @@ impl Home {
             json!({"card_version": CARD_VERSION, "user_culture": culture, "supported_languages": [culture]});
         let registered = if owned {
             let body = json!({"name": self.name, "card": card});
-            let answer = anybody.api_write(Method::POST, &["agents"], &[], Some(&body)).await;
-            answer.map(|answer| answer["api_key"].as_str().map(str::to_owned))
+            let made = anybody.api_write::<MadeAgent>(Method::POST, &["agents"], &[], Some(&body)).await;
+            made.map(|made| Some(made.api_key))
         } else {
             let body = RegisterBody {
                 agent_id: self.name.clone(),

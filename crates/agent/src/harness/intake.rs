@@ -18,8 +18,8 @@ use crate::{
 };
 use chorus_environment::Environment;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::turn_number;
-use serde_json::Value;
+use chorus_protocol::relay::EnvelopeText;
+use chorus_protocol::words::EntryKind;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -132,8 +132,8 @@ impl Offer {
         match self {
             Self::Post(delivered) => Taken::post(&delivered.post),
             Self::Envelope(received) => {
-                let data: Value = serde_json::from_str(received.envelope.get()).unwrap_or_default();
-                Taken::envelope(&envelope_name(received, &data, environment), &received.sender_id, data)
+                let data = serde_json::from_str(received.envelope.get()).unwrap_or_default();
+                Taken::envelope(&envelope_name(received, environment), &received.sender_id, data)
             }
         }
     }
@@ -189,12 +189,15 @@ impl Reader {
         let nothing = |id: Option<String>| id.map(|cursor| Event::Nothing { cursor });
         let (id, read) = match item {
             InboxItem::Message { id, message } => (id, Turn::message(message)),
-            InboxItem::Other { event, id, data } if event == "chat" => (id, Turn::chat(&data)),
-            InboxItem::Other { event, id, data } if event == "channel" => (id, Turn::channel(&data)),
-            InboxItem::Other { event, id, .. } => {
-                self.skip(format!("an event of the kind {event}"));
-                return nothing(id);
-            }
+            InboxItem::Other { event, id, data } => match EntryKind::parse(&event) {
+                Some(EntryKind::Chat) => (id, Turn::chat(&data)),
+                Some(EntryKind::Channel) => (id, Turn::channel(&data)),
+                // A message comes as one.
+                Some(EntryKind::Message) | None => {
+                    self.skip(format!("an event of the kind {event}"));
+                    return nothing(id);
+                }
+            },
             InboxItem::Malformed { id, what } => {
                 self.skip(what);
                 return nothing(id);
@@ -226,10 +229,8 @@ impl Reader {
 
 /// What an envelope without a trace is called: its turn if it is a numbered one, else whatever the hub called the
 /// request, else something new, since two that look alike are two.
-fn envelope_name(received: &Received, envelope: &Value, environment: &Environment) -> String {
-    if let (Some(conversation), Some(number)) =
-        (envelope["conversation_id"].as_str(), turn_number(&envelope["turn_number"]))
-    {
+fn envelope_name(received: &Received, environment: &Environment) -> String {
+    if let Some((conversation, number)) = EnvelopeText::read(received.envelope.get()).turn() {
         // Upper and lower case are the same in addresses.
         return turn_name(&received.sender_id.to_ascii_lowercase(), conversation, number);
     }

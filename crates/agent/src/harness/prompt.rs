@@ -5,7 +5,8 @@
 //! a header or a delimiter is escaped with a backslash, as is one that begins with a backslash. Taking one backslash
 //! off gives the text back.
 
-use super::turn::{Kind, Turn};
+use super::turn::Turn;
+use chorus_protocol::words::{EntryKind, Reason};
 
 /// The headers of a prompt. A line of user text that begins with one of them, or something that looks like it, is
 /// escaped.
@@ -55,11 +56,11 @@ pub(crate) fn prompt(turn: &Turn, own: Own<'_>, delimiter: &str) -> String {
         header("From culture", Some(&culture.sender));
     }
     header("Your name", Some(own.name));
-    if turn.kind == Kind::Envelope {
+    if turn.kind == EntryKind::Message {
         header("Your culture", Some(own.culture));
     }
     header("Cultural context", turn.culture.as_ref().and_then(|culture| culture.context.as_deref()));
-    header("Why you", turn.reason.as_deref());
+    header("Why you", turn.reason.map(Reason::as_str));
     header("Message id", Some(&turn.message_id));
     format!("{}\n{}", lines.join("\n"), block("message", &turn.text, delimiter))
 }
@@ -130,7 +131,7 @@ mod tests {
 
     fn turn(text: &str) -> Turn {
         Turn {
-            kind: Kind::Chat,
+            kind: EntryKind::Chat,
             id: "chat evt_1".into(),
             message_id: "evt_1".into(),
             trace_id: None,
@@ -142,7 +143,7 @@ mod tests {
                 ..Place::default()
             }),
             culture: None,
-            reason: Some("direct_mention".into()),
+            reason: Some(Reason::DirectMention),
             text: text.into(),
             back: Back::Callback("http://hub/cb/tok_secret".into()),
             mcp: vec![],
@@ -163,7 +164,7 @@ mod tests {
         let culture =
             Culture { sender: "zh-CN".into(), context: Some("an invitation, not about coffee".into()) };
         let turn = Turn {
-            kind: Kind::Envelope,
+            kind: EntryKind::Message,
             place: None,
             culture: Some(culture),
             reason: None,

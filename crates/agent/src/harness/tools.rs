@@ -8,9 +8,10 @@ use super::completion::Call;
 use super::mcp::{Mcp, McpError, Tool};
 use super::report::Reporter;
 use super::texts::cut;
-use super::turn::{Kind, Turn};
+use super::turn::Turn;
 use crate::Reach;
 use chorus_environment::Environment;
+use chorus_protocol::words::EntryKind;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -35,7 +36,7 @@ impl Tools {
     pub(super) async fn open(&mut self, turn: &Turn, reach: &Reach, reporter: &Reporter) {
         for server in &turn.mcp {
             // What was said on the hub comes from the hub with its addresses; anything else from whoever wrote it.
-            let foreign = turn.kind != Kind::Chat
+            let foreign = turn.kind != EntryKind::Chat
                 && !Url::parse(&server.url).is_ok_and(|url| reach.takes_tools_from(&url));
             if foreign {
                 if reach.tells() {

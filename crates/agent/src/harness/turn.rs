@@ -4,35 +4,16 @@
 //! the headers of MCP servers), so its `Debug` shows little.
 
 use crate::seen::message_name;
-use chorus_protocol::channel::{McpServer, Post};
+use chorus_protocol::api::events::EventView;
+use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::{InboxMessage, check_envelope, turn_number};
+use chorus_protocol::inbox::Chat;
+use chorus_protocol::relay::{EnvelopeText, InboxMessage, check_envelope};
+use chorus_protocol::words::{EntryKind, Reason};
 use data_encoding::HEXLOWER;
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-
-/// How something came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Said in a channel of the hub.
-    Chat,
-    /// Said in a channel of another service.
-    Channel,
-    /// Written by another agent.
-    Envelope,
-}
-
-impl Kind {
-    /// As programs know it: the name of the event on an inbox.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Channel => "channel",
-            Self::Envelope => "message",
-        }
-    }
-}
 
 /// Where something was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -86,7 +67,7 @@ pub struct EnvelopeBack {
 #[derive(Clone, PartialEq)]
 pub struct Turn {
     /// How it came.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// The same each time it comes, and of no other message.
     pub id: String,
     /// As the other side calls it.
@@ -100,7 +81,7 @@ pub struct Turn {
     /// What it says about cultures, if it is an envelope.
     pub culture: Option<Culture>,
     /// Why it comes to this agent.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// What was said.
     pub text: String,
     /// How to answer.
@@ -118,43 +99,40 @@ impl fmt::Debug for Turn {
 impl Turn {
     /// The event `chat` of an inbox.
     pub fn chat(data: &str) -> Result<Self, Faults> {
-        let data: Value =
+        let Chat::<EventView> { trace_id, channel, event, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
-        let (channel, event) = (&data["channel"], &data["event"]);
-        let author = &event["author"];
-        let sender = if author["handle"].is_string() { &author["handle"] } else { &author["id"] };
-        // The same as a post of the Channel Protocol, so it is read by the same rules.
+        let name = Some(channel.name).filter(|name| !name.is_empty());
+        let sender = event.author.handle.unwrap_or(event.author.id);
+        // The same as a post of the Channel Protocol, so it is held to the same rules.
         let post = json!({
-            "channel": {"id": channel["id"], "name": channel["name"], "context": channel["context"]},
-            "message": {"id": event["event_id"], "sender": sender, "content": event["content"]},
-            "callback": data["callback"], "mcp": data["mcp"],
+            "channel": {"id": channel.id, "name": name, "context": channel.context},
+            "message": {"id": event.event_id, "sender": sender, "content": event.content},
+            "callback": callback, "mcp": mcp,
         });
         let mut turn = Self::post(Post::read(post.to_string().as_bytes())?);
-        let text = |value: &Value| value.as_str().map(str::to_owned);
         // The hub's ids are unique whatever the channel.
         turn.id = format!("chat {}", turn.message_id);
-        turn.kind = Kind::Chat;
-        turn.trace_id = text(&data["trace_id"]);
-        turn.reason = text(&data["attention"]["reason"]);
+        turn.kind = EntryKind::Chat;
+        turn.trace_id = trace_id;
+        turn.reason = attention.reason;
         if let Some(place) = &mut turn.place {
-            place.thread = text(&event["thread"]);
-            place.sequence = event["sequence"].as_i64();
+            place.thread = event.thread;
+            // Sequences begin with 1: a hub that says none has none.
+            place.sequence = Some(event.sequence).filter(|sequence| *sequence > 0);
         }
         Ok(turn)
     }
 
     /// The event `channel` of an inbox.
     pub fn channel(data: &str) -> Result<Self, Faults> {
-        let mut turn = Self::post(Post::read(data.as_bytes())?);
-        let data: Value = serde_json::from_str(data).unwrap_or_default();
-        turn.trace_id = data["trace_id"].as_str().map(str::to_owned);
-        Ok(turn)
+        let InboxPost { trace_id, post } = InboxPost::read(data.as_bytes())?;
+        Ok(Self { trace_id, ..Self::post(post) })
     }
 
     /// A post to one's own connection string.
     pub fn post(Post { channel, message, callback, mcp }: Post) -> Self {
         Self {
-            kind: Kind::Channel,
+            kind: EntryKind::Channel,
             id: format!("channel {}", message_name(&channel.id, &message.id)),
             message_id: message.id,
             trace_id: None,
@@ -187,33 +165,33 @@ impl Turn {
 
     /// An envelope that has the name `id` here.
     pub fn envelope(id: &str, envelope: &str, sender: &str) -> Result<Self, Faults> {
-        let envelope: Value = serde_json::from_str(envelope)
+        let value = serde_json::from_str(envelope)
             .map_err(|error| Faults::one("envelope", format_args!("{error}")))?;
         let mut faults = Faults::new();
-        check_envelope(&envelope, "envelope", &mut faults);
+        check_envelope(&value, "envelope", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
-        let text = |name: &str| envelope[name].as_str().map(str::to_owned);
+        let envelope = EnvelopeText::read(envelope);
         let back = EnvelopeBack {
             reply_stream: None,
-            conversation: text("conversation_id"),
-            turn: turn_number(&envelope["turn_number"]),
-            depth: envelope["reply_depth"].as_u64().unwrap_or(0),
+            conversation: envelope.conversation_id,
+            turn: envelope.turn_number,
+            depth: envelope.reply_depth.unwrap_or(0),
         };
         Ok(Self {
-            kind: Kind::Envelope,
+            kind: EntryKind::Message,
             id: format!("message {id}"),
             message_id: id.to_owned(),
             trace_id: None,
             sender: sender.to_owned(),
             place: None,
             culture: Some(Culture {
-                sender: text("sender_culture").unwrap_or_default(),
-                context: text("cultural_context"),
+                sender: envelope.sender_culture.unwrap_or_default(),
+                context: envelope.cultural_context,
             }),
             reason: None,
-            text: text("original_text").unwrap_or_default(),
+            text: envelope.original_text.unwrap_or_default(),
             back: Back::Envelope(Box::new(back)),
             mcp: Vec::new(),
         })
@@ -234,6 +212,7 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn chat() -> Value {
         json!({
@@ -250,10 +229,13 @@ mod tests {
     #[test]
     fn what_was_said_in_a_channel() {
         let turn = Turn::chat(&chat().to_string()).ok().unwrap();
-        assert_eq!((turn.kind, turn.id.as_str(), turn.sender.as_str()), (Kind::Chat, "chat evt_1", "anna"));
+        assert_eq!(
+            (turn.kind, turn.id.as_str(), turn.sender.as_str()),
+            (EntryKind::Chat, "chat evt_1", "anna")
+        );
         let place = turn.place.as_ref().unwrap();
         assert_eq!((place.thread.as_deref(), place.sequence), (Some("evt_0"), Some(7)));
-        assert_eq!(turn.reason.as_deref(), Some("direct_mention"));
+        assert_eq!(turn.reason, Some(Reason::DirectMention));
         assert_eq!(turn.mcp[0].headers["Authorization"], "Bearer x");
         assert!(matches!(&turn.back, Back::Callback(url) if url.ends_with("tok_1")));
         // A callback is fresh each time; the message is the same.

@@ -3,7 +3,7 @@
 //! Each thing is handed over once; what was taken is a duplicate from then on. Bounded: in number, and in the time a
 //! sender waits. Nothing waits here whose sender has gone.
 
-use super::turns::{Claim, Turn, Turns};
+use super::turns::{Claim, TurnState, Turns};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -57,9 +57,9 @@ impl<T, R> Desk<T, R> {
     ) -> Result<Option<R>, Busy> {
         let claim = match name.map(|name| self.turns.claim(name)) {
             None => None,
-            Some(Turn::New(claim)) => Some(claim),
-            Some(Turn::Pending) => return Err(Busy::Pending),
-            Some(Turn::Taken) => return Ok(None),
+            Some(TurnState::New(claim)) => Some(claim),
+            Some(TurnState::Pending) => return Err(Busy::Pending),
+            Some(TurnState::Taken) => return Ok(None),
         };
         let (answer, answered) = oneshot::channel();
         self.queue.try_send((thing, Waiting { claim, answer })).map_err(|_| Busy::Full)?;

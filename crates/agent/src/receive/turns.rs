@@ -20,7 +20,7 @@ pub(crate) struct Turns(Arc<Mutex<State>>);
 
 /// What is known of a turn.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum TurnState {
     /// Nothing; it is pending now.
     New(Claim),
     /// The program has it before it.
@@ -48,15 +48,15 @@ impl Turns {
     }
 
     /// Claims the turn of this name, if nobody has.
-    pub(crate) fn claim(&self, name: String) -> Turn {
+    pub(crate) fn claim(&self, name: String) -> TurnState {
         let mut state = self.state();
         if state.taken.contains(&name) {
-            return Turn::Taken;
+            return TurnState::Taken;
         }
         if !state.pending.insert(name.clone()) {
-            return Turn::Pending;
+            return TurnState::Pending;
         }
-        Turn::New(Claim { name, turns: self.clone() })
+        TurnState::New(Claim { name, turns: self.clone() })
     }
 }
 
@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn a_turn_is_taken_once_and_free_again_if_it_is_not() {
         let turns = Turns::default();
-        let Turn::New(claim) = turns.claim("a".into()) else { panic!() };
-        assert!(matches!(turns.claim("a".into()), Turn::Pending));
-        assert!(matches!(turns.claim("b".into()), Turn::New(_)));
+        let TurnState::New(claim) = turns.claim("a".into()) else { panic!() };
+        assert!(matches!(turns.claim("a".into()), TurnState::Pending));
+        assert!(matches!(turns.claim("b".into()), TurnState::New(_)));
         drop(claim);
-        let Turn::New(claim) = turns.claim("a".into()) else { panic!() };
+        let TurnState::New(claim) = turns.claim("a".into()) else { panic!() };
         claim.keep();
-        assert!(matches!(turns.claim("a".into()), Turn::Taken));
+        assert!(matches!(turns.claim("a".into()), TurnState::Taken));
         assert!(turns.state().pending.is_empty());
     }
 }

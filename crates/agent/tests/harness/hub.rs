@@ -177,7 +177,10 @@ async fn register(State(hub): State<Hub>, body: axum::Json<Value>) -> Response {
 
 async fn agent(State(hub): State<Hub>) -> Response {
     let state = if hub.world().connections.is_empty() { "none" } else { "ok" };
-    axum::Json(json!({"name": "echo", "connection": {"state": state}})).into_response()
+    let id = "00000000-0000-0000-0000-000000000001";
+    axum::Json(json!({"agent_id": id, "address": "echo@x", "name": "echo", "online": true,
+        "connection": {"state": state}}))
+    .into_response()
 }
 
 async fn connection(State(hub): State<Hub>, method: axum::http::Method, body: String) -> Response {

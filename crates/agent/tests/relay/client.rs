@@ -2,7 +2,7 @@
 
 use crate::support::{FakeHub, Reply, failure, json_reply, plain, success};
 use chorus_agent::{Backoff, Change, Client, ClientError, ExitClass, RegisterBody, Retry, SendBody};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::relay::{Delivery, HealthReport};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn paths_come_from_the_discovery_document_which_is_asked_once_and_without_
     let (registered, change) = client.register(&body).await.unwrap();
     assert_eq!((registered.api_key.as_deref(), change), (Some("ca_new"), Change::Updated));
     assert!(client.messages(None, 5).await.unwrap().messages.is_empty());
-    assert_eq!(client.health().await.unwrap(), json!({"ok": true}));
+    assert_eq!(client.health().await.unwrap(), HealthReport::default());
     client.unregister("alice").await.unwrap();
     assert_eq!(
         hub.lines(),

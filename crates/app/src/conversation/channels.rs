@@ -69,7 +69,7 @@ pub async fn list_conversations(
     let find = move |tx: &mut dyn Tx| Ok(conversations::of_member(tx, who, after, limit + 1)?);
     let found = app.store.read::<_, Error, _>(find).await?;
     let found = found.iter().map(views::conversation).collect();
-    Ok(page(app, found, limit, |last: &ConversationView| last.id.to_string()))
+    Ok(page(app, found, limit, |last: &ConversationView| last.id.clone()))
 }
 
 /// A conversation, and what somebody is in it.

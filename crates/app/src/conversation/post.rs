@@ -6,7 +6,7 @@ use crate::attention;
 use crate::delivery::bridge::ChatDelivery;
 use crate::delivery::dialect::Dialect;
 use crate::usage::event_bytes;
-use crate::views::EventView;
+use crate::views;
 use chorus_protocol::ids::{DeliveryId, EventId};
 use chorus_protocol::words::{EntryKind, EventKind, Transport};
 use chorus_store::conversation::{self, ConversationError, Draft, DraftKind, Posted, Recipient};
@@ -69,7 +69,7 @@ fn publish_message(
     };
     // Encoded once, for followers and inboxes alike.
     let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
-    let event = serde_json::value::to_raw_value(&EventView::new(&event)).map_err(unexpected)?;
+    let event = serde_json::value::to_raw_value(&views::event(&event)).map_err(unexpected)?;
     let mut frames = vec![];
     if followed {
         let frame = DIALECT.event(EventKind::Message.as_str(), seq, event.get());

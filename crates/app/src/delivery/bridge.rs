@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
-use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, TraceId};
+use chorus_protocol::inbox::{Chat, ChatAttention};
 use chorus_protocol::relay::InboxMessage;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{DeliveryState, EntryKind, EventKind};
@@ -20,7 +20,6 @@ use chorus_store::conversations::Conversation;
 use chorus_store::deliveries::{self, Entry};
 use chorus_store::relay::Pending;
 use chorus_store::{StoreError, Tx};
-use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -36,7 +35,7 @@ pub enum Content {
     /// An envelope, in the entry itself.
     Envelope,
     /// Something that was said in a conversation.
-    Chat(Box<Said>),
+    Chat(Box<StoredChat>),
     /// Another service's channel message, sealed, in the entry itself.
     Foreign,
 }
@@ -55,7 +54,7 @@ impl Content {
                 EntryKind::Chat => {
                     let missing = || StoreError::Unexpected("a delivery without its conversation".into());
                     let chat = chats.remove(&entry.seq).ok_or_else(missing)?;
-                    Self::Chat(Box::new(Said { agent, chat }))
+                    Self::Chat(Box::new(StoredChat { agent, chat }))
                 }
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
@@ -119,27 +118,16 @@ pub struct ChatDelivery<'a> {
     pub epoch: i64,
 }
 
-/// SSE event `chat`, and what is POSTed to an endpoint: what was said, where, why it comes, and where to answer.
-#[derive(Debug, Serialize)]
-pub struct ChatData<E> {
-    trace_id: String,
-    channel: ConversationView,
-    event: E,
-    attention: Value,
-    callback: String,
-    mcp: McpServer,
-}
-
 impl ChatDelivery<'_> {
     /// For an inbox or an endpoint, with the event as the API shows it.
-    pub fn data<E: Serialize>(&self, app: &App, event: E) -> ChatData<E> {
-        ChatData {
-            trace_id: self.trace.to_string(),
+    pub fn data<E>(&self, app: &App, event: E) -> Chat<E> {
+        Chat {
+            trace_id: Some(self.trace.to_string()),
             channel: views::conversation(self.conversation),
             event,
-            attention: json!({"reason": self.attention.reason}),
+            attention: ChatAttention { reason: Some(self.attention.reason) },
             callback: self.callback(app),
-            mcp: self.mcp(app),
+            mcp: Some(self.mcp(app)),
         }
     }
 
@@ -161,12 +149,12 @@ impl ChatDelivery<'_> {
 }
 
 /// The same as it stands in the store.
-pub struct Said {
+pub struct StoredChat {
     agent: AgentId,
     chat: ChatEntry,
 }
 
-impl Said {
+impl StoredChat {
     /// What this delivery is about; nothing if it is about no conversation.
     pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
         let entries = deliveries::page(tx, id.agent, id.seq - 1, 1, usize::MAX)?;
@@ -191,7 +179,7 @@ impl Said {
     }
 
     /// For an inbox or an endpoint.
-    pub fn data(&self, app: &App) -> ChatData<EventView> {
+    pub fn data(&self, app: &App) -> Chat {
         self.delivery().data(app, self.view())
     }
 

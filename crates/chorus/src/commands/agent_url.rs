@@ -1,9 +1,12 @@
 //! `chorus agent-url`: connection strings, the hub's for others and an agent's own.
 
-use super::channel::{tell, text};
+use crate::answer::tell;
 use crate::global::Global;
+use crate::output::one_line;
 use chorus_agent::Method;
+use chorus_protocol::api::agents::IssuedConnection;
 use clap::Subcommand;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -55,21 +58,23 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Rotate { agent } => {
             let path = ["agents", &agent, "connection-string", "rotate"];
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
-            tell(global, &answer, |answer| text(answer, "connection_string"))?;
+            tell(global, &answer, |new: IssuedConnection| one_line(&new.connection_string))?;
         }
         Command::Set { agent, connection_string } => {
             let body = json!({"connection_string": connection_string});
             let path = ["agents", &agent, "connection"];
             let answer = client.api_write(Method::PUT, &path, &[], Some(&body)).await?;
-            tell(global, &answer, |_| "set".into())?;
+            tell(global, &answer, |_: IgnoredAny| "set".into())?;
         }
         Command::Unset { agent } => {
-            client.api_write(Method::DELETE, &["agents", &agent, "connection"], &[], None).await?;
+            client
+                .api_write::<IgnoredAny>(Method::DELETE, &["agents", &agent, "connection"], &[], None)
+                .await?;
         }
         Command::Mend { agent } => {
             let path = ["agents", &agent, "connection", "mend"];
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
-            tell(global, &answer, |_| "tried again now".into())?;
+            tell(global, &answer, |_: IgnoredAny| "tried again now".into())?;
         }
     }
     Ok(ExitCode::SUCCESS)

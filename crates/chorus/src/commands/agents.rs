@@ -1,11 +1,14 @@
 //! `chorus agents`: who is there; and getting back what was stolen.
 
-use super::channel::{tell, text};
+use crate::answer::{joined, or_dash, read, tell};
 use crate::global::Global;
-use crate::output;
+use crate::output::{self, one_line};
 use chorus_agent::{Client, ClientError, Method};
+use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
+use chorus_protocol::api::agents::{AgentCard, AgentView, ConnectionView};
 use chorus_protocol::relay::Registration;
 use clap::Subcommand;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -76,12 +79,11 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
     let post = async |path: &[&str]| client.api_write(Method::POST, path, &[], None).await;
     match command {
         Command::ResetKey { agent, detach, release } => {
-            let (path, body) =
-                (["agents", &agent, "key", "reset"], json!({"detach": detach, "release": release}));
+            let (path, body) = (["agents", &agent, "key", "reset"], json!(KeyReset { detach, release }));
             let answer = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
-            tell(global, &answer, |answer| text(answer, "api_key"))?;
+            tell(global, &answer, |new: NewKey| one_line(&new.api_key))?;
             output::talk("the old key is dead, and whatever was given out under it");
-            let address = text(&answer, "address");
+            let address = one_line(&read::<NewKey>(&answer)?.address);
             if detach {
                 output::talk(format_args!(
                     "nothing reaches {address} but its inbox: set its endpoint and its connection string again"
@@ -99,19 +101,21 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
         }
         Command::RotateSecret { agent } => {
             let answer = post(&["agents", &agent, "webhook-secret", "rotate"]).await?;
-            tell(global, &answer, |answer| text(answer, "webhook_secret"))?;
-            let until = text(&answer, "previous_until");
+            tell(global, &answer, |new: WebhookSecret| one_line(&new.webhook_secret))?;
+            let until = one_line(&or_dash(read::<WebhookSecret>(&answer)?.previous_until));
             output::talk(format_args!("requests are signed with the old one as well until {until}"));
         }
         Command::Disable { agent } => {
             let answer = post(&["operator", "agents", &agent, "disable"]).await?;
-            tell(global, &answer, |answer| format!("{} is disabled", text(answer, "address")))?;
+            tell(global, &answer, |agent: AgentView| format!("{} is disabled", one_line(&agent.address)))?;
         }
         Command::Enable { agent } => {
             let answer = post(&["operator", "agents", &agent, "enable"]).await?;
-            let is_out = answer["disabled_since"].is_string();
-            let state = if is_out { "stays out: its owner is disabled" } else { "is enabled" };
-            tell(global, &answer, |answer| format!("{} {state}", text(answer, "address")))?;
+            tell(global, &answer, |agent: AgentView| {
+                let is_out = agent.disabled_since.is_some();
+                let state = if is_out { "stays out: its owner is disabled" } else { "is enabled" };
+                format!("{} {state}", one_line(&agent.address))
+            })?;
         }
     }
     Ok(())
@@ -157,13 +161,15 @@ async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()>
         return output::json(&shown);
     }
     output::data(table(&[agent]))?;
-    let connection = &more["connection"];
-    if connection["host"].is_string() {
-        let (host, state) = (text(connection, "host"), text(connection, "state"));
-        output::data(format_args!("its connection string leads to {host} ({state})"))?;
+    if more.is_null() {
+        return Ok(());
     }
-    if more["disabled_since"].is_string() {
-        output::data(format_args!("it is disabled since {}", text(&more, "disabled_since")))?;
+    let AgentView { connection, disabled_since, .. } = read(&more)?;
+    if let Some(ConnectionView { host: Some(host), state, .. }) = connection {
+        output::data(format_args!("its connection string leads to {} ({state})", one_line(&host)))?;
+    }
+    if let Some(since) = disabled_since {
+        output::data(format_args!("it is disabled since {}", one_line(&since)))?;
     }
     Ok(())
 }
@@ -192,17 +198,12 @@ fn table(agents: &[Registration]) -> String {
 }
 
 fn row(agent: &Registration) -> [String; 5] {
-    let card = |name: &str| agent.agent_card.as_ref().and_then(|card| card.get(name));
-    let culture = card("user_culture").and_then(Value::as_str).unwrap_or("-");
-    let languages: Vec<_> = card("supported_languages")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let languages = if languages.is_empty() { "-".to_owned() } else { languages.join(",") };
+    // What an agent says of itself is its own affair, and no reason to show nobody.
+    let card = agent.agent_card.as_ref().and_then(|card| AgentCard::deserialize(card).ok());
+    let (culture, languages) = card.map(|card| (card.user_culture.0, card.supported_languages)).unzip();
+    let languages: Vec<_> = languages.into_iter().flatten().map(|language| language.0).collect();
     let online = if agent.online { "yes" } else { "no" };
-    [&agent.agent_id, online, culture, &languages, &agent.registered_at].map(output::one_line)
+    [&agent.agent_id, online, &or_dash(culture), &joined(&languages), &agent.registered_at].map(one_line)
 }
 
 #[cfg(test)]

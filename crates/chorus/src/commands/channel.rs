@@ -2,14 +2,23 @@
 //!
 //! What is said is data and goes to standard output, everything about the connection to standard error.
 
+use crate::answer::{joined, list, or_dash, read, tell};
 use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
 use crate::output;
 use anyhow::bail;
 use chorus_agent::{ExitClass, InboxItem, Method};
+use chorus_protocol::api::Items;
+use chorus_protocol::api::channels::ConversationView;
+use chorus_protocol::api::events::EventView;
+use chorus_protocol::api::members::{Invited, MemberView};
+use chorus_protocol::api::messages::{Decision, Preview, Said};
 use chorus_protocol::ids::ConversationId;
+use chorus_protocol::words::EventKind;
 use clap::Subcommand;
 use owo_colors::OwoColorize;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::process::ExitCode;
@@ -136,11 +145,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Create { name, context, history } => {
             let body = without_nulls(json!({"name": name, "context": context, "history": history}));
             let made = client.api_write(Method::POST, &["channels"], &[], Some(&body)).await?;
-            tell(global, &made, |made| format!("{}  {}", text(made, "id"), text(made, "name")))?;
+            tell(global, &made, id_and_name)?;
         }
         Command::List => {
             let items = global.all_items(&["channels"], &[]).await?;
-            list(global, &items, ["ID", "KIND", "NAME", "CONTEXT"], ["id", "kind", "name", "context"])?;
+            list(global, &items, ["ID", "KIND", "NAME", "CONTEXT"], |one: ConversationView| {
+                [one.id, one.kind.to_string(), one.name, or_dash(one.context)]
+            })?;
         }
         Command::Join { channel, agent, account, handle, roles, lead } => {
             let channel = find(global, channel).await?;
@@ -149,26 +160,25 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             );
             let path = ["channels", &channel, "members"];
             let member = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
-            tell(global, &member, |member| match member.get("handle") {
-                Some(_) => format!("joined as {}", text(member, "handle")),
+            tell(global, &member, |added| match added {
+                Added::Joined(MemberView { handle, .. }) => {
+                    format!("joined as {}", output::one_line(&handle))
+                }
                 // A person who does not know us is asked first, if there is one.
-                None => text(member, "status"),
+                Added::Asked(Invited { status }) => output::one_line(&status),
             })?;
         }
         Command::Members { channel } => {
             let channel = find(global, channel).await?;
             let items = global.all_items(&["channels", &channel, "members"], &[]).await?;
-            list(
-                global,
-                &items,
-                ["HANDLE", "KIND", "ROLES", "JOINED"],
-                ["handle", "kind", "roles", "joined_at"],
-            )?;
+            list(global, &items, ["HANDLE", "KIND", "ROLES", "JOINED"], |member: MemberView| {
+                [member.handle, member.kind, joined(&member.roles), member.joined_at]
+            })?;
         }
         Command::Leave { channel, handle } => {
             let channel = find(global, channel).await?;
             let path = ["channels", &channel, "members", &handle];
-            client.api_write(Method::DELETE, &path, &[], None).await?;
+            client.api_write::<IgnoredAny>(Method::DELETE, &path, &[], None).await?;
         }
         Command::Say { channel, text: content, thread, reply_to, to, dry_run } => {
             let channel = find(global, channel).await?;
@@ -177,7 +187,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let query: &[_] = if dry_run { &[("dry_run", "true")] } else { &[] };
             let path = ["channels", &channel, "messages"];
             let said = client.api_write(Method::POST, &path, query, Some(&body)).await?;
-            tell(global, &said, if dry_run { rehearsed } else { said_line })?;
+            if dry_run {
+                tell(global, &said, preview_lines)?;
+            } else {
+                tell(global, &said, said_line)?;
+            }
         }
         Command::Follow { channel, after, count, timeout } => {
             let channel = find(global, channel).await?;
@@ -193,15 +207,28 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
+/// What became of somebody who was to be added.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Added {
+    Joined(MemberView),
+    Asked(Invited),
+}
+
+/// A conversation in a line.
+pub(crate) fn id_and_name(conversation: ConversationView) -> String {
+    output::one_line(&format!("{}  {}", conversation.id, conversation.name))
+}
+
 /// The id of a channel that was named by its id or by its name.
 pub(crate) async fn find(global: &Global, named: String) -> anyhow::Result<String> {
     if ConversationId::parse(&named).is_some() {
         return Ok(named);
     }
-    let all = global.all_items(&["channels"], &[]).await?;
-    let mut ids = all.iter().filter(|one| one["name"] == named.as_str()).filter_map(|one| one["id"].as_str());
+    let all = global.all_items::<ConversationView>(&["channels"], &[]).await?;
+    let mut ids = all.into_iter().filter(|one| one.name == named).map(|one| one.id);
     match (ids.next(), ids.next()) {
-        (Some(id), None) => Ok(id.to_owned()),
+        (Some(id), None) => Ok(id),
         (None, _) => bail!("no channel of yours is called {named:?}; `chorus channel list` tells them"),
         (Some(_), Some(_)) => {
             bail!("several of your channels are called {named:?}; use the id: `chorus channel list`")
@@ -217,62 +244,21 @@ fn without_nulls(mut body: Value) -> Value {
     body
 }
 
-/// A member of an answer, as text that cannot drive the terminal.
-pub(crate) fn text(value: &Value, name: &str) -> String {
-    match &value[name] {
-        Value::Null => "-".into(),
-        Value::String(text) => output::one_line(text),
-        Value::Array(all) if all.is_empty() => "-".into(),
-        Value::Array(all) => {
-            let all: Vec<_> = all.iter().map(|one| one.as_str().unwrap_or("?")).collect();
-            output::one_line(&all.join(","))
-        }
-        other => output::one_line(&other.to_string()),
-    }
-}
-
-/// Prints an answer: whole for a program, in short for a person.
-pub(crate) fn tell(global: &Global, answer: &Value, short: impl Fn(&Value) -> String) -> anyhow::Result<()> {
-    if global.json {
-        return output::json(answer);
-    }
-    Ok(output::data(short(answer))?)
-}
-
-/// Prints a list: whole for a program, some columns for a person.
-pub(crate) fn list<const N: usize>(
-    global: &Global,
-    items: &[Value],
-    head: [&str; N],
-    columns: [&str; N],
-) -> anyhow::Result<()> {
-    if global.json {
-        return output::json(&items);
-    }
-    if items.is_empty() {
-        output::talk("nothing there");
-        return Ok(());
-    }
-    let rows: Vec<_> = items.iter().map(|item| columns.map(|name| text(item, name))).collect();
-    Ok(output::data(output::table(head, &rows))?)
-}
-
-fn said_line(said: &Value) -> String {
-    let woken = text(&said["attention"], "woken");
-    let masked = match &said["masked"] {
-        Value::Array(all) if !all.is_empty() => format!("; masked: {}", text(said, "masked")),
-        _ => String::new(),
+fn said_line(said: Said) -> String {
+    let masked = match &said.masked[..] {
+        [] => String::new(),
+        kinds => format!("; masked: {}", joined(kinds)),
     };
-    format!("#{} {}; woken: {woken}{masked}", text(said, "sequence"), text(said, "event_id"))
+    let woken = joined(&said.attention.woken);
+    output::one_line(&format!("#{} {}; woken: {woken}{masked}", said.sequence, said.event_id))
 }
 
-fn rehearsed(answer: &Value) -> String {
-    let all = answer["attention"].as_array().map_or(&[][..], Vec::as_slice);
-    if all.is_empty() {
+fn preview_lines(Preview { attention }: Preview) -> String {
+    if attention.is_empty() {
         return "nobody would be woken".into();
     }
-    let line = |one: &Value| format!("{} would be woken: {}", text(one, "handle"), text(one, "reason"));
-    all.iter().map(line).collect::<Vec<_>>().join("\n")
+    let line = |one: &Decision| format!("{} would be woken: {}", output::one_line(&one.handle), one.reason);
+    attention.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The newest events, the newest last.
@@ -288,13 +274,12 @@ async fn history(
         let page = (limit - events.len()).min(PAGE).to_string();
         let mut query = vec![("before", before.as_str()), ("limit", &page)];
         query.extend(thread.map(|thread| ("thread", thread)));
-        let mut answer = client.api_get(&["channels", channel, "events"], &query).await?;
-        let Value::Array(mut items) = answer["items"].take() else { break };
+        let Items { mut items, next } = client.api_get(&["channels", channel, "events"], &query).await?;
         items.append(&mut events);
         events = items;
-        match answer["next"].as_str() {
+        match next {
             // A cursor that stands still would be an endless list.
-            Some(next) if next != before => next.clone_into(&mut before),
+            Some(next) if next != before => before = next,
             _ => break,
         }
     }
@@ -306,19 +291,21 @@ fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
     if global.json {
         return output::json(event);
     }
-    let who = text(&event["author"], "handle");
-    let what = match event["kind"].as_str().unwrap_or("?") {
-        "message" if event["deleted"] == true => "(deleted)".dimmed().to_string(),
-        "message" => output::many_lines(event["content"].as_str().unwrap_or_default()),
-        "reaction" => format!("reacts: {}", text(event, "signal")).dimmed().to_string(),
-        "status" => format!("is {}", text(event, "status")).dimmed().to_string(),
-        "tool_call" => format!("uses {}", text(event, "name")).dimmed().to_string(),
-        "error" => format!("failed: {}", text(event, "message")).red().to_string(),
-        "typing" => return Ok(()),
-        kind => output::one_line(kind).dimmed().to_string(),
+    let event: EventView = read(event)?;
+    let more = |name: &str| or_dash(event.more.get(name).and_then(Value::as_str).map(output::one_line));
+    let what = match EventKind::parse(&event.kind) {
+        Some(EventKind::Message) if event.deleted => "(deleted)".dimmed().to_string(),
+        Some(EventKind::Message) => output::many_lines(event.content.as_deref().unwrap_or_default()),
+        Some(EventKind::Reaction) => format!("reacts: {}", more("signal")).dimmed().to_string(),
+        Some(EventKind::Status) => format!("is {}", more("status")).dimmed().to_string(),
+        Some(EventKind::ToolCall) => format!("uses {}", more("name")).dimmed().to_string(),
+        Some(EventKind::Error) => format!("failed: {}", more("message")).red().to_string(),
+        _ if event.kind == "typing" => return Ok(()),
+        _ => output::one_line(&event.kind).dimmed().to_string(),
     };
-    let thread = if event["thread"].is_string() { " (thread)" } else { "" };
-    let head = format!("#{} {} {}{thread}", text(event, "sequence"), text(event, "created_at"), who.bold());
+    let who = or_dash(event.author.handle.as_deref().map(output::one_line));
+    let thread = if event.thread.is_some() { " (thread)" } else { "" };
+    let head = format!("#{} {} {}{thread}", event.sequence, output::one_line(&event.created_at), who.bold());
     Ok(output::data(format_args!("{head}\n{what}\n"))?)
 }
 

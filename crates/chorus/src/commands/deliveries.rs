@@ -1,10 +1,11 @@
 //! `chorus deliveries`: what is on its way to agents, what went wrong, and doing it again.
 
-use super::channel::{find, list, tell, text};
+use super::channel::find;
+use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use chorus_agent::Method;
+use chorus_protocol::api::deliveries::{DeliveryView, ReplayView, ReplayedView};
 use clap::Subcommand;
-use serde_json::Value;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -79,20 +80,24 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let filter = filter.resolved(global).await?;
             let items = global.all_items(&["deliveries"], &filter.given()).await?;
             let head = ["ID", "STATE", "WAY", "TRIES", "NEXT TRY", "ERROR"];
-            let columns = ["id", "state", "transport", "attempts", "next_try", "error"];
-            list(global, &items, head, columns)?;
+            list(global, &items, head, |one: DeliveryView| {
+                let DeliveryView { id, state, transport, attempts, next_try, error, .. } = one;
+                let (state, transport) = (state.to_string(), transport.to_string());
+                [id, state, transport, attempts.to_string(), or_dash(next_try), or_dash(error)]
+            })?;
         }
         Command::Replay { id: Some(id), .. } => {
             let path = ["deliveries", &id, "replay"];
             let answer = global.keyed_client()?.api_write(Method::POST, &path, &[], None).await?;
-            tell(global, &answer, |answer| text(answer, "state"))?;
+            tell(global, &answer, |replay: ReplayView| replay.state.to_string())?;
         }
         Command::Replay { id: None, filter } => {
             let (client, path) = (global.keyed_client()?, ["deliveries", "replay"]);
             let filter = filter.resolved(global).await?;
             let answer = client.api_write(Method::POST, &path, &filter.given(), None).await?;
-            let more = |answer: &Value| if answer["more"] == true { "; there are more" } else { "" };
-            tell(global, &answer, |answer| format!("{} replayed{}", text(answer, "replayed"), more(answer)))?;
+            tell(global, &answer, |ReplayedView { replayed, more }| {
+                format!("{replayed} replayed{}", if more { "; there are more" } else { "" })
+            })?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -7,11 +7,12 @@ use crate::global::Global;
 use crate::output;
 use chorus_agent::{Client, ClientError, ExitClass};
 use chorus_hub::Environment;
-use chorus_protocol::relay::Code;
+use chorus_protocol::api::accounts::{Me, Quota};
+use chorus_protocol::api::operator::{Danger, Overview};
+use chorus_protocol::relay::{Code, StoreReport};
 use chorus_protocol::time::parse_rfc3339;
 use owo_colors::OwoColorize;
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -122,28 +123,24 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
             "hub",
             format_args!(
                 "answers; version {}, addresses name@{}",
-                text(&health["version"]),
-                text(&health["host"])
+                or_unknown(&health.version),
+                or_unknown(&health.host)
             ),
         ),
-        store(&health["store"]),
+        store(&health.store),
     ];
-    findings.extend(parse_rfc3339(text(&health["time"])).map(clock));
+    findings.extend(parse_rfc3339(&health.time).map(clock));
     if has_key {
         findings.extend(key(client).await);
     }
     (findings, true)
 }
 
-fn store(store: &Value) -> Finding {
-    let latency = store["write_latency_ms"].as_u64().unwrap_or(0);
-    let detail = format!(
-        "{} wrote in {latency} ms, durability {}, {} writes wait",
-        text(&store["kind"]),
-        text(&store["durability"]),
-        store["queued"]
-    );
-    if latency > 1000 {
+fn store(store: &StoreReport) -> Finding {
+    let StoreReport { kind, durability, write_latency_ms: latency, queued } = store;
+    let (kind, durability) = (or_unknown(kind), or_unknown(durability));
+    let detail = format!("{kind} wrote in {latency} ms, durability {durability}, {queued} writes wait");
+    if *latency > 1000 {
         return Finding::bad(
             "store",
             detail,
@@ -164,10 +161,10 @@ fn clock(theirs: i64) -> Finding {
 
 /// Whose the key is, what is used of its quotas and, for the operator, what is dangerous in the hub's settings.
 async fn key(client: &Client) -> Vec<Finding> {
-    let asked = match client.api_get(&["me"], &[]).await {
+    let asked = match client.api_get::<Me>(&["me"], &[]).await {
         // A relay that knows no more than its document.
         Err(error) if error.code() == Some(Code::NotFound) => {
-            client.messages(None, 1).await.map(|_| json!({"kind": "agent"}))
+            client.messages(None, 1).await.map(|_| Me { kind: "agent".into(), ..Me::default() })
         }
         asked => asked,
     };
@@ -182,8 +179,8 @@ async fn key(client: &Client) -> Vec<Finding> {
             return vec![Finding::bad("key", failure::sentence(&error), hint)];
         }
     };
-    let is_operator = me["kind"] == "operator";
-    let whose = match text(&me["kind"]) {
+    let is_operator = me.kind == "operator";
+    let whose = match me.kind.as_str() {
         "agent" => "an agent's",
         "account" => "a person's",
         _ => "the operator's",
@@ -197,11 +194,10 @@ async fn key(client: &Client) -> Vec<Finding> {
 }
 
 /// How much of its quotas the key's owner uses.
-fn quotas(me: &Value) -> Option<Finding> {
+fn quotas(me: &Me) -> Option<Finding> {
     let (mut all, mut high) = (vec![], vec![]);
-    for (name, quota) in me["quotas"].as_object()? {
-        let used = quota["used"].as_u64()?;
-        let Some(limit) = quota["limit"].as_u64() else {
+    for (name, &Quota { used, limit }) in &me.quotas {
+        let Some(limit) = limit else {
             all.push(format!("{name} {used}"));
             continue;
         };
@@ -224,24 +220,23 @@ fn quotas(me: &Value) -> Option<Finding> {
 
 /// What is dangerous in the hub's settings, as it tells its operator and nobody else.
 async fn dangers(client: &Client) -> Vec<Finding> {
-    let overview = match client.api_get(&["operator", "overview"], &[]).await {
+    let overview: Overview = match client.api_get(&["operator", "overview"], &[]).await {
         Ok(overview) => overview,
         Err(error) => {
             let hint = "without it nothing is known of what is dangerous in the hub's settings: is it as new as this program?";
             return vec![Finding::bad("settings", failure::sentence(&error), hint)];
         }
     };
-    let warnings = overview["warnings"].as_array().cloned().unwrap_or_default();
-    if warnings.is_empty() {
+    if overview.warnings.is_empty() {
         return vec![Finding::good("settings", "nothing dangerous")];
     }
-    let finding =
-        |danger: &Value| Finding::warning("settings", text(&danger["message"]), text(&danger["advice"]));
-    warnings.iter().map(finding).collect()
+    let finding = |danger: &Danger| Finding::warning("settings", &danger.message, &danger.advice);
+    overview.warnings.iter().map(finding).collect()
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or("?")
+/// What a hub need not say.
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "?" } else { text }
 }
 
 /// The data folder, if there is one here.

@@ -1,10 +1,12 @@
 //! `chorus invitations`: what a person was invited to, and what it says to that.
 
-use super::channel::{list, tell, text};
+use super::channel::id_and_name;
+use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use chorus_agent::Method;
+use chorus_protocol::api::invitations::InvitationView;
 use clap::Subcommand;
-use serde_json::json;
+use serde_json::Value;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -48,14 +50,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     let client = global.keyed_client()?;
     let (id, word) = match &args.command {
         Command::List => {
-            let mut items = global.all_items(&["me", "invitations"], &[]).await?;
-            if !global.json {
-                for item in &mut items {
-                    item["from"] = json!(text(&item["from"], "name"));
-                }
-            }
-            let columns = ["id", "kind", "from", "channel", "expires_at"];
-            list(global, &items, ["ID", "KIND", "FROM", "CHANNEL", "ENDS"], columns)?;
+            let items = global.all_items(&["me", "invitations"], &[]).await?;
+            list(global, &items, ["ID", "KIND", "FROM", "CHANNEL", "ENDS"], |one: InvitationView| {
+                let InvitationView { id, kind, from, channel, expires_at, .. } = one;
+                [id.to_string(), kind.to_string(), from.name, or_dash(channel), expires_at]
+            })?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Accept { id } => (id, "accept"),
@@ -63,9 +62,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Block { id } => (id, "block"),
     };
     let path = ["me", "invitations", id.as_str(), word];
-    let answer = client.api_write(Method::POST, &path, &[], None).await?;
+    let answer: Value = client.api_write(Method::POST, &path, &[], None).await?;
     if word == "accept" {
-        tell(global, &answer, |channel| format!("{}  {}", text(channel, "id"), text(channel, "name")))?;
+        tell(global, &answer, id_and_name)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,12 @@
 //! `chorus operator`: keeping people out, ending their sessions, and who did what.
 
-use super::channel::{tell, text};
+use crate::answer::{table, tell};
 use crate::global::Global;
-use crate::output;
+use crate::output::{self, one_line};
 use chorus_agent::Method;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::accounts::EndedSessions;
+use chorus_protocol::api::operator::{Account, AuditParty, RecordedAct};
 use clap::Subcommand;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -81,25 +84,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Disable { account } => {
             let path = ["operator", "accounts", &account, "disable"];
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
-            tell(global, &answer, |answer| {
-                format!("{} is disabled, with all of its agents", text(answer, "email"))
+            tell(global, &answer, |account: Account| {
+                format!("{} is disabled, with all of its agents", one_line(&account.email))
             })?;
         }
         Command::Enable { account } => {
             let path = ["operator", "accounts", &account, "enable"];
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
-            tell(global, &answer, |answer| format!("{} is enabled", text(answer, "email")))?;
+            tell(global, &answer, |account: Account| format!("{} is enabled", one_line(&account.email)))?;
         }
         Command::EndSessions { account, tokens } => {
             let path = ["operator", "accounts", &account, "sessions"];
             let query: &[_] = if tokens { &[("tokens", "true")] } else { &[] };
             let answer = client.api_write(Method::DELETE, &path, query, None).await?;
-            tell(global, &answer, |answer| {
-                let ended = text(answer, "ended");
-                match &answer["tokens"] {
-                    Value::Null => format!("{ended} ended"),
-                    tokens => format!("{ended} ended, {tokens} tokens revoked"),
-                }
+            tell(global, &answer, |EndedSessions { ended, tokens }| match tokens {
+                None => format!("{ended} ended"),
+                Some(tokens) => format!("{ended} ended, {tokens} tokens revoked"),
             })?;
         }
         Command::Audit(Filter { actor, action, subject, since, limit }) => {
@@ -107,35 +107,19 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let asked = [("actor", actor), ("action", action), ("subject", subject), ("since", since)];
             let given = asked.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
             let query: Vec<_> = given.chain([("limit", &*limit)]).collect();
-            let mut page = client.api_get(&["audit"], &query).await?;
-            let acts = match page["items"].take() {
-                Value::Array(acts) => acts,
-                _ => vec![],
-            };
+            let acts: Items<Value> = client.api_get(&["audit"], &query).await?;
             if global.json {
-                output::json(&acts)?;
+                output::json(&acts.items)?;
             } else {
-                let rows: Vec<_> = acts.iter().map(row).collect();
-                output::data(output::table(HEAD, &rows))?;
+                output::data(table(&acts.items, HEAD, row)?)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(act: &Value) -> [String; 6] {
+fn row(act: RecordedAct) -> [String; 6] {
     // An id says by itself what it is of, but an agent's.
-    let party = |party: &Value| match &party["kind"] {
-        Value::String(kind) if kind == "agent" => format!("agent {}", text(party, "id")),
-        _ => text(party, "id"),
-    };
-    let detail = output::one_line(&act["detail"].to_string());
-    [
-        text(act, "at"),
-        party(&act["actor"]),
-        text(act, "action"),
-        party(&act["subject"]),
-        detail,
-        text(act, "client"),
-    ]
+    let party = |AuditParty { kind, id }| if kind == "agent" { format!("agent {id}") } else { id };
+    [act.at, party(act.actor), act.action, party(act.subject), act.detail.to_string(), act.client]
 }

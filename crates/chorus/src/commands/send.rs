@@ -7,7 +7,7 @@ use crate::failure::{Explained, FAILED};
 use crate::global::Global;
 use crate::output;
 use anyhow::Context;
-use chorus_agent::{Answered, Environment, ReplyStream, Retry, Said, SendBody, send_direct};
+use chorus_agent::{Answered, Environment, ReplyEvent, ReplyStream, Retry, SendBody, send_direct};
 use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus};
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
@@ -110,18 +110,18 @@ async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<Exit
         let said = said?;
         if global.json {
             let (event, data) = match &said {
-                Said::Chunk(data) => ("chunk", data),
-                Said::Done(data) => ("done", data),
-                Said::Error(data) => ("error", data),
+                ReplyEvent::Chunk(data) => ("chunk", data),
+                ReplyEvent::Done(data) => ("done", data),
+                ReplyEvent::Error(data) => ("error", data),
             };
             output::json(&json!({"event": event, "data": parsed(data)}))?;
         }
         match said {
-            Said::Chunk(data) if !global.json => {
+            ReplyEvent::Chunk(data) if !global.json => {
                 output::piece(output::many_lines(&text_of(&data, "text")))?;
                 begun = true;
             }
-            Said::Done(data) if !global.json => {
+            ReplyEvent::Done(data) if !global.json => {
                 // Who has seen the pieces need not see the whole of them again.
                 output::data(if begun {
                     String::new()
@@ -129,7 +129,7 @@ async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<Exit
                     output::many_lines(&text_of(&data, "result"))
                 })?;
             }
-            Said::Error(data) => {
+            ReplyEvent::Error(data) => {
                 if begun {
                     output::data("")?;
                 }

@@ -2,7 +2,6 @@
 //!
 //! Neither needs a key: the address is the secret.
 
-mod bodies;
 pub(crate) mod callback;
 pub(crate) mod foreign;
 

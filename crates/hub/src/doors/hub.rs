@@ -11,9 +11,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_app::caller::Caller;
 use chorus_app::{AppState, operator};
-use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, Success};
+use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, HealthReport, StoreReport, Success};
 use chorus_protocol::time::rfc3339;
-use serde::Serialize;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -32,13 +31,13 @@ pub(crate) fn routes() -> Routes {
 pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiError> {
     let proof = app.health.prove(&app.store, app.now()).await?;
     let report = HealthReport {
-        status: "ok",
-        version: env!("CARGO_PKG_VERSION"),
-        chorus_version: CHORUS_VERSION,
+        status: "ok".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        chorus_version: CHORUS_VERSION.into(),
         host: app.config.host_name.clone(),
         store: StoreReport {
-            kind: app.store.kind().as_str(),
-            durability: app.config.durability.as_str(),
+            kind: app.store.kind().as_str().into(),
+            durability: app.config.durability.as_str().into(),
             write_latency_ms: proof.latency_ms,
             queued: app.store.queued() as u64,
         },
@@ -48,42 +47,6 @@ pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiE
         uptime_s: ((app.elapsed() - app.health.started_at).max(0) / 1000) as u64,
     };
     Ok(success(&app, StatusCode::OK, report))
-}
-
-/// What the hub says of its health.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct HealthReport {
-    /// Always `ok`; a hub that is not well answers 503.
-    status: &'static str,
-    /// Of the program.
-    version: &'static str,
-    /// Of the envelopes it takes.
-    chorus_version: &'static str,
-    /// The host of its addresses.
-    host: String,
-    /// The store, which has just written.
-    store: StoreReport,
-    /// How long finished history is kept; `null` for ever.
-    retention_days: Option<u64>,
-    /// On this node.
-    open_inboxes: u64,
-    /// The hub's clock.
-    time: String,
-    /// Since this node started.
-    uptime_s: u64,
-}
-
-/// What the hub says of its store.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct StoreReport {
-    /// `sqlite` or `postgres`.
-    kind: &'static str,
-    /// `full`: success means fsynced. `relaxed`: it means written.
-    durability: &'static str,
-    /// How long the proof took.
-    write_latency_ms: u64,
-    /// Writes that wait.
-    queued: u64,
 }
 
 /// Figures for Prometheus

@@ -141,13 +141,17 @@ pub struct SignUpCode {
 }
 
 /// The caller.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Me {
     /// `account`, `agent` or `operator`.
     pub kind: String,
     /// Of the account or the agent.
+    #[serde(default)]
+    #[schema(required)]
     pub id: String,
     /// What it is called.
+    #[serde(default)]
+    #[schema(required)]
     pub name: String,
     /// Of an account.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,6 +161,8 @@ pub struct Me {
     pub address: Option<String>,
     /// How much it may have, and has: of an account `account_bytes` (with its agents'), `agents` and `channels`, of an agent
     /// `agent_bytes` and `channels`; nothing of the operator.
+    #[serde(default)]
+    #[schema(required)]
     pub quotas: BTreeMap<String, Quota>,
 }
 

@@ -48,7 +48,8 @@ pub struct EndpointUrl(pub String);
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AgentCard {
     /// Always "0.3".
-    #[schema(pattern = r"^0\.3$", example = "0.3")]
+    #[serde(default)]
+    #[schema(required, pattern = r"^0\.3$", example = "0.3")]
     pub card_version: String,
     /// The culture of the agent's user.
     pub user_culture: LanguageTag,
@@ -122,6 +123,7 @@ pub struct NewAgent {
     pub endpoint: Option<EndpointUrl>,
 }
 
+// Who reads it must not lose the key for want of the others.
 /// A new agent and its secrets, which are shown this once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewAgentView)]
@@ -129,14 +131,19 @@ pub struct MadeAgent {
     /// Its id.
     pub agent_id: AgentId,
     /// Its address.
+    #[serde(default)]
+    #[schema(required)]
     pub address: String,
     /// Its key.
     #[schema(example = "ca_0123456789abcdef0123456789abcdef")]
     pub api_key: String,
     /// For other services: whoever has it can post to the agent.
-    #[schema(example = "https://chorus.example/inbox/sk_0123456789abcdef0123456789abcdef")]
+    #[serde(default)]
+    #[schema(required, example = "https://chorus.example/inbox/sk_0123456789abcdef0123456789abcdef")]
     pub connection_string: String,
     /// With which requests to the agent are signed (Standard Webhooks).
+    #[serde(default)]
+    #[schema(required)]
     pub webhook_secret: String,
     /// `false` where its endpoint must echo the hub's challenge before anything else is sent to it; it is asked now.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -48,24 +48,46 @@ pub struct ChannelChange {
     pub owner: Option<Name>,
 }
 
+fn channel() -> ConversationKind {
+    ConversationKind::Channel
+}
+
+fn all() -> History {
+    History::All
+}
+
+// Who reads it needs its id, whatever its form; the rest may be missing.
 /// A conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConversationView {
     /// Its id.
-    pub id: ConversationId,
+    #[schema(value_type = ConversationId)]
+    pub id: String,
     /// `channel` or `dm`.
+    #[serde(default = "channel")]
+    #[schema(required)]
     pub kind: ConversationKind,
     /// What people call it.
+    #[serde(default)]
+    #[schema(required)]
     pub name: String,
     /// What it is for.
     pub context: Option<String>,
     /// Who may change it.
+    #[serde(default)]
+    #[schema(required)]
     pub owner: PrincipalView,
     /// What a member may read: `all`, or what was said since it `joined`.
+    #[serde(default = "all")]
+    #[schema(required)]
     pub history: History,
     /// When it was made.
+    #[serde(default)]
+    #[schema(required)]
     pub created_at: String,
     /// Whether nothing can be said in it any more.
+    #[serde(default)]
+    #[schema(required)]
     pub archived: bool,
 }
 

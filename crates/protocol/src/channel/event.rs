@@ -21,45 +21,57 @@ pub const KINDS: [&str; 6] = ["message", "tool_call", "tool_result", "status", "
 /// One thing an agent shows of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[schema(as = CallbackBody)]
 pub enum CallbackEvent {
-    /// It says something in the channel.
+    /// It says something.
     Message {
-        /// Plain text or markdown.
+        /// Plain text or markdown. Whom it mentions with `@handle` is woken, as by anybody's message.
+        #[schema(min_length = 1, max_length = 100_000)]
         content: String,
     },
     /// It called a tool.
     ToolCall {
         /// Which.
+        #[schema(min_length = 1, max_length = 256)]
         name: String,
         /// With what.
-        #[schema(value_type = Object)]
+        #[schema(value_type = Option<Object>)]
         args: Map<String, Value>,
         /// What the result will name.
+        #[schema(min_length = 1, max_length = 256)]
         id: String,
     },
     /// What a tool gave.
     ToolResult {
         /// The call's id.
+        #[schema(min_length = 1, max_length = 256)]
         id: String,
         /// What it gave.
+        #[schema(max_length = 100_000)]
         content: String,
     },
     /// What it is doing.
     Status {
-        /// In a few words; none takes back what was said before.
+        // None takes back what was said before.
+        /// In a few words.
+        #[schema(max_length = 1000)]
         status: String,
     },
     /// Something went wrong.
     Error {
         /// What, for a person.
+        #[schema(min_length = 1, max_length = 10_000)]
         message: String,
         /// What, for a program.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(max_length = 256)]
         code: Option<String>,
     },
-    /// Whether it is at work on the message (ours, not the document's).
+    // Ours, not the document's.
+    /// Whether it is at work on the message.
     Lifecycle {
-        /// Whether it is.
+        /// `processing` or `idle`.
+        #[schema(value_type = String, pattern = "^(processing|idle)$")]
         status: Lifecycle,
     },
 }

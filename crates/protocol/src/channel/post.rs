@@ -11,21 +11,34 @@ use std::collections::BTreeMap;
 use std::fmt;
 use url::Url;
 
-/// One message and everything an agent needs to take part.
+/// A message of another service's channel, and everything needed to take part in it. Further members are kept.
 #[derive(Clone, PartialEq, Serialize, utoipa::ToSchema)]
-#[schema(as = ChannelPost)]
+#[schema(as = ForeignPost)]
 pub struct Post {
     /// Where it was said.
     pub channel: Channel,
     /// What was said.
     pub message: Message,
-    /// Where the agent POSTs its output, as it stands here. Whoever knows it speaks for the agent.
+    // As it stands here: whoever knows it speaks for the agent.
+    /// Where the agent POSTs its output.
+    #[schema(value_type = WebUrl)]
     pub callback: String,
-    /// Tools the agent can use: none, one (on the wire an object) or several (an array).
+    // None, one (on the wire an object) or several (an array).
+    /// Tools for the agent.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_several")]
     #[schema(value_type = Option<McpServer>)]
     pub mcp: Vec<McpServer>,
 }
+
+// Fewer than `read_url` takes, and each of them it takes.
+/// An absolute `http` or `https` URL.
+#[derive(utoipa::ToSchema)]
+#[schema(
+    max_length = 4096,
+    pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(/[A-Za-z0-9._~!$&'()*+,;=@/-]*)?$",
+    example = "https://service.example.com/channels/ch_abc123/inbox/tok_xyz789"
+)]
+pub struct WebUrl(pub String);
 
 /// The message is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -36,46 +49,60 @@ pub struct Received {
 
 /// Where a message was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
-#[schema(as = ChannelOfPost)]
+#[schema(as = ForeignChannel)]
 pub struct Channel {
     /// The same for all messages of this channel.
+    #[schema(min_length = 1, max_length = 256)]
     pub id: String,
     /// What people call it now.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 256)]
     pub name: Option<String>,
     /// The service that hosts it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 256)]
     pub service: Option<String>,
     /// What it is for, whose it is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 10_000)]
     pub context: Option<String>,
 }
 
 /// What was said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[schema(as = MessageOfPost)]
+#[schema(as = ForeignMessage)]
 pub struct Message {
-    /// Its id, unique in its channel.
+    /// Its id, unique in its channel: the same one again is not delivered twice within 48 h.
+    #[schema(min_length = 1, max_length = 256)]
     pub id: String,
-    /// Who said it, by a name for people.
+    // A name for people.
+    /// Who said it.
+    #[schema(min_length = 1, max_length = 256)]
     pub sender: String,
     /// Plain text or markdown.
+    #[schema(min_length = 1, max_length = 100_000)]
     pub content: String,
 }
 
-/// An MCP server, to be passed to an MCP client as it is.
-#[derive(Clone, PartialEq, Default, Serialize, utoipa::ToSchema)]
+// It is passed to an MCP client as it is. The rules of its headers are more than a schema can say, so they are not shown.
+/// An MCP server; `headers`, an object, says what to send with each request to it. Several may be given as an array.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ForeignMcp)]
 pub struct McpServer {
     /// Which of several it is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
     pub name: Option<String>,
-    /// Where it is reached by HTTP.
+    /// Where it is.
+    #[schema(value_type = WebUrl)]
     pub url: String,
     /// What to send with every request to it.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(ignore)]
     pub headers: BTreeMap<String, String>,
     /// Whatever else the service said of it.
     #[serde(flatten)]
+    #[schema(ignore)]
     pub other: Map<String, Value>,
 }
 
@@ -98,10 +125,31 @@ impl fmt::Debug for McpServer {
 impl Post {
     /// Reads and checks a body.
     pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
-        let body = parse(bytes, "body")?;
+        Self::of(&parse(bytes, "body")?)
+    }
+
+    fn of(body: &Value) -> Result<Self, Faults> {
         let mut faults = Faults::new();
-        let post = read_post(&body, &mut faults);
+        let post = read_post(body, &mut faults);
         post.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+/// SSE event `channel` of an inbox: another service's post, and the hub's name for its way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxPost {
+    /// What ties it to everything it causes.
+    pub trace_id: Option<String>,
+    /// As the service sent it.
+    pub post: Post,
+}
+
+impl InboxPost {
+    /// Reads and checks the data of the event.
+    pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
+        let body = parse(bytes, "body")?;
+        let trace_id = body.get("trace_id").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self { trace_id, post: Post::of(&body)? })
     }
 }
 

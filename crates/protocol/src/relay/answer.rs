@@ -119,7 +119,8 @@ pub struct Outcome {
 /// SSE event `connected`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Connected {
-    /// Whose inbox this is.
+    /// Whose inbox this is; nothing, where a stream is a conversation's.
+    #[serde(default)]
     pub agent_id: String,
     /// Messages after this id follow.
     pub after: i64,
@@ -133,9 +134,14 @@ pub struct InboxMessage {
     pub trace_id: TraceId,
     /// Who sent it, as the hub knows it.
     pub sender_id: String,
+    // A hub that goes by the document alone says neither this nor when.
     /// Whom it is for.
+    #[serde(default)]
+    #[schema(required)]
     pub receiver_id: String,
     /// When the hub committed it.
+    #[serde(default)]
+    #[schema(required)]
     pub created_at: String,
     /// Where the receiver may POST its answer as it is made, because the sender wants to see it so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@ use crate::address::Address;
 use crate::faults::{Faults, Fields, kind};
 use crate::json;
 use oxilangtag::LanguageTag;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// What the transport needs to know of a valid envelope. The envelope itself travels as it came.
@@ -14,6 +15,47 @@ pub struct Envelope {
     pub sender: Address,
     /// The exchange it belongs to and its place there; both or the envelope is not a numbered turn.
     pub turn: Option<(String, i64)>,
+}
+
+/// What an envelope says to whoever reads it. A hub on its way need not have checked it: what is not as it should be counts as
+/// absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct EnvelopeText {
+    /// What is said, in the sender's language.
+    #[serde(default, deserialize_with = "json::known")]
+    pub original_text: Option<String>,
+    /// The sender's culture.
+    #[serde(default, deserialize_with = "json::known")]
+    pub sender_culture: Option<String>,
+    /// What a reader of another culture should know to understand it.
+    #[serde(default, deserialize_with = "json::known")]
+    pub cultural_context: Option<String>,
+    /// The exchange it belongs to.
+    #[serde(default, deserialize_with = "json::known")]
+    pub conversation_id: Option<String>,
+    /// Its place there.
+    #[serde(default, deserialize_with = "read_turn_number")]
+    pub turn_number: Option<i64>,
+    // Ours, not the document's.
+    /// How many answers to answers came before it, by the senders' own account.
+    #[serde(default, deserialize_with = "json::known")]
+    pub reply_depth: Option<u64>,
+}
+
+impl EnvelopeText {
+    /// Reads an envelope, whatever it is.
+    pub fn read(envelope: &str) -> Self {
+        serde_json::from_str(envelope).unwrap_or_default()
+    }
+
+    /// The exchange and its place there, if it is a numbered turn.
+    pub fn turn(&self) -> Option<(&str, i64)> {
+        self.conversation_id.as_deref().zip(self.turn_number)
+    }
+}
+
+fn read_turn_number<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<i64>, D::Error> {
+    Ok(turn_number(&Value::deserialize(reader)?))
 }
 
 /// Checks an envelope and notes every fault.
@@ -123,6 +165,19 @@ mod tests {
         let mut faults = Faults::new();
         check_envelope(value, "envelope", &mut faults);
         faults.to_string()
+    }
+
+    #[test]
+    fn what_is_read_of_an_envelope_that_nobody_checked() {
+        let odd = EnvelopeText::read(
+            r#"{"original_text": "hi", "sender_culture": 1, "turn_number": 3.0, "x": {}}"#,
+        );
+        assert_eq!((odd.original_text.as_deref(), odd.sender_culture), (Some("hi"), None));
+        assert_eq!(odd.turn_number, Some(3));
+        let turn = EnvelopeText::read(r#"{"conversation_id": "c", "turn_number": 1}"#);
+        assert_eq!(turn.turn(), Some(("c", 1)));
+        assert_eq!(EnvelopeText::read(r#"{"conversation_id": "c", "turn_number": 0}"#).turn(), None);
+        assert_eq!(EnvelopeText::read("[]"), EnvelopeText::default());
     }
 
     #[test]

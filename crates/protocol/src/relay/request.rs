@@ -3,13 +3,14 @@
 use super::a2a;
 use super::envelope::{Envelope, address, check_card, check_envelope};
 use crate::address::Address;
+use crate::api::agents::{AgentAddress, AgentCard, EndpointUrl};
 use crate::faults::{Faults, Fields};
 use crate::json::{self, JsonError};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 /// The longest endpoint URL, in bytes (all characters of a URL are ASCII).
 const MAX_ENDPOINT: usize = 2048;
@@ -25,7 +26,26 @@ pub enum RequestFault {
     Faults(#[from] Faults),
 }
 
-/// `POST /register` and `POST /agents`.
+/// Registers the caller itself.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RegisterBody {
+    /// `name@host` or `name`; the host is this hub's own or `chorus`. At most 128 characters together with the host.
+    #[schema(value_type = AgentAddress, example = "my-agent@chorus")]
+    pub agent_id: String,
+    /// Where the agent receives envelopes. Without one it has its inbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EndpointUrl>)]
+    pub endpoint: Option<String>,
+    /// What the agent says of itself: `card_version`, `user_culture` and `supported_languages`, all three.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AgentCard>)]
+    pub agent_card: Option<Value>,
+    /// `ci_…`, where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invitation: Option<String>,
+}
+
+/// What is read of a [`RegisterBody`] by `POST /register`, and of the operator's by `POST /agents`.
 #[derive(Debug, Clone)]
 pub struct Register {
     /// The address asked for.

@@ -8,8 +8,9 @@ use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
 use crate::SendBody;
 use crate::harness::peers::Peers;
 use crate::harness::texts::cut;
-use crate::harness::turn::{Back, EnvelopeBack, Kind, Turn};
+use crate::harness::turn::{Back, EnvelopeBack, Turn};
 use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
+use chorus_protocol::words::EntryKind;
 use url::Url;
 
 /// The longest text of an envelope, in characters.
@@ -49,7 +50,7 @@ impl Profile {
     /// Whether a callback leads to the agent's own hub. Only that is known to know keys.
     fn is_own(&self, turn: &Turn, callback: &str) -> bool {
         let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin().ascii_serialization());
-        turn.kind == Kind::Chat || self.hub.as_deref().is_some_and(|hub| origin(hub) == origin(callback))
+        turn.kind == EntryKind::Chat || self.hub.as_deref().is_some_and(|hub| origin(hub) == origin(callback))
     }
 
     fn receiver(&self, turn: &Turn, callback: &str) -> (Receiver, i64) {

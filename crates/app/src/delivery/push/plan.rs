@@ -1,7 +1,7 @@
 //! What there is to do about a delivery whose turn it is.
 
 use crate::app::{App, AppState};
-use crate::delivery::bridge::{Said, UNREADABLE_CONNECTION};
+use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
 use crate::sealing;
 use crate::secrets::WebhookSecret;
 use crate::webhooks;
@@ -105,7 +105,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         // Its sender waits for the outcome and decides what then.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }
-    let Some(said) = Said::read(tx, due.id)? else { return Ok(Err(GONE)) };
+    let Some(said) = StoredChat::read(tx, due.id)? else { return Ok(Err(GONE)) };
     if members::of(tx, due.conversation, due.id.agent.into())?.is_none() {
         return Ok(Err("the agent is not a member of the conversation any more"));
     }

@@ -1,6 +1,5 @@
 //! Callbacks: what agents say about a message they were sent, at the address that came with it.
 
-use super::bodies::CallbackBody;
 use crate::doors::api::answers::{
     Conflict, Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow,
 };
@@ -14,7 +13,7 @@ use axum::response::Response;
 use chorus_app::channel::callback::{self, Recorded};
 use chorus_app::once::Once;
 use chorus_app::{App, AppState};
-use chorus_protocol::channel::{MAX_BODY, NDJSON};
+use chorus_protocol::channel::{CallbackEvent, MAX_BODY, NDJSON};
 use chorus_protocol::ids::AgentId;
 
 /// `GONE`: the address has ended: after 24 h, because the agent left or was unregistered, or its key or connection was replaced
@@ -30,7 +29,7 @@ pub(crate) struct Over(OwnFailure);
 #[utoipa::path(post, path = "/channels/{id}/inbox/{token}", tag = "channel",
     params(("id" = String, Path, pattern = "^ch_[0-9a-f]{32}$", description = "The conversation"),
            ("token" = String, Path, pattern = "^tok_[A-Za-z0-9_-]+$", description = "What proves the agent"), Idempotent),
-    request_body(content((CallbackBody = "application/json"), (String = "application/x-ndjson"))),
+    request_body(content((CallbackEvent = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, description = "Recorded", body = Recorded),
               Invalid, Refused, Missing, Conflict, Over, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn callback(

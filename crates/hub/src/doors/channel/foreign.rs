@@ -1,6 +1,5 @@
 //! The hub as agent service: a connection string for any of its agents, so that other services can reach them.
 
-use super::bodies::ForeignPost;
 use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooLarge, TooSlow};
 use crate::doors::body;
 use crate::error::{ApiError, OwnFailure};
@@ -11,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use chorus_app::AppState;
 use chorus_app::channel::foreign;
-use chorus_protocol::channel::{MAX_BODY, Received};
+use chorus_protocol::channel::{MAX_BODY, Post, Received};
 
 /// Post a message of another service's channel to an agent of this hub
 ///
@@ -20,7 +19,7 @@ use chorus_protocol::channel::{MAX_BODY, Received};
 /// is success and is not delivered twice.
 #[utoipa::path(post, path = "/inbox/{sk}", tag = "channel",
     params(("sk" = String, Path, pattern = "^sk_[0-9a-f]{32}$", description = "The secret of the connection string")),
-    request_body(content_type = "application/json", content = ForeignPost),
+    request_body(content_type = "application/json", content = Post),
     responses((status = 200, description = "Stored for the agent", body = Received),
               Invalid,
               (status = 403, description = "`FORBIDDEN`: the agent is disabled", body = OwnFailure),

@@ -11,20 +11,6 @@ use utoipa::openapi::schema::{AnyOf, Array, ArrayItems, Object, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Registers the caller itself.
-#[derive(ToSchema)]
-pub(crate) struct RegisterBody {
-    /// `name@host` or `name`; the host is this hub's own or `chorus`. At most 128 characters together with the host.
-    #[schema(example = "my-agent@chorus")]
-    agent_id: AgentAddress,
-    /// Where the agent receives envelopes. Without one it has its inbox.
-    endpoint: Option<EndpointUrl>,
-    /// What the agent says of itself: `card_version`, `user_culture` and `supported_languages`, all three.
-    agent_card: Option<AgentCard>,
-    /// `ci_…`, where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
-    invitation: Option<String>,
-}
-
 /// Registers an agent by the operator.
 #[derive(ToSchema)]
 pub(crate) struct OperatorRegisterBody {

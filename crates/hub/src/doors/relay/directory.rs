@@ -1,6 +1,6 @@
 //! Registering, unregistering and finding agents.
 
-use super::bodies::{AgentAddress, OperatorRegisterBody, RegisterBody};
+use super::bodies::{AgentAddress, OperatorRegisterBody};
 use super::{success, success_page};
 use crate::credentials::bearer;
 use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
@@ -14,7 +14,8 @@ use axum::response::Response;
 use chorus_app::relay::{self, Saved};
 use chorus_app::{App, AppState};
 use chorus_protocol::relay::{
-    AgentFilter, Code, Failure, MAX_BODY, Register, Registered, Registration, Success, Unregistered,
+    AgentFilter, Code, Failure, MAX_BODY, Register, RegisterBody, Registered, Registration, Success,
+    Unregistered,
 };
 
 fn saved(app: &App, Saved { created, agent }: Saved) -> Response {

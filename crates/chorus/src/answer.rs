@@ -1,0 +1,63 @@
+//! How an answer of `/api/v1` is shown: to a program as the hub gave it, to a person some of it, read as the type it is.
+
+use crate::global::Global;
+use crate::output;
+use chorus_agent::ClientError;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// An answer as the type it is.
+pub(crate) fn read<T: DeserializeOwned>(answer: &Value) -> Result<T, ClientError> {
+    let odd = |error| ClientError::Protocol(format!("the hub answered something else: {error}"));
+    T::deserialize(answer).map_err(odd)
+}
+
+/// Prints an answer: whole for a program, in short for a person.
+pub(crate) fn tell<T: DeserializeOwned>(
+    global: &Global,
+    answer: &Value,
+    short: impl FnOnce(T) -> String,
+) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(answer);
+    }
+    Ok(output::data(short(read(answer)?))?)
+}
+
+/// Prints a list: whole for a program, some columns for a person.
+pub(crate) fn list<T: DeserializeOwned, const N: usize>(
+    global: &Global,
+    items: &[Value],
+    head: [&str; N],
+    row: impl Fn(T) -> [String; N],
+) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&items);
+    }
+    if items.is_empty() {
+        output::talk("nothing there");
+        return Ok(());
+    }
+    Ok(output::data(table(items, head, row)?)?)
+}
+
+/// The same without a word about an empty one.
+pub(crate) fn table<T: DeserializeOwned, const N: usize>(
+    items: &[Value],
+    head: [&str; N],
+    row: impl Fn(T) -> [String; N],
+) -> Result<String, ClientError> {
+    let cells = |item| Ok(row(read(item)?).map(|cell| output::one_line(&cell)));
+    let rows = items.iter().map(cells).collect::<Result<Vec<_>, ClientError>>()?;
+    Ok(output::table(head, &rows))
+}
+
+/// What may not be there, as a cell.
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".into())
+}
+
+/// Several, as a cell.
+pub(crate) fn joined(all: &[String]) -> String {
+    or_dash(Some(all.join(",")).filter(|all| !all.is_empty()))
+}

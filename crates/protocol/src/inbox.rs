@@ -1,0 +1,73 @@
+//! What an inbox holds besides envelopes: what was said in conversations of the hub.
+//!
+//! Both ends use it: the hub writes all of it, to an inbox as the event `chat` and to an agent's endpoint as a body. An
+//! agent reads it by what it needs to answer; the rest may be missing. What comes from other services is
+//! [`crate::channel::InboxPost`].
+
+use crate::api::channels::ConversationView;
+use crate::api::events::EventView;
+use crate::channel::McpServer;
+use crate::json;
+use crate::words::Reason;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Something that was said, where, why it comes, and where to answer. It holds secrets, so it has no `Debug`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Chat<E = EventView> {
+    /// What ties it to everything it causes.
+    pub trace_id: Option<String>,
+    /// Where it was said.
+    pub channel: ConversationView,
+    /// What was said. (The hub encodes it once for all who get it.)
+    pub event: E,
+    /// Why it comes to this agent.
+    #[serde(default)]
+    pub attention: ChatAttention,
+    /// Where the agent POSTs its output. Whoever knows it speaks for the agent.
+    pub callback: String,
+    /// The tools of the conversation.
+    pub mcp: Option<McpServer>,
+}
+
+/// Why something comes to an agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChatAttention {
+    /// Why; nothing, if it is for a reason that this program does not know.
+    #[serde(default, deserialize_with = "json::known")]
+    pub reason: Option<Reason>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn it_is_written_in_one_order() {
+        let text = concat!(
+            r#"{"trace_id":"t","channel":{"id":"ch_1","kind":"channel","name":"ops","context":null,"#,
+            r#""owner":{"id":"acc_1","kind":"account"},"history":"all","created_at":"t","archived":false},"#,
+            r#""event":{"event_id":"evt_1","sequence":7,"kind":"message","#,
+            r#""author":{"id":"acc_1","kind":"account","handle":"anna"},"content":"hi","thread":null,"reply_to":null,"#,
+            r#""created_at":"t","trace_id":"t","intent":"chat"},"attention":{"reason":"direct_mention"},"#,
+            r#""callback":"http://hub/cb","mcp":{"url":"http://hub/mcp","headers":{"Authorization":"Bearer x"}}}"#,
+        );
+        let chat: Chat = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&chat).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_needed_to_answer_is_enough() {
+        let mut chat = json!({"channel": {"id": "ch_1"}, "event": {"kind": "message", "content": "hi"},
+            "callback": "http://hub/cb"});
+        let read: Chat = serde_json::from_value(chat.clone()).unwrap();
+        assert_eq!((read.channel.id.as_str(), read.event.content.as_deref()), ("ch_1", Some("hi")));
+        assert!(read.trace_id.is_none() && read.attention.reason.is_none() && read.mcp.is_none());
+        chat["attention"] = json!({"reason": "direct_mention", "policy": "must_respond"});
+        let read: Chat = serde_json::from_value(chat.clone()).unwrap();
+        assert_eq!(read.attention.reason, Some(Reason::DirectMention));
+        chat["attention"] = json!({"reason": "a reason of tomorrow"});
+        assert_eq!(serde_json::from_value::<Chat>(chat).unwrap().attention.reason, None);
+    }
+}
