@@ -8,6 +8,7 @@ mod invitations;
 mod members;
 mod react;
 mod say;
+mod status;
 mod talk;
 
 pub use change_message::{delete, edit};
@@ -19,6 +20,7 @@ pub use invitations::{accept_invitation, block_inviter, decline_invitation, list
 pub use members::{Added, add_member, list_members, remove_member};
 pub use react::react;
 pub use say::{post_in, prepare, preview, publish, say};
+pub use status::set_status;
 pub use talk::{Talk, talk_to};
 
 use crate::app::App;

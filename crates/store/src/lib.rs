@@ -27,6 +27,7 @@ pub mod inboxes;
 pub mod invitations;
 mod job;
 pub mod log;
+pub mod mcp_sessions;
 pub mod members;
 mod migrate;
 mod postgres;
