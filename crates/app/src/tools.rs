@@ -8,6 +8,7 @@
 //! (a wait) looks again whether that still holds.
 
 mod documents;
+mod holds;
 mod input;
 mod output;
 mod reading;
@@ -18,6 +19,7 @@ mod teaching;
 mod waiting;
 
 pub use documents::{document_slug, document_uri};
+pub use holds::{Holds, key_holds, token_holds};
 pub use teaching::{instructions, participate};
 
 use crate::app::AppState;
@@ -27,10 +29,10 @@ use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::schema;
+use chorus_store::Tx;
 use chorus_store::conversation;
 use chorus_store::conversations::Conversation;
 use chorus_store::members::Member;
-use chorus_store::{StoreError, Tx};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,9 +42,6 @@ use utoipa::ToSchema;
 
 /// What one page of a list has at most, in bytes: a model must be able to read it.
 const PAGE_BYTES: u64 = 256 * 1024;
-
-/// Looks up whether what a caller showed still holds.
-pub type Holds = Arc<dyn Fn(&mut dyn Tx) -> Result<bool, StoreError> + Send + Sync>;
 
 /// Who calls, and where.
 #[derive(Clone)]
@@ -97,7 +96,7 @@ impl Context {
         let (id, who, holds) = (self.conversation, self.who, Arc::clone(&self.holds));
         move |tx| {
             if !holds(tx)? {
-                return Err(no_longer_valid());
+                return Err(holds::no_longer_valid());
             }
             Ok(conversation::as_reader(tx, id, who)?)
         }
@@ -120,11 +119,6 @@ impl Context {
         let words = words.map_err(Error::internal)?;
         Ok(Once::new(&self.app, self.door, &self.who, &what, Some(key), &words))
     }
-}
-
-/// What a caller is told who has lost what he showed.
-pub fn no_longer_valid() -> Error {
-    Error::unauthorized("this key or token is not valid (any more)")
 }
 
 /// What calling a tool does to the conversation.

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::input::{ArtifactCreate, ArtifactEdit, ArtifactList, ArtifactRead};
-use super::output::{DocumentView, Documents};
+use super::output::{DocumentView, Documents, WholeDocument, WrittenDocument};
 use crate::conversation;
 use crate::error::Error;
 use chorus_protocol::api::Page;
@@ -33,15 +33,13 @@ fn shown(context: &Context, document: Document) -> DocumentView {
         title: document.title,
         content_type: document.content_type,
         created_at: document.created_at,
-        content: document.content,
-        masked: None,
     }
 }
 
 /// The same for who wrote it.
-fn written(context: &Context, mut document: Document) -> DocumentView {
-    let masked = Some(std::mem::take(&mut document.masked));
-    DocumentView { masked, ..shown(context, document) }
+fn written(context: &Context, mut document: Document) -> WrittenDocument {
+    let masked = std::mem::take(&mut document.masked);
+    WrittenDocument { document: shown(context, document), masked }
 }
 
 pub(super) async fn list(context: Context, asked: ArtifactList) -> Result<Documents, Error> {
@@ -51,14 +49,15 @@ pub(super) async fn list(context: Context, asked: ArtifactList) -> Result<Docume
     Ok(Documents { artifacts, next: found.next })
 }
 
-pub(super) async fn read(context: Context, asked: ArtifactRead) -> Result<DocumentView, Error> {
+pub(super) async fn read(context: Context, asked: ArtifactRead) -> Result<WholeDocument, Error> {
     let (Slug(slug), version) = (asked.slug, asked.version);
     let place = (context.conversation, slug);
-    let found = conversation::read_document(&context.app, context.who, place, version).await?;
-    Ok(shown(&context, found))
+    let mut found = conversation::read_document(&context.app, context.who, place, version).await?;
+    let content = found.content.take().unwrap_or_default();
+    Ok(WholeDocument { document: shown(&context, found), content })
 }
 
-pub(super) async fn create(context: Context, new: ArtifactCreate) -> Result<DocumentView, Error> {
+pub(super) async fn create(context: Context, new: ArtifactCreate) -> Result<WrittenDocument, Error> {
     let once = context.once("artifact_create", new.idempotency_key.as_ref(), &new)?;
     let ArtifactCreate { slug, title, content, content_type, .. } = new;
     let new = NewDocument { slug, title, content, content_type };
@@ -67,7 +66,7 @@ pub(super) async fn create(context: Context, new: ArtifactCreate) -> Result<Docu
     Ok(written(&context, made.result))
 }
 
-pub(super) async fn edit(context: Context, change: ArtifactEdit) -> Result<DocumentView, Error> {
+pub(super) async fn edit(context: Context, change: ArtifactEdit) -> Result<WrittenDocument, Error> {
     let once = context.once("artifact_edit", change.idempotency_key.as_ref(), &change)?;
     let ArtifactEdit { slug: Slug(slug), base_version, content, title, content_type, .. } = change;
     let change = DocumentChange { title, content, content_type, base_version: Some(base_version) };

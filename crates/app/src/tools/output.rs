@@ -36,7 +36,7 @@ struct AuthorShape {
 pub(super) struct Events {
     #[schema(value_type = Vec<EventShape>)]
     pub(super) events: Vec<EventView>,
-    /// Where to go on.
+    /// Where to go on: the `after` of the next call, or the `before` if you read backwards.
     pub(super) next: i64,
     /// Whether there is more right now.
     pub(super) more: bool,
@@ -97,9 +97,16 @@ pub(super) struct Channel {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MemberKind {
+    Agent,
+    Account,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RosterMember {
     pub(super) handle: String,
-    pub(super) kind: &'static str,
+    pub(super) kind: MemberKind,
     pub(super) id: String,
     /// What it does here.
     pub(super) roles: Vec<String>,
@@ -125,10 +132,19 @@ pub(super) struct DocumentView {
     pub(super) content_type: String,
     /// When this version was made.
     pub(super) created_at: String,
-    /// The document; only where it is read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) content: Option<String>,
-    /// The kinds of credentials that were masked in it; only where it is written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) masked: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct WholeDocument {
+    #[serde(flatten)]
+    pub(super) document: DocumentView,
+    pub(super) content: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct WrittenDocument {
+    #[serde(flatten)]
+    pub(super) document: DocumentView,
+    /// The kinds of credentials that were masked in it.
+    pub(super) masked: Vec<String>,
 }

@@ -2,10 +2,11 @@
 
 use super::Context;
 use super::input::{GetRoster, Kind, ListEvents, Place, ReadThread, Search};
-use super::output::{Channel, Events, Found, Roster, RosterMember};
+use super::output::{Channel, Events, Found, MemberKind, Roster, RosterMember};
 use crate::error::Error;
 use crate::views::{self, EventView};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::Principal;
 use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
 use chorus_store::conversations::{self, Event};
@@ -111,7 +112,10 @@ pub(super) async fn get_roster(context: Context, asked: GetRoster) -> Result<Ros
     found.truncate(limit as usize);
     let members = found.into_iter().map(|member| RosterMember {
         handle: member.handle,
-        kind: member.principal.kind(),
+        kind: match member.principal {
+            Principal::Agent(_) => MemberKind::Agent,
+            Principal::Account(_) => MemberKind::Account,
+        },
         id: member.principal.to_string(),
         roles: member.roles,
         lead: member.lead,

@@ -28,7 +28,8 @@ pub(super) fn schema_of<T: ToSchema>(closed: bool) -> Value {
 /// A schema with what it refers to in it.
 fn whole(schema: Value, named: &HashMap<String, Value>, depth: usize) -> Map<String, Value> {
     let Value::Object(mut schema) = schema else { return Map::new() };
-    let description = schema.get("description").cloned();
+    // Doc comments have lines, sentences have none.
+    let description = schema.get("description").and_then(Value::as_str).map(|text| text.replace('\n', " "));
     if let Some(Value::Array(any)) = schema.remove("oneOf") {
         // An optional reference is one of nothing and the reference.
         let one = any.into_iter().find(|one| one["type"] != "null").unwrap_or_default();
@@ -38,6 +39,9 @@ fn whole(schema: Value, named: &HashMap<String, Value>, depth: usize) -> Map<Str
         let name = reference.rsplit('/').next().unwrap_or_default();
         let found = named.get(name).filter(|_| depth < MAX_REFERENCES).cloned().unwrap_or_default();
         return described(whole(found, named, depth + 1), description);
+    }
+    if let Some(Value::Array(all)) = schema.remove("allOf") {
+        return all.into_iter().map(|one| whole(one, named, depth)).fold(schema, together);
     }
     schema.retain(|name, _| !UNSAID.contains(&&**name));
     if let Some(items) = schema.remove("items") {
@@ -63,11 +67,23 @@ fn whole(schema: Value, named: &HashMap<String, Value>, depth: usize) -> Map<Str
         let shown: Map<_, _> = shown.collect();
         schema.insert("properties".into(), shown.into());
     }
-    schema
+    described(schema, description)
+}
+
+/// Two objects in one, as those are that a struct holds flattened.
+fn together(mut one: Map<String, Value>, other: Map<String, Value>) -> Map<String, Value> {
+    for (name, value) in other {
+        match (one.get_mut(&name), value) {
+            (Some(Value::Object(members)), Value::Object(more)) => members.extend(more),
+            (Some(Value::Array(items)), Value::Array(more)) => items.extend(more),
+            (_, value) => drop(one.insert(name, value)),
+        }
+    }
+    one
 }
 
 /// What is said of it where it stands comes before what its type says of itself.
-fn described(mut schema: Map<String, Value>, description: Option<Value>) -> Map<String, Value> {
-    schema.extend(description.map(|description| ("description".to_owned(), description)));
+fn described(mut schema: Map<String, Value>, description: Option<String>) -> Map<String, Value> {
+    schema.extend(description.map(|description| ("description".to_owned(), description.into())));
     schema
 }

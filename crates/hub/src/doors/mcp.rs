@@ -21,15 +21,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::any;
-use chorus_app::caller::{Caller, disabled, key_hash};
+use chorus_app::caller::{Caller, key_hash};
 use chorus_app::secrets::McpToken;
-use chorus_app::tools::{Context, Holds, no_longer_valid};
+use chorus_app::tools::{Context, key_holds, token_holds};
 use chorus_app::{App, AppState, conversation};
-use chorus_protocol::ids::Principal;
-use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::conversation::ConversationError;
-use chorus_store::directory;
-use chorus_store::{StoreError, Tx};
 use std::sync::Arc;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -71,12 +67,21 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Nobody);
     let conversation = conversation::conversation_id(&channel);
-    let (who, holds) = match token(&app, &parts.headers) {
-        Some(token) if conversation.as_ref().ok() != Some(&token.channel) => {
-            return Err(ConversationError::NotFound.into());
+    let (who, holds) = match (token(&app, &parts.headers), bearer(&parts.headers)?) {
+        (Some(token), _) if conversation.as_ref().ok() == Some(&token.channel) => {
+            (token.agent.into(), token_holds(&app, token).await?)
         }
-        Some(token) => by_token(&app, token).await?,
-        None => by_key(&app, &caller, &parts.headers)?,
+        // It is good for another channel: this one is not there.
+        (Some(_), _) => return Err(ConversationError::NotFound.into()),
+        (None, Some(key)) => {
+            let who = caller.principal()?;
+            (who, key_holds(&app, who, key_hash(key)))
+        }
+        (None, None) => {
+            return Err(ApiError::unauthorized(
+                "this needs Authorization: Bearer and an agent's key ca_…, a token ct_… or mt_…",
+            ));
+        }
     };
     let conversation = conversation?;
     let body = body::read(&app, &parts.headers, body, MAX_BODY).await?;
@@ -86,46 +91,4 @@ async fn answer(
     // Errors of this protocol are in its own format.
     response.extensions_mut().insert(ForPeople);
     Ok(response)
-}
-
-/// The agent of a token, as long as it holds and the agent is reached by what it was reached by then.
-async fn by_token(app: &AppState, token: McpToken) -> Result<(Principal, Holds), ApiError> {
-    let hub = Arc::clone(app);
-    let holds = move |tx: &mut dyn Tx| {
-        let agent = directory::by_id(tx, token.agent)?.filter(|agent| agent.epoch == token.epoch);
-        Ok(hub.now() < token.expires_at && agent.is_some_and(|agent| agent.disabled_at.is_none()))
-    };
-    let holds: Holds = Arc::new(holds);
-    let held = Arc::clone(&holds);
-    let look = move |tx: &mut dyn Tx| {
-        let agent = directory::by_id(tx, token.agent)?;
-        Ok((agent.is_some_and(|agent| agent.disabled_at.is_some()), held(tx)?))
-    };
-    match app.store.read::<_, StoreError, _>(look).await? {
-        (true, _) => Err(disabled("agent").into()),
-        (false, false) => Err(no_longer_valid().into()),
-        (false, true) => Ok((token.agent.into(), holds)),
-    }
-}
-
-/// Whoever's key or token this is, as long as it is.
-fn by_key(app: &AppState, caller: &Caller, headers: &HeaderMap) -> Result<(Principal, Holds), ApiError> {
-    let shown = bearer(headers)?.map(key_hash);
-    let shown = shown.ok_or_else(|| {
-        ApiError::unauthorized(
-            "this needs Authorization: Bearer and an agent's key ca_…, a token ct_… or mt_…",
-        )
-    })?;
-    let (who, app) = (caller.principal()?, Arc::clone(app));
-    let holds = move |tx: &mut dyn Tx| match who {
-        Principal::Agent(agent) => {
-            let found = directory::by_key(tx, &shown)?;
-            Ok(found.is_some_and(|found| found.id == agent && found.disabled_at.is_none()))
-        }
-        Principal::Account(account) => {
-            let found = accounts::by_credential(tx, CredentialKind::Token, &shown, app.now())?;
-            Ok(found.is_some_and(|found| found.id == account && found.disabled_at.is_none()))
-        }
-    };
-    Ok((who, Arc::new(holds)))
 }
