@@ -10,6 +10,7 @@ use crate::health::Health;
 use crate::look_ups::LookUps;
 use crate::mailer::Mailer;
 use crate::metrics::Metrics;
+use crate::open::Open;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
@@ -57,6 +58,8 @@ pub struct App {
     /// Of secrets that are not known yet.
     pub look_ups: LookUps,
     pub searches: Arc<Searches>,
+    /// What models wait for.
+    pub open: Open,
     pub metrics: Metrics,
     pub health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -99,6 +102,7 @@ impl App {
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
             searches: Arc::default(),
+            open: Open::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),
             registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),

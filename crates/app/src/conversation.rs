@@ -12,6 +12,7 @@ mod post;
 mod react;
 mod say;
 mod search;
+mod status;
 mod talk;
 mod typing;
 
@@ -24,9 +25,10 @@ pub use events::{At, Filter, read_events};
 pub use follow::Follower;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, list_members, remove_member};
-pub use react::{react, react_in};
+pub use react::react;
 pub use say::{post_in, prepare, preview, say};
 pub use search::{FoundView, Question, find_messages};
+pub use status::set_status;
 pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
 

@@ -12,10 +12,29 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+/// What a conversation refused, for doors that can say what to do about it in their own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The caller is no member, or there is no such conversation: nobody is told which.
+    NotMember,
+    /// There is no such message.
+    NoMessage,
+    /// Nobody there is called so.
+    NoHandle,
+    /// There is no such document.
+    NoDocument,
+    /// There is a document of this slug.
+    SlugTaken,
+    /// The document has moved on.
+    Stale,
+}
+
 /// Why an act was not done.
 #[derive(Debug, Clone)]
 pub struct Error {
     pub code: Code,
+    /// What of it a conversation refused.
+    pub refused: Option<Refused>,
     /// For the client: what is wrong and what to do. Never a secret, never a stack.
     pub message: String,
     /// For a client that is a program: what exactly.
@@ -28,7 +47,8 @@ pub struct Error {
 
 impl Error {
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), details: None, retry_after_ms: None, cause: None }
+        let message = message.to_string();
+        Self { code, refused: None, message, details: None, retry_after_ms: None, cause: None }
     }
 
     pub fn validation(what: impl fmt::Display) -> Self {
@@ -48,6 +68,16 @@ impl Error {
         let mut error = Self::new(Code::Internal, "the hub made a mistake; it is in its log");
         error.cause = Some(cause.into().into());
         error
+    }
+
+    pub fn refused(mut self, what: Refused) -> Self {
+        self.refused = Some(what);
+        self
+    }
+
+    /// Whether the caller has no business here at all: it is told nothing else.
+    pub fn keeps_out(&self) -> bool {
+        self.code == Code::Unauthorized || self.refused == Some(Refused::NotMember)
     }
 
     pub fn details(mut self, details: Value) -> Self {
@@ -88,9 +118,11 @@ impl From<ConversationError> for Error {
         match error {
             ConversationError::NotFound => {
                 Self::new(Code::NotFound, "there is no such conversation, or you are not a member of it")
+                    .refused(Refused::NotMember)
             }
             ConversationError::NoTarget => {
                 Self::new(Code::NotFound, "there is no such message in this conversation")
+                    .refused(Refused::NoMessage)
             }
             ConversationError::Archived => Self::new(
                 Code::Conflict,
@@ -103,6 +135,7 @@ impl From<ConversationError> for Error {
             ),
             ConversationError::NoHandle(handle) => {
                 Self::new(Code::NotFound, format_args!("nobody in this conversation is called {handle:?}"))
+                    .refused(Refused::NoHandle)
             }
             ConversationError::HandleTaken(handle) => Self::new(
                 Code::Conflict,
@@ -117,7 +150,8 @@ impl From<ConversationError> for Error {
                 Code::Conflict,
                 format_args!("the document is at version {version}; read it and change that one"),
             )
-            .details(serde_json::json!({"version": version})),
+            .details(serde_json::json!({"version": version}))
+            .refused(Refused::Stale),
             ConversationError::Blocked => {
                 Self::new(Code::Forbidden, "the other does not want to hear from you")
             }

@@ -20,7 +20,7 @@ pub(crate) fn router(app: AppState) -> Router {
     let names = Arc::new(origin::names(&app.config, app.on_loopback));
     documented()
         .and(pages::routes(&openapi()))
-        .and(mcp::routes(&app))
+        .and(mcp::routes())
         .and(signin::routes())
         .and(tokens::routes())
         .guarded(&app, &names)

@@ -6,13 +6,13 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use chorus_mcp::{
-    About, Ask, Notice, Notices, Outlet, Refusal, Revision, RpcError, Service, Wants, answer, guard,
-};
+use chorus_mcp::{About, Ask, Notice, Notices, Outlet, Revision, Service, Wants, answer, code, guard};
+use chorus_protocol::rpc::{Id, Response as RpcResponse, RpcError};
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,7 +31,7 @@ const MAX_BODY: usize = 1024 * 1024;
 struct Fixtures {
     sessions: Mutex<HashSet<String>>,
     /// What clients were asked, and who waits for the answer.
-    asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     count: AtomicU64,
     changes: broadcast::Sender<&'static str>,
     url: String,
@@ -209,7 +209,7 @@ fn resource(ask: &Ask) -> Result<Value, RpcError> {
         _ => {
             let code = match ask.revision {
                 Revision::Stateless => RpcError::INVALID_PARAMS,
-                Revision::WithSessions => RpcError::RESOURCE_NOT_FOUND,
+                Revision::WithSessions => code::RESOURCE_NOT_FOUND,
             };
             return Err(RpcError::new(code, "Resource not found").with(json!({"uri": uri})));
         }
@@ -280,7 +280,7 @@ fn asking(ask: &Ask, name: &str) -> Option<Result<Value, RpcError>> {
         }
         "test_missing_capability" if !can("sampling") => {
             let missing = json!({"requiredCapabilities": {"sampling": {}}});
-            Err(RpcError::new(RpcError::MISSING_CAPABILITY, "this needs sampling").with(missing))
+            Err(RpcError::new(code::MISSING_CAPABILITY, "this needs sampling").with(missing))
         }
         _ => return None,
     })
@@ -297,7 +297,7 @@ impl Fixtures {
         )
         .await;
         match tokio::time::timeout(PATIENCE, answered).await {
-            Ok(Ok(answer)) if answer.get("result").is_some() => Ok(answer["result"].clone()),
+            Ok(Ok(Ok(result))) => Ok(result),
             _ => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer")),
         }
     }
@@ -418,8 +418,12 @@ fn choices() -> Value {
     })
 }
 
+type Failure = chorus_mcp::Failure<Infallible>;
+
 impl Service for Fixtures {
-    async fn enter(&self, session: Option<&str>) -> Result<bool, Refusal> {
+    type Refusal = Infallible;
+
+    async fn enter(&self, session: Option<&str>) -> Result<bool, Infallible> {
         Ok(session.is_some_and(|session| lock(&self.sessions).contains(session)))
     }
 
@@ -427,42 +431,42 @@ impl Service for Fixtures {
         json!({"name": "chorus-conformance", "version": env!("CARGO_PKG_VERSION")})
     }
 
-    async fn about(&self) -> Result<About, RpcError> {
+    async fn about(&self) -> Result<About, Failure> {
         let changes = json!({"listChanged": true});
         let resources = json!({"subscribe": true, "listChanged": true});
         let capabilities = json!({"tools": changes, "prompts": changes, "resources": resources, "logging": {}, "completions": {}});
         Ok(About { capabilities, instructions: "For the conformance suite only.".into() })
     }
 
-    async fn begin(&self) -> Result<String, RpcError> {
+    async fn begin(&self) -> Result<String, Failure> {
         let id = format!("session-{}", self.count.fetch_add(1, Ordering::Relaxed));
         lock(&self.sessions).insert(id.clone());
         Ok(id)
     }
 
-    async fn end(&self, session: &str) -> Result<(), RpcError> {
+    async fn end(&self, session: &str) -> Result<(), Failure> {
         lock(&self.sessions).remove(session);
         Ok(())
     }
 
-    async fn call(&self, ask: Ask, out: Outlet) -> Result<Value, RpcError> {
+    async fn call(&self, ask: Ask, out: Outlet) -> Result<Value, Failure> {
         match &*ask.method {
             "tools/list" => Ok(tools()),
-            "tools/call" => self.tool(&ask, &out).await,
+            "tools/call" => Ok(self.tool(&ask, &out).await?),
             "prompts/list" => Ok(prompts()),
-            "prompts/get" => prompt(&ask),
+            "prompts/get" => Ok(prompt(&ask)?),
             "resources/list" => Ok(resources()),
             "resources/templates/list" => Ok(json!({"resourceTemplates": [
                 {"uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json"},
             ]})),
-            "resources/read" => resource(&ask),
+            "resources/read" => Ok(resource(&ask)?),
             "completion/complete" => Ok(json!({"completion": {"values": [], "total": 0, "hasMore": false}})),
             "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => Ok(json!({})),
-            method => Err(RpcError::method(method)),
+            method => Err(RpcError::method(method).into()),
         }
     }
 
-    async fn notices(&self, wants: Wants) -> Result<Notices, RpcError> {
+    async fn notices(&self, wants: Wants) -> Result<Notices, Failure> {
         let told: Vec<&'static str> = match &wants {
             Wants::Session { .. } => {
                 vec!["notifications/tools/list_changed", "notifications/prompts/list_changed"]
@@ -493,10 +497,12 @@ impl Service for Fixtures {
         Ok(Notices { accepted, stream: stream.boxed() })
     }
 
-    fn heard(&self, _: &str, response: Value) {
-        if let Some(waiting) = response["id"].as_str().and_then(|id| lock(&self.asked).remove(id)) {
+    fn heard(&self, _: &str, response: RpcResponse) {
+        let Some(Id::Text(id)) = &response.id else { return };
+        let waiting = lock(&self.asked).remove(id);
+        if let Some(waiting) = waiting {
             // Its patience may have ended.
-            drop(waiting.send(response));
+            drop(waiting.send(response.outcome));
         }
     }
 
@@ -518,7 +524,7 @@ async fn serve(State(fixtures): State<Arc<Fixtures>>, request: Request) -> Respo
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
-    answer(fixtures, request).await.unwrap_or_else(|_| StatusCode::NOT_FOUND.into_response())
+    answer(fixtures, request).await.unwrap_or_else(|nobody| match nobody {})
 }
 
 #[tokio::main]

@@ -4,16 +4,18 @@
 //! its own. With sessions, GET opens the stream of a session's notices and DELETE ends it; without, `subscriptions/listen`
 //! is such a stream. Whoever hangs up cancels what he asked for: its future is dropped.
 //!
-//! It knows no channels and no store: those are a [`Service`]'s.
+//! A request that stands alone goes to the service at once, which looks up its caller where it reads the answer. Every other
+//! answer comes after the caller was let in.
 
+use crate::code;
 use crate::revision::{self, Revision, WITH_SESSIONS};
-use crate::rpc::{Message, RpcError, object};
-use crate::service::{Ask, Notices, Outlet, Refusal, Request, Service, Wants};
+use crate::service::{Ask, Failure, Outlet, Request, Service, Wants};
+use crate::stream::{event_stream, frame, notice_stream};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Response as HttpResponse};
 use bytes::Bytes;
-use chorus_protocol::sse;
+use chorus_protocol::rpc::{self, Id, Message, Response, RpcError};
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
@@ -29,42 +31,146 @@ const MAX_SAID: usize = 16;
 /// How long lists that change only with a new version of the hub may be kept, in milliseconds.
 const LASTING_MS: u64 = 300_000;
 
-/// Answers a request.
-pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<Response, Refusal> {
-    let session = request.headers.get(SESSION_HEADER).map(|id| id.to_str().unwrap_or_default().to_owned());
-    // A tool looks up its caller itself, where it reads what it answers: one visit to the store instead of two.
-    let looks =
-        session.is_none() && request.headers.get("mcp-method").is_some_and(|name| name == "tools/call");
-    let known = !looks && service.enter(session.as_deref()).await?;
-    let exchange = Exchange { service: Arc::clone(&service), headers: request.headers, session, known };
-    let answered = match request.method {
-        Method::POST => exchange.post(&request.body).await,
-        Method::GET => exchange.get().await,
-        Method::DELETE => exchange.delete().await,
-        _ => Err(no_method()),
+/// Answers a request, or says why its caller may not be here.
+pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<HttpResponse, S::Refusal> {
+    let Request { method, headers, body } = request;
+    let session = headers.get(SESSION_HEADER).map(|id| id.to_str().unwrap_or_default().to_owned());
+    let (step, streams) = (Step::read(&method, &headers, &body), accepts(&headers, "text/event-stream"));
+    let answered = match step {
+        Ok(Step::Call(ask, id)) => call(service, id, ask, streams).await,
+        step => {
+            // Nothing is told to who may not be here, not even what is wrong with what he sent.
+            let known = service.enter(session.as_deref()).await?;
+            let exchange = Exchange { service, headers, session, known };
+            match step {
+                Ok(step) => exchange.take(step).await,
+                Err(answer) => Err(Stop::Answer(answer)),
+            }
+        }
     };
-    let response = answered.unwrap_or_else(IntoResponse::into_response);
-    // Nothing else, and no failure, is told to who may not be here.
-    if looks && response.extensions().get::<Looked>().is_none() {
-        service.enter(None).await?;
+    match answered {
+        Ok(response) => Ok(response),
+        Err(Stop::Answer(answer)) => Ok(answer.into_response()),
+        Err(Stop::Refused(refusal)) => Err(refusal),
     }
-    Ok(response)
 }
 
-/// Marks the result of a tool that did what it was asked, and so found its caller a member.
-#[derive(Debug, Clone, Copy)]
-struct Looked;
+/// What a request wants, as far as that can be told before anybody is let in.
+#[derive(Debug)]
+enum Step {
+    /// A request that stands alone, for the service.
+    Call(Ask, Id),
+    Discover(Id),
+    Listen(Id, Map<String, Value>),
+    WithSession(rpc::Request),
+    Told(Revision),
+    Heard(Response),
+    /// The stream of a session's notices.
+    Hear,
+    /// The end of a session.
+    End,
+}
+
+impl Step {
+    fn read(method: &Method, headers: &HeaderMap, body: &Bytes) -> Result<Self, Answer> {
+        let step = match *method {
+            Method::POST => return Self::read_message(headers, body),
+            Method::GET => Self::Hear,
+            Method::DELETE => Self::End,
+            _ => return Err(no_method()),
+        };
+        match revision::of(headers, false) {
+            Ok(Revision::WithSessions) => Ok(step),
+            Ok(Revision::Stateless) => Err(no_method()),
+            Err(error) => Err(bad_request(None, error)),
+        }
+    }
+
+    fn read_message(headers: &HeaderMap, body: &Bytes) -> Result<Self, Answer> {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+            let what = "Content-Type: must be application/json";
+            return Err(invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, what));
+        }
+        if !accepts(headers, "application/json") {
+            let what = "Accept: must hold application/json and text/event-stream";
+            return Err(invalid(StatusCode::NOT_ACCEPTABLE, None, what));
+        }
+        let message = Message::read(body).map_err(|wrong| bad_request(wrong.id, wrong.error))?;
+        let (id, told) = match &message {
+            Message::Request(rpc::Request { id, method, params }) => {
+                (Some(id), revision::is_told(method, params))
+            }
+            Message::Notification(_) | Message::Response(_) => (None, false),
+        };
+        let revision = revision::of(headers, told).map_err(|error| bad_request(id.cloned(), error))?;
+        match (message, revision) {
+            (Message::Request(request), Revision::Stateless) => Self::read_stateless(headers, request),
+            (Message::Request(request), Revision::WithSessions) => Ok(Self::WithSession(request)),
+            (Message::Notification(told), revision) => {
+                tracing::trace!(method = told.method, "a notification of an MCP client");
+                Ok(Self::Told(revision))
+            }
+            (Message::Response(response), Revision::WithSessions) => Ok(Self::Heard(response)),
+            (Message::Response(_), Revision::Stateless) => Err(invalid(
+                StatusCode::BAD_REQUEST,
+                None,
+                "a client is asked nothing, so it has nothing to answer",
+            )),
+        }
+    }
+
+    fn read_stateless(headers: &HeaderMap, request: rpc::Request) -> Result<Self, Answer> {
+        let rpc::Request { id, method, params } = request;
+        let capabilities = match revision::check(headers, &method, &params) {
+            Ok(capabilities) => capabilities,
+            Err(error) => return Err(bad_request(Some(id), error)),
+        };
+        match &*method {
+            "server/discover" => Ok(Self::Discover(id)),
+            "subscriptions/listen" => {
+                must_stream(headers, Some(&id))?;
+                match params.get("notifications") {
+                    Some(Value::Object(filter)) => Ok(Self::Listen(id, filter.clone())),
+                    _ => Err(bad_request(Some(id), RpcError::params("notifications: must be an object"))),
+                }
+            }
+            "initialize" | "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
+                Err(answered_with(StatusCode::NOT_FOUND, Some(id), RpcError::method(&method)))
+            }
+            _ => {
+                let revision = Revision::Stateless;
+                Ok(Self::Call(Ask { revision, session: None, method, params, capabilities }, id))
+            }
+        }
+    }
+}
+
+/// Why a request comes to nothing.
+#[derive(Debug)]
+enum Stop<R> {
+    /// Its caller may not be here.
+    Refused(R),
+    /// This is said instead.
+    Answer(Answer),
+}
+
+impl<R> From<Answer> for Stop<R> {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
 
 /// An answer that ends the matter.
 #[derive(Debug)]
-struct Refused {
+struct Answer {
     status: StatusCode,
     /// None where the path does not take the method.
-    response: Option<Value>,
+    response: Option<Response>,
 }
 
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
+impl IntoResponse for Answer {
+    fn into_response(self) -> HttpResponse {
         match self.response {
             Some(response) => (self.status, axum::Json(response)).into_response(),
             None => (self.status, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
@@ -72,27 +178,40 @@ impl IntoResponse for Refused {
     }
 }
 
-fn refused(status: StatusCode, id: Option<&Value>, error: &RpcError) -> Refused {
-    Refused { status, response: Some(error.response(id)) }
+fn answered_with(status: StatusCode, id: Option<Id>, error: RpcError) -> Answer {
+    Answer { status, response: Some(Response { id, outcome: Err(error) }) }
 }
 
-fn bad_request(id: Option<&Value>, error: &RpcError) -> Refused {
-    refused(StatusCode::BAD_REQUEST, id, error)
+fn bad_request(id: Option<Id>, error: RpcError) -> Answer {
+    answered_with(StatusCode::BAD_REQUEST, id, error)
 }
 
-fn invalid(status: StatusCode, id: Option<&Value>, what: &str) -> Refused {
-    refused(status, id, &RpcError::new(RpcError::INVALID_REQUEST, what))
+fn invalid(status: StatusCode, id: Option<&Id>, what: &str) -> Answer {
+    answered_with(status, id.cloned(), RpcError::new(RpcError::INVALID_REQUEST, what))
 }
 
-fn no_method() -> Refused {
-    Refused { status: StatusCode::METHOD_NOT_ALLOWED, response: None }
+fn no_method() -> Answer {
+    Answer { status: StatusCode::METHOD_NOT_ALLOWED, response: None }
 }
 
-/// Our own trouble, where there is no result to put it into.
-fn trouble(id: Option<&Value>, error: &RpcError) -> Refused {
-    let status =
-        if error.code == RpcError::INTERNAL { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    refused(status, id, error)
+/// What could not be done, where there is no result to put it into.
+fn failed<R>(id: Option<&Id>) -> impl FnOnce(Failure<R>) -> Stop<R> {
+    move |failure| match failure {
+        Failure::Refused(refusal) => Stop::Refused(refusal),
+        Failure::Rpc(error) => {
+            let trouble = error.code == RpcError::INTERNAL;
+            let status = if trouble { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+            answered_with(status, id.cloned(), error).into()
+        }
+    }
+}
+
+/// Refuses whoever would not hear a stream.
+fn must_stream(headers: &HeaderMap, id: Option<&Id>) -> Result<(), Answer> {
+    if accepts(headers, "text/event-stream") {
+        return Ok(());
+    }
+    Err(invalid(StatusCode::NOT_ACCEPTABLE, id, "Accept: must hold text/event-stream"))
 }
 
 /// A list of media types that a client takes; one that says nothing takes everything.
@@ -106,6 +225,7 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
         })
 }
 
+/// A request whose caller was let in.
 struct Exchange<S> {
     service: Arc<S>,
     headers: HeaderMap,
@@ -114,9 +234,11 @@ struct Exchange<S> {
     known: bool,
 }
 
+type Answered<S> = Result<HttpResponse, Stop<<S as Service>::Refusal>>;
+
 impl<S: Service> Exchange<S> {
     /// The session that this request must have.
-    fn session(&self, id: Option<&Value>) -> Result<&str, Refused> {
+    fn session(&self, id: Option<&Id>) -> Result<&str, Answer> {
         match &self.session {
             Some(session) if self.known => Ok(session),
             Some(_) => Err(invalid(
@@ -132,240 +254,176 @@ impl<S: Service> Exchange<S> {
         }
     }
 
-    /// The session of a request that is no message.
-    fn session_of_stream(&self) -> Result<&str, Refused> {
-        match revision::of(&self.headers, false) {
-            Ok(Revision::WithSessions) => self.session(None),
-            Ok(Revision::Stateless) => Err(no_method()),
-            Err(error) => Err(bad_request(None, &error)),
-        }
-    }
-
-    async fn get(self) -> Result<Response, Refused> {
-        let id = self.session_of_stream()?.to_owned();
-        if !accepts(&self.headers, "text/event-stream") {
-            return Err(invalid(StatusCode::NOT_ACCEPTABLE, None, "Accept: must hold text/event-stream"));
-        }
-        let after = self.headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-        let notices = self.service.notices(Wants::Session { id, after }).await;
-        let notices = notices.map_err(|error| trouble(None, &error))?;
-        Ok(notice_stream(&*self.service, notices, None))
-    }
-
-    async fn delete(self) -> Result<Response, Refused> {
-        let id = self.session_of_stream()?;
-        self.service.end(id).await.map_err(|error| trouble(None, &error))?;
-        Ok(StatusCode::NO_CONTENT.into_response())
-    }
-
-    async fn post(self, body: &Bytes) -> Result<Response, Refused> {
-        let kind =
-            self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
-            let what = "Content-Type: must be application/json";
-            return Err(invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, what));
-        }
-        if !accepts(&self.headers, "application/json") {
-            let what = "Accept: must hold application/json and text/event-stream";
-            return Err(invalid(StatusCode::NOT_ACCEPTABLE, None, what));
-        }
-        let message = Message::read(body).map_err(|(id, error)| bad_request(id.as_ref(), &error))?;
-        let (id, told) = match &message {
-            Message::Request { id, method, params } => (Some(id), revision::is_told(method, params)),
-            Message::Notification { .. } | Message::Response(_) => (None, false),
-        };
-        let revision = revision::of(&self.headers, told).map_err(|error| bad_request(id, &error))?;
-        match (message, revision) {
-            (Message::Request { id, method, params }, Revision::Stateless) => {
-                self.stateless(id, method, params).await
+    async fn take(self, step: Step) -> Answered<S> {
+        match step {
+            Step::Call(ask, id) => {
+                let streams = accepts(&self.headers, "text/event-stream");
+                call(self.service, id, ask, streams).await
             }
-            (Message::Request { id, method, params }, Revision::WithSessions) => {
-                self.with_session(id, method, params).await
+            Step::Discover(id) => self.discover(id).await,
+            Step::Listen(id, filter) => {
+                let notices = self.service.notices(Wants::Filter(filter)).await.map_err(failed(Some(&id)))?;
+                Ok(notice_stream(&*self.service, notices, Some(id)))
             }
-            (Message::Notification { method }, revision) => {
+            Step::WithSession(request) => self.with_session(request).await,
+            Step::Told(revision) => {
                 if revision == Revision::WithSessions {
                     self.session(None)?;
                 }
-                tracing::trace!(method, "a notification of an MCP client");
                 Ok(StatusCode::ACCEPTED.into_response())
             }
-            (Message::Response(response), Revision::WithSessions) => {
+            Step::Heard(response) => {
                 self.service.heard(self.session(None)?, response);
                 Ok(StatusCode::ACCEPTED.into_response())
             }
-            (Message::Response(_), Revision::Stateless) => Err(invalid(
-                StatusCode::BAD_REQUEST,
-                None,
-                "a client is asked nothing, so it has nothing to answer",
-            )),
-        }
-    }
-
-    async fn stateless(
-        self,
-        id: Value,
-        method: String,
-        params: Map<String, Value>,
-    ) -> Result<Response, Refused> {
-        let checked = revision::check(&self.headers, &method, &params);
-        let capabilities = checked.map_err(|error| bad_request(Some(&id), &error))?;
-        match &*method {
-            "server/discover" => {
-                let about = self.service.about().await.map_err(|error| trouble(Some(&id), &error))?;
-                let result = json!({
-                    "supportedVersions": revision::supported(),
-                    "capabilities": about.capabilities,
-                    "instructions": about.instructions,
-                });
-                let result = complete(&method, result, self.service.info());
-                Ok(axum::Json(result_response(&id, result)).into_response())
-            }
-            "subscriptions/listen" => self.listen(id, params).await,
-            "initialize" | "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
-                Err(refused(StatusCode::NOT_FOUND, Some(&id), &RpcError::method(&method)))
-            }
-            _ => {
-                let revision = Revision::Stateless;
-                self.call(id, Ask { revision, session: None, method, params, capabilities }).await
+            Step::Hear => self.hear().await,
+            Step::End => {
+                self.service.end(self.session(None)?).await.map_err(failed(None))?;
+                Ok(StatusCode::NO_CONTENT.into_response())
             }
         }
     }
 
-    async fn listen(self, id: Value, params: Map<String, Value>) -> Result<Response, Refused> {
-        if !accepts(&self.headers, "text/event-stream") {
-            return Err(invalid(
-                StatusCode::NOT_ACCEPTABLE,
-                Some(&id),
-                "Accept: must hold text/event-stream",
-            ));
-        }
-        let filter = match params.get("notifications") {
-            Some(Value::Object(filter)) => filter.clone(),
-            _ => return Err(bad_request(Some(&id), &RpcError::params("notifications: must be an object"))),
-        };
-        let notices = self.service.notices(Wants::Filter(filter)).await;
-        let notices = notices.map_err(|error| trouble(Some(&id), &error))?;
-        Ok(notice_stream(&*self.service, notices, Some(id)))
+    async fn hear(self) -> Answered<S> {
+        let id = self.session(None)?.to_owned();
+        must_stream(&self.headers, None)?;
+        let after = self.headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+        let notices = self.service.notices(Wants::Session { id, after }).await.map_err(failed(None))?;
+        Ok(notice_stream(&*self.service, notices, None))
     }
 
-    async fn with_session(
-        self,
-        id: Value,
-        method: String,
-        params: Map<String, Value>,
-    ) -> Result<Response, Refused> {
+    async fn discover(self, id: Id) -> Answered<S> {
+        let about = self.service.about().await.map_err(failed(Some(&id)))?;
+        let result = json!({
+            "supportedVersions": revision::supported(),
+            "capabilities": about.capabilities,
+            "instructions": about.instructions,
+        });
+        let result = complete("server/discover", result, self.service.info());
+        Ok(axum::Json(response(id, result)).into_response())
+    }
+
+    async fn with_session(self, request: rpc::Request) -> Answered<S> {
+        let rpc::Request { id, method, params } = request;
         if method == "initialize" {
-            return self.initialize(&id, &params).await;
+            return self.initialize(id, &params).await;
         }
         let session = Some(self.session(Some(&id))?.to_owned());
         match &*method {
-            "ping" => Ok(axum::Json(result_response(&id, json!({}))).into_response()),
-            "subscriptions/listen" => Err(refused(StatusCode::OK, Some(&id), &RpcError::method(&method))),
+            "ping" => Ok(axum::Json(response(id, json!({}))).into_response()),
+            "subscriptions/listen" => {
+                Err(answered_with(StatusCode::OK, Some(id), RpcError::method(&method)).into())
+            }
             _ => {
                 let (revision, capabilities) = (Revision::WithSessions, Value::Null);
-                self.call(id, Ask { revision, session, method, params, capabilities }).await
+                let streams = accepts(&self.headers, "text/event-stream");
+                call(self.service, id, Ask { revision, session, method, params, capabilities }, streams).await
             }
         }
     }
 
-    async fn initialize(self, id: &Value, params: &Map<String, Value>) -> Result<Response, Refused> {
+    async fn initialize(self, id: Id, params: &Map<String, Value>) -> Answered<S> {
         let Some(asked) = params.get("protocolVersion").and_then(Value::as_str) else {
-            return Err(bad_request(Some(id), &RpcError::params("protocolVersion: must be a text")));
+            return Err(bad_request(Some(id), RpcError::params("protocolVersion: must be a text")).into());
         };
         // Who asks for another is offered the newest that has sessions.
         let version = WITH_SESSIONS.into_iter().find(|version| *version == asked).unwrap_or(WITH_SESSIONS[0]);
-        let about = self.service.about().await.map_err(|error| trouble(Some(id), &error))?;
-        let session = self.service.begin().await.map_err(|error| trouble(Some(id), &error))?;
+        let about = self.service.about().await.map_err(failed(Some(&id)))?;
+        let session = self.service.begin().await.map_err(failed(Some(&id)))?;
         let result = json!({
             "protocolVersion": version,
             "capabilities": about.capabilities,
             "serverInfo": self.service.info(),
             "instructions": about.instructions,
         });
-        let mut response = axum::Json(result_response(id, result)).into_response();
+        let mut response = axum::Json(response(id, result)).into_response();
         if let Ok(session) = HeaderValue::from_str(&session) {
             response.headers_mut().insert(SESSION_HEADER, session);
         }
         Ok(response)
     }
-
-    /// Runs a request, and answers with a stream only if something is said before the result.
-    async fn call(self, id: Value, ask: Ask) -> Result<Response, Refused> {
-        let (out, mut said) = mpsc::channel(MAX_SAID);
-        let streams = accepts(&self.headers, "text/event-stream");
-        let tool = ask.method == "tools/call";
-        let mut work: Work = Box::pin(answered(self.service, id, ask, Outlet(out)));
-        let first = tokio::select! {
-            biased;
-            (status, response) = &mut work => match said.try_recv() {
-                Ok(first) if streams => {
-                    let rest = std::iter::from_fn(|| said.try_recv().ok()).chain([response]);
-                    let frames: Vec<_> = std::iter::once(first).chain(rest).map(|message| Ok::<_, Infallible>(frame(&message))).collect();
-                    return Ok(event_stream(Body::from_stream(stream::iter(frames))));
-                }
-                _ => {
-                    let done = tool && response.pointer("/result/isError") == Some(&Value::Bool(false));
-                    let mut response = (status, axum::Json(response)).into_response();
-                    if done {
-                        response.extensions_mut().insert(Looked);
-                    }
-                    return Ok(response);
-                }
-            },
-            Some(first) = said.recv() => first,
-        };
-        if !streams {
-            // Nobody would hear it; the queue must not fill up with it either.
-            drop(said);
-            let (status, response) = work.await;
-            return Ok((status, axum::Json(response)).into_response());
-        }
-        let rest = stream::unfold(Some((work, said)), |open| async move {
-            let (mut work, mut said) = open?;
-            tokio::select! {
-                biased;
-                Some(message) = said.recv() => Some((frame(&message), Some((work, said)))),
-                (_, response) = &mut work => {
-                    let mut frames: Vec<u8> = vec![];
-                    while let Ok(message) = said.try_recv() {
-                        frames.extend_from_slice(&frame(&message));
-                    }
-                    frames.extend_from_slice(&frame(&response));
-                    Some((frames.into(), None))
-                }
-            }
-        });
-        let frames = stream::once(std::future::ready(frame(&first))).chain(rest).map(Ok::<_, Infallible>);
-        Ok(event_stream(Body::from_stream(frames)))
-    }
 }
 
 /// A request on its way to its response.
-type Work = Pin<Box<dyn Future<Output = (StatusCode, Value)> + Send>>;
+type Work<R> = Pin<Box<dyn Future<Output = Result<(StatusCode, Response), R>> + Send>>;
 
-async fn answered<S: Service>(service: Arc<S>, id: Value, ask: Ask, out: Outlet) -> (StatusCode, Value) {
-    let (method, revision) = (ask.method.clone(), ask.revision);
-    let stateless = revision == Revision::Stateless;
-    let result = service.call(ask, out).await;
-    let result = match result {
-        Ok(result) if stateless => Ok(complete(&method, result, service.info())),
-        result => result,
+/// Runs a request, and answers with a stream only if something is said before the result.
+async fn call<S: Service>(service: Arc<S>, id: Id, ask: Ask, streams: bool) -> Answered<S> {
+    let (out, mut said) = mpsc::channel(MAX_SAID);
+    let mut work: Work<S::Refusal> = Box::pin(answered(service, id.clone(), ask, Outlet(out)));
+    let first = tokio::select! {
+        biased;
+        done = &mut work => {
+            let (status, response) = done.map_err(Stop::Refused)?;
+            return Ok(match said.try_recv() {
+                Ok(first) if streams => {
+                    let rest = std::iter::from_fn(|| said.try_recv().ok());
+                    let frames = std::iter::once(first).chain(rest).map(|message| frame(&message));
+                    let frames: Vec<_> = frames.chain([frame(&response)]).map(Ok::<_, Infallible>).collect();
+                    event_stream(Body::from_stream(stream::iter(frames)))
+                }
+                _ => (status, axum::Json(response)).into_response(),
+            });
+        }
+        Some(first) = said.recv() => first,
     };
-    match result {
-        Ok(result) => (StatusCode::OK, result_response(&id, result)),
-        Err(error) => {
+    if !streams {
+        // Nobody would hear it; the queue must not fill up with it either.
+        drop(said);
+        let (status, response) = work.await.map_err(Stop::Refused)?;
+        return Ok((status, axum::Json(response)).into_response());
+    }
+    let rest = stream::unfold(Some((work, said, id)), |open| async move {
+        let (mut work, mut said, id) = open?;
+        tokio::select! {
+            biased;
+            Some(message) = said.recv() => Some((frame(&message), Some((work, said, id)))),
+            done = &mut work => {
+                let mut frames: Vec<u8> = vec![];
+                while let Ok(message) = said.try_recv() {
+                    frames.extend_from_slice(&frame(&message));
+                }
+                // The status is out already.
+                let gone = || Response {
+                    id: Some(id),
+                    outcome: Err(RpcError::new(RpcError::INTERNAL, "you may not be here any more")),
+                };
+                let response = done.map_or_else(|_| gone(), |(_, response)| response);
+                frames.extend_from_slice(&frame(&response));
+                Some((frames.into(), None))
+            }
+        }
+    });
+    let frames = stream::once(std::future::ready(frame(&first))).chain(rest).map(Ok::<_, Infallible>);
+    Ok(event_stream(Body::from_stream(frames)))
+}
+
+async fn answered<S: Service>(
+    service: Arc<S>,
+    id: Id,
+    ask: Ask,
+    out: Outlet,
+) -> Result<(StatusCode, Response), S::Refusal> {
+    let (method, stateless) = (ask.method.clone(), ask.revision == Revision::Stateless);
+    match service.call(ask, out).await {
+        Ok(result) if stateless => {
+            Ok((StatusCode::OK, response(id, complete(&method, result, service.info()))))
+        }
+        Ok(result) => Ok((StatusCode::OK, response(id, result))),
+        Err(Failure::Refused(refusal)) => Err(refusal),
+        Err(Failure::Rpc(error)) => {
             let status = match error.code {
                 RpcError::METHOD_NOT_FOUND if stateless => StatusCode::NOT_FOUND,
-                RpcError::MISSING_CAPABILITY => StatusCode::BAD_REQUEST,
+                code::MISSING_CAPABILITY => StatusCode::BAD_REQUEST,
                 _ => StatusCode::OK,
             };
-            (status, error.response(Some(&id)))
+            Ok((status, Response { id: Some(id), outcome: Err(error) }))
         }
     }
 }
 
-fn result_response(id: &Value, result: Value) -> Value {
-    object([("jsonrpc", "2.0".into()), ("id", id.clone()), ("result", result)])
+fn response(id: Id, result: Value) -> Response {
+    Response { id: Some(id), outcome: Ok(result) }
 }
 
 /// What every result of a stateless server has besides: its type, who answers, and how long it may be kept.
@@ -385,68 +443,6 @@ fn complete(method: &str, mut result: Value, info: Value) -> Value {
         fields.entry("cacheScope").or_insert_with(|| json!("private"));
     }
     result
-}
-
-fn frame(message: &Value) -> Bytes {
-    sse::encode("message", None, &message.to_string()).into()
-}
-
-fn event_stream(body: Body) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        // Proxies that buffer would hold notices back.
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (StatusCode::OK, headers, body).into_response()
-}
-
-/// The stream of a session, or of the `subscriptions/listen` with this id.
-fn notice_stream<S: Service>(service: &S, notices: Notices, listening: Option<Value>) -> Response {
-    let subscription = |meta: &mut Map<String, Value>, id: &Value| {
-        meta.insert("_meta".into(), json!({"io.modelcontextprotocol/subscriptionId": id}));
-    };
-    let first = match &listening {
-        Some(id) => {
-            let mut params = Map::from_iter([("notifications".to_owned(), notices.accepted)]);
-            subscription(&mut params, id);
-            frame(
-                &json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}),
-            )
-        }
-        // So that the client sees at once that the stream is there.
-        None => Bytes::from_static(sse::PING),
-    };
-    let last = listening.as_ref().map(|id| {
-        let mut result = Map::from_iter([("resultType".to_owned(), json!("complete"))]);
-        subscription(&mut result, id);
-        frame(&result_response(id, Value::Object(result)))
-    });
-    let (ping, stopping) = (service.ping(), service.stopping());
-    let rest = stream::unfold((notices.stream, false), move |(mut stream, over)| {
-        let (stopping, listening, last) = (stopping.clone(), listening.clone(), last.clone());
-        async move {
-            if over {
-                return None;
-            }
-            let next = tokio::select! {
-                biased;
-                () = stopping.cancelled() => None,
-                next = stream.next() => next,
-                () = tokio::time::sleep(ping) => return Some((Bytes::from_static(sse::PING), (stream, false))),
-            };
-            let Some(mut notice) = next else { return last.map(|last| (last, (stream, true))) };
-            if let Some(id) = &listening {
-                subscription(&mut notice.params, id);
-            }
-            let message = json!({"jsonrpc": "2.0", "method": notice.method, "params": notice.params});
-            // Streams of the stateless revision have no ids: they are not resumed.
-            let place = notice.id.filter(|_| listening.is_none());
-            Some((sse::encode("message", place, &message.to_string()).into(), (stream, false)))
-        }
-    });
-    let frames = stream::once(std::future::ready(first)).chain(rest).map(Ok::<_, Infallible>);
-    event_stream(Body::from_stream(frames))
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! Two kinds on one URL: from 2026-07-28 on every request tells its version and stands alone; before, `initialize` opens
 //! a session. A request that carries the newer metadata is of the newer kind; every other one is of the older.
 
-use crate::rpc::RpcError;
+use crate::code;
 use axum::http::HeaderMap;
+use chorus_protocol::rpc::RpcError;
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
@@ -32,12 +33,12 @@ pub(crate) fn supported() -> Value {
 }
 
 fn unsupported(requested: &str) -> RpcError {
-    RpcError::new(RpcError::UNSUPPORTED_VERSION, "this revision of the protocol is not spoken here")
+    RpcError::new(code::UNSUPPORTED_VERSION, "this revision of the protocol is not spoken here")
         .with(json!({"supported": supported(), "requested": requested}))
 }
 
 fn mismatch(what: String) -> RpcError {
-    RpcError::new(RpcError::HEADER_MISMATCH, what)
+    RpcError::new(code::HEADER_MISMATCH, what)
 }
 
 /// A header that must come once, if it comes.
@@ -148,9 +149,9 @@ mod tests {
         assert_eq!(of(&[(VERSION_HEADER, "2025-11-25")], false), Ok(Revision::WithSessions));
         assert_eq!(of(&[(VERSION_HEADER, "2025-06-18")], false), Ok(Revision::WithSessions));
         assert_eq!(of(&[(VERSION_HEADER, STATELESS)], false), Ok(Revision::Stateless));
-        assert_eq!(of(&[(VERSION_HEADER, "2024-11-05")], false), Err(RpcError::UNSUPPORTED_VERSION));
+        assert_eq!(of(&[(VERSION_HEADER, "2024-11-05")], false), Err(code::UNSUPPORTED_VERSION));
         let twice = [(VERSION_HEADER, STATELESS), (VERSION_HEADER, "2025-11-25")];
-        assert_eq!(of(&twice, false), Err(RpcError::HEADER_MISMATCH));
+        assert_eq!(of(&twice, false), Err(code::HEADER_MISMATCH));
     }
 
     #[test]
@@ -165,12 +166,12 @@ mod tests {
         };
         assert_eq!(check(&[version, method, name], &whole), Ok(json!({"roots": {}})));
         for (pairs, params, code) in [
-            (vec![method, name], whole.clone(), RpcError::HEADER_MISMATCH),
-            (vec![version, name], whole.clone(), RpcError::HEADER_MISMATCH),
-            (vec![version, ("mcp-method", "tools/list"), name], whole.clone(), RpcError::HEADER_MISMATCH),
-            (vec![version, method], whole.clone(), RpcError::HEADER_MISMATCH),
-            (vec![version, method, ("mcp-name", "Gruss")], whole.clone(), RpcError::HEADER_MISMATCH),
-            (vec![version, method, ("mcp-name", "=?base64?!?=")], whole, RpcError::HEADER_MISMATCH),
+            (vec![method, name], whole.clone(), code::HEADER_MISMATCH),
+            (vec![version, name], whole.clone(), code::HEADER_MISMATCH),
+            (vec![version, ("mcp-method", "tools/list"), name], whole.clone(), code::HEADER_MISMATCH),
+            (vec![version, method], whole.clone(), code::HEADER_MISMATCH),
+            (vec![version, method, ("mcp-name", "Gruss")], whole.clone(), code::HEADER_MISMATCH),
+            (vec![version, method, ("mcp-name", "=?base64?!?=")], whole, code::HEADER_MISMATCH),
             (vec![version, method, name], params(json!({})), RpcError::INVALID_PARAMS),
             (
                 vec![version, method, name],
@@ -185,12 +186,12 @@ mod tests {
             (
                 vec![version, method, name],
                 params(json!({"_meta": {VERSION_KEY: "2025-11-25", CAPABILITIES_KEY: {}}})),
-                RpcError::HEADER_MISMATCH,
+                code::HEADER_MISMATCH,
             ),
             (
                 vec![(VERSION_HEADER, "2027-01-01"), method, name],
                 params(json!({"_meta": {VERSION_KEY: "2027-01-01", CAPABILITIES_KEY: {}}})),
-                RpcError::UNSUPPORTED_VERSION,
+                code::UNSUPPORTED_VERSION,
             ),
         ] {
             assert_eq!(check(&pairs, &params), Err(code), "{pairs:?} {params:?}");

@@ -1,9 +1,9 @@
 //! What is served by the protocol, and the words in which the two talk: nothing here knows how it is done.
 
 use crate::revision::Revision;
-use crate::rpc::RpcError;
 use axum::http::{HeaderMap, Method};
 use bytes::Bytes;
+use chorus_protocol::rpc::{self, RpcError};
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use std::future::Future;
@@ -22,18 +22,19 @@ pub struct Request {
     pub body: Bytes,
 }
 
-/// Why a request is not answered at all.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// There is nothing here, as far as this caller may know.
-    #[error("there is no such channel, or you are not a member of it")]
-    NotFound,
-    /// The caller's key is not valid any more.
-    #[error("this key or token is not valid (any more)")]
-    Unauthorized,
-    /// The store is in trouble.
-    #[error(transparent)]
-    Store(#[from] chorus_store::StoreError),
+/// Why something is not done.
+#[derive(Debug)]
+pub enum Failure<R> {
+    /// The caller may not be here: it is told this and nothing else.
+    Refused(R),
+    /// What was asked cannot be asked so, or there is trouble. What a tool could not do is a result.
+    Rpc(RpcError),
+}
+
+impl<R> From<RpcError> for Failure<R> {
+    fn from(error: RpcError) -> Self {
+        Self::Rpc(error)
+    }
 }
 
 /// What a server says of itself.
@@ -106,23 +107,34 @@ pub struct Notice {
 }
 
 /// What is served.
+///
+/// Everything is asked for one caller, of whom only the service knows whether he may be here. [`enter`](Self::enter) looks;
+/// nothing else but [`call`](Self::call) is asked before it has let somebody in.
 pub trait Service: Send + Sync + 'static {
+    /// Why a caller may not be here.
+    type Refusal: Send + 'static;
+
     /// Whether the caller may be here at all, and whether this is a session of his.
-    fn enter(&self, session: Option<&str>) -> impl Future<Output = Result<bool, Refusal>> + Send;
+    fn enter(&self, session: Option<&str>) -> impl Future<Output = Result<bool, Self::Refusal>> + Send;
     /// Which server this is: `name`, `title`, `version`.
     fn info(&self) -> Value;
     /// What the server says of itself.
-    fn about(&self) -> impl Future<Output = Result<About, RpcError>> + Send;
+    fn about(&self) -> impl Future<Output = Result<About, Failure<Self::Refusal>>> + Send;
     /// Opens a session.
-    fn begin(&self) -> impl Future<Output = Result<String, RpcError>> + Send;
+    fn begin(&self) -> impl Future<Output = Result<String, Failure<Self::Refusal>>> + Send;
     /// Ends one.
-    fn end(&self, session: &str) -> impl Future<Output = Result<(), RpcError>> + Send;
-    /// Answers a request. A tool whose result says `isError: false` has made sure of what [`enter`](Self::enter) does.
-    fn call(&self, ask: Ask, out: Outlet) -> impl Future<Output = Result<Value, RpcError>> + Send;
+    fn end(&self, session: &str) -> impl Future<Output = Result<(), Failure<Self::Refusal>>> + Send;
+    /// Answers a request. Without a session nobody has let the caller in yet: it is looked up here, where what is answered is
+    /// read, so that it costs one visit to the store and not two.
+    fn call(
+        &self,
+        ask: Ask,
+        out: Outlet,
+    ) -> impl Future<Output = Result<Value, Failure<Self::Refusal>>> + Send;
     /// Tells what changes, from now on.
-    fn notices(&self, wants: Wants) -> impl Future<Output = Result<Notices, RpcError>> + Send;
-    /// A client's answer to something it was asked. Nobody asks clients anything here.
-    fn heard(&self, _session: &str, _response: Value) {}
+    fn notices(&self, wants: Wants) -> impl Future<Output = Result<Notices, Failure<Self::Refusal>>> + Send;
+    /// A client's answer to something it was asked.
+    fn heard(&self, _session: &str, _response: rpc::Response) {}
     /// How often a quiet stream shows that it lives.
     fn ping(&self) -> Duration;
     /// Cancelled when the server stops.

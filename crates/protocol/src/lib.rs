@@ -1,7 +1,7 @@
 //! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
 //!
 //! One file per protocol (`channel`, `relay`), and beside them what all of them need: the core's vocabulary (`words`), error
-//! codes, addresses, strict JSON, validation that reports every fault at once, server-sent events, ids and times, pages, whom
+//! codes, addresses, strict JSON, JSON-RPC, validation that reports every fault at once, server-sent events, ids and times, pages, whom
 //! a text mentions, and what in it must not be kept.
 //!
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
@@ -20,6 +20,7 @@ pub mod mentions;
 pub mod page;
 pub mod redact;
 pub mod relay;
+pub mod rpc;
 pub mod schema;
 pub mod sse;
 pub mod time;

@@ -3,8 +3,9 @@
 //! A write is a synchronous closure over a [`Tx`]; [`Store::write`] returns when it is committed to disk, and never
 //! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
 //! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
-//! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`), what is
-//! on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`, `channel`).
+//! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
+//! `mcp_sessions`), what is on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`,
+//! `conversation`).
 //!
 //! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
 //! order of commits and a reader can use the last number it saw as a cursor. Whoever moved a counter is announced
@@ -28,6 +29,7 @@ pub mod inboxes;
 pub mod invitations;
 mod job;
 pub mod log;
+pub mod mcp_sessions;
 pub mod members;
 mod migrate;
 mod postgres;

@@ -35,6 +35,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0011_endpoint_proof.sql"),
     migration!("0012_documents.sql"),
     migration!("0013_chats.sql"),
+    migration!("0014_mcp_sessions.sql"),
 ];
 
 /// The number of the newest.

@@ -2,7 +2,7 @@
 
 use super::{act, is_member};
 use crate::app::{App, AppState};
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use crate::page::page;
@@ -36,7 +36,8 @@ pub async fn make_document(
                 Code::Conflict,
                 "there is a document of this slug already; change that one, or use another slug",
             )
-            .details(json!({"version": version})),
+            .details(json!({"version": version}))
+            .refused(Refused::SlugTaken),
             error => error.into(),
         })?;
         Ok(Document { masked: kinds(&new), ..shown(made) })
@@ -119,7 +120,7 @@ pub fn shown(artifact: Artifact) -> Document {
 
 /// There is none, as far as its reader may know.
 pub fn no_document() -> Error {
-    Error::not_found("document")
+    Error::not_found("document").refused(Refused::NoDocument)
 }
 
 /// A version without credentials, ready to be put.

@@ -6,10 +6,8 @@ use crate::error::Error;
 use crate::once::{Done, Once};
 use chorus_protocol::api::messages::{NewReaction, Noted};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
-use chorus_protocol::redact::Masked;
-use chorus_protocol::words::Signal;
 use chorus_store::Tx;
-use chorus_store::conversation::{self, Act, ConversationError, Reaction};
+use chorus_store::conversation::{self, Reaction};
 use std::sync::Arc;
 
 /// Reacts to a message. The same reaction again, while it stands, changes nothing: the result names the one there is.
@@ -22,23 +20,11 @@ pub async fn react(
 ) -> Result<Done<Noted>, Error> {
     let (body, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let (event_id, sequence) = react_in(&hub, tx, &act, target, new.signal, &body)?;
+        let (event_id, sequence) = match conversation::draft_reaction(tx, &act, target, new.signal, &body)? {
+            Reaction::New(draft) => (act.event, post(&hub, tx, &draft)?.seq),
+            Reaction::Stands(event, seq) => (event, seq),
+        };
         Ok(Noted { event_id, sequence, masked: kinds(&body) })
     };
     app.once(once, is_member(who, conversation), work).await
-}
-
-/// Reacts in a transaction: which event says it, and its place.
-pub fn react_in(
-    app: &AppState,
-    tx: &mut dyn Tx,
-    act: &Act,
-    target: EventId,
-    signal: Signal,
-    body: &Masked,
-) -> Result<(EventId, i64), ConversationError> {
-    match conversation::draft_reaction(tx, act, target, signal, body)? {
-        Reaction::New(draft) => Ok((act.event, post(app, tx, &draft)?.seq)),
-        Reaction::Stands(event, seq) => Ok((event, seq)),
-    }
 }

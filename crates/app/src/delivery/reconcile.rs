@@ -12,7 +12,8 @@ use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_store::clock::{self, Longest};
 use chorus_store::{
-    Kind, StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, push, streams,
+    Kind, StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions, push,
+    streams,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -146,8 +147,10 @@ async fn clean_up(app: &App, leases: bool) -> Result<(), StoreError> {
         })?;
         usage.give_back(tx, old.bytes);
         let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
+        let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
         // Whatever took a whole step may have more.
-        Ok([keys, answers, credentials, acts, invited, old.deliveries].contains(&(CLEAN_UP_STEP as u64)))
+        Ok([keys, answers, credentials, acts, invited, sessions, old.deliveries]
+            .contains(&(CLEAN_UP_STEP as u64)))
     };
     while app.store.write::<_, StoreError, _>(step.clone()).await? {
         if app.stopping.is_cancelled() {

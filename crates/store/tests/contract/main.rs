@@ -30,6 +30,8 @@ mod inboxes;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod mcp_sessions;
+#[cfg(test)]
 mod mechanics;
 #[cfg(test)]
 mod migrations;

@@ -228,7 +228,8 @@ fn old_deliveries(number: &str) -> String {
     let agent = format!(
         "INSERT INTO agents (id, name, name_key, key_hash, endpoint, registered_at, updated_at, trace_id)
          VALUES ({0}, 'bob', 'bob', {0}, 'https://agent.example/', 0, 0, {0});
-         INSERT INTO inboxes (agent_id) VALUES ({0});",
+         INSERT INTO inboxes (agent_id) VALUES ({0});
+         INSERT INTO settings (name, value) VALUES ('kept', '1'), ('mcp sessions of bob in ch_1', '[]');",
         id(1)
     );
     let deliveries = [
@@ -302,5 +303,7 @@ async fn deliveries_of_an_old_database_go_on() {
         assert!(write(&store, move |tx| push::replay(tx, id(4), 602)).await);
         assert_eq!(write(&store, |tx| deliveries::fail_abandoned(tx, 700)).await, 1, "the envelope");
         assert_eq!(count(&store, "SELECT COUNT(*) FROM deliveries").await, 7);
+        let kept = read(&store, |tx| settings::get(tx, "kept")).await;
+        assert_eq!((kept.as_deref(), count(&store, "SELECT COUNT(*) FROM settings").await), (Some("1"), 1));
     }
 }

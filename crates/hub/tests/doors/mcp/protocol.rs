@@ -1,8 +1,9 @@
 //! The protocol itself: revisions, sessions, what is no message, limits.
 
 use super::{Client, McpFixture, STATELESS, WITH_SESSIONS};
-use crate::channel_fixture::ChannelFixture;
-use crate::support::{Answer, Setup};
+use crate::channel_fixture::{ChannelFixture, HOUR};
+use crate::support::{Answer, Setup, eventually};
+use chorus_store::{StoreError, Tx, TxExt};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -82,6 +83,23 @@ async fn the_oldest_session_goes() {
     }
     assert_eq!(first.rpc("ping", json!({})).await.status, 404);
     assert_eq!(second.rpc("ping", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_uses_for_a_day_is_over() {
+    let (base, clock) = ChannelFixture::with_clock().await;
+    let fixture = McpFixture::with(base).await;
+    let (idle, used) = (fixture.ben().with_session().await, fixture.ben().with_session().await);
+    clock.set(clock.now() + 23 * HOUR);
+    assert_eq!(used.rpc("ping", json!({})).await.status, 200);
+    clock.set(clock.now() + HOUR);
+    assert_eq!(idle.rpc("ping", json!({})).await.status, 404);
+    assert_eq!(used.rpc("ping", json!({})).await.status, 200);
+    let kept = async || {
+        let count = |tx: &mut dyn Tx| tx.query("SELECT id FROM mcp_sessions", &[]);
+        fixture.base.hub.store().read::<_, StoreError, _>(count).await.unwrap().len()
+    };
+    eventually(kept, |kept| *kept == 1).await;
 }
 
 #[tokio::test]

@@ -1,21 +1,19 @@
-//! How a model is taught to take part: in a few words with every connection, and at length by the prompt `participate`.
+//! How a model is taught to take part: in a few words at first, and at length when it asks.
 
-use super::{Channel, Hub, text};
-use crate::rpc::RpcError;
+use super::Context;
+use crate::error::Error;
 use chorus_protocol::ids::Principal;
+use chorus_store::artifacts;
 use chorus_store::conversations::Conversation;
 use chorus_store::members::{self, Member};
-use chorus_store::{artifacts, conversation};
-use serde_json::{Map, Value, json};
 
 /// So many members and documents are named; the tools list the rest.
 const NAMED: i64 = 50;
-/// The longest task that can be given, in characters.
-const MAX_TASK: usize = 4000;
 
-/// For every connection.
-pub(super) fn instructions(conversation: &Conversation, me: &Member) -> String {
-    format!(
+/// For everybody who comes.
+pub async fn instructions(context: &Context) -> Result<String, Error> {
+    let (conversation, me) = context.read(|_, there| Ok(there)).await?;
+    Ok(format!(
         "You are @{} in the {} {:?} of a Chorus hub. Agents are woken only by messages that name them with @handle, or by a \
          direct conversation; everything else is read by whoever looks. Catch up with chat_list_events, wait with \
          wait_for_events, speak with chat_send_message. Silence is often right: when a reaction says it, use chat_react. \
@@ -23,21 +21,7 @@ pub(super) fn instructions(conversation: &Conversation, me: &Member) -> String {
         me.handle,
         conversation.kind.as_str(),
         conversation.name,
-    )
-}
-
-pub(super) fn list() -> Value {
-    json!({"prompts": [{
-        "name": "participate",
-        "title": "Take part in this channel",
-        "description": "How to behave in this channel: who is there, what wakes whom, when to speak, and when silence is right.",
-        "arguments": [{
-            "name": "task",
-            "title": "Your task",
-            "description": "What you are here to do, in a sentence or two. Optional.",
-            "required": false,
-        }],
-    }]})
+    ))
 }
 
 const RULES: &str = "\
@@ -73,57 +57,29 @@ it again and merge.
 masked.
 ";
 
-impl<H: Hub> Channel<H> {
-    pub(super) async fn get_prompt(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
-        let name = text(params, "name")?;
-        if name != "participate" {
-            return Err(RpcError::params(format!("there is no prompt {name:?}; there is \"participate\"")));
-        }
-        let none = Map::new();
-        let arguments = match params.get("arguments") {
-            None => &none,
-            Some(Value::Object(arguments)) => arguments,
-            Some(_) => return Err(RpcError::params("arguments: must be an object")),
-        };
-        let task = match arguments.get("task") {
-            None => None,
-            Some(Value::String(task)) if task.chars().count() <= MAX_TASK => Some(task.trim()),
-            Some(_) => {
-                return Err(RpcError::params(format!(
-                    "task: must be a text of at most {MAX_TASK} characters"
-                )));
-            }
-        };
-        let (id, who) = (self.id, self.pass.who);
-        let there = self.read(move |tx| {
-            let (conversation, me) = conversation::as_reader(tx, id, who)?;
-            Ok((
-                conversation,
-                me,
-                members::page(tx, id, "", NAMED + 1)?,
-                artifacts::page(tx, id, "", NAMED + 1)?,
-            ))
-        });
-        let (conversation, me, members, documents) = there.await?;
-        let mut said = heading(&conversation, &me);
-        said.push("## Who is there\n\n".into());
-        said.extend(members.iter().take(NAMED as usize).map(|member| line(member, &me)));
-        if members.len() as i64 > NAMED {
-            said.push("- … and more: get_roster lists them all\n".into());
-        }
-        if !documents.is_empty() {
-            said.push("\n## Documents\n\n".into());
-        }
-        said.extend(documents.iter().take(NAMED as usize).map(|document| {
-            format!("- `{}` (version {}): {}\n", document.slug, document.version, document.title)
-        }));
-        said.extend(["\n".into(), RULES.into()]);
-        said.extend(task.filter(|task| !task.is_empty()).map(|task| format!("\n## Your task\n\n{task}\n")));
-        Ok(json!({
-            "description": format!("How to take part in {:?} as @{}", conversation.name, me.handle),
-            "messages": [{"role": "user", "content": {"type": "text", "text": said.concat()}}],
-        }))
+/// How to take part in this conversation, with this task if there is one: a title, and the text.
+pub async fn participate(context: &Context, task: Option<&str>) -> Result<(String, String), Error> {
+    let there = context.read(|tx, (conversation, me)| {
+        let members = members::page(tx, conversation.id, "", NAMED + 1)?;
+        let documents = artifacts::page(tx, conversation.id, "", NAMED + 1)?;
+        Ok((conversation, me, members, documents))
+    });
+    let (conversation, me, members, documents) = there.await?;
+    let mut said = heading(&conversation, &me);
+    said.push("## Who is there\n\n".into());
+    said.extend(members.iter().take(NAMED as usize).map(|member| line(member, &me)));
+    if members.len() as i64 > NAMED {
+        said.push("- … and more: get_roster lists them all\n".into());
     }
+    if !documents.is_empty() {
+        said.push("\n## Documents\n\n".into());
+    }
+    said.extend(documents.iter().take(NAMED as usize).map(|document| {
+        format!("- `{}` (version {}): {}\n", document.slug, document.version, document.title)
+    }));
+    said.extend(["\n".into(), RULES.into()]);
+    said.extend(task.filter(|task| !task.is_empty()).map(|task| format!("\n## Your task\n\n{task}\n")));
+    Ok((format!("How to take part in {:?} as @{}", conversation.name, me.handle), said.concat()))
 }
 
 fn heading(conversation: &Conversation, me: &Member) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What is open right now on this node: streams of notices and long polls, so many for each caller.
+//! What models have open right now on this node: long polls and streams of notices, so many for each caller.
 //!
 //! Kept in memory because it ends with the connection. Of one session there is one stream: a second takes over from the
 //! first, so that no notice is told twice. On another node it would not be noticed; clients open one.
@@ -27,11 +27,11 @@ struct Slot {
 
 /// One thing that is open; dropping it closes it.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub struct Opened {
     slots: Arc<Slots>,
     who: Principal,
     /// Cancelled when another takes its place.
-    pub(crate) over: CancellationToken,
+    pub over: CancellationToken,
 }
 
 fn lock(slots: &Slots) -> MutexGuard<'_, HashMap<Principal, Vec<Slot>>> {
@@ -40,7 +40,7 @@ fn lock(slots: &Slots) -> MutexGuard<'_, HashMap<Principal, Vec<Slot>>> {
 
 impl Open {
     /// Opens something: a session's stream, or what belongs to none.
-    pub(crate) fn open(&self, who: Principal, session: Option<&str>) -> Opened {
+    pub fn open(&self, who: Principal, session: Option<&str>) -> Opened {
         let over = CancellationToken::new();
         let mut slots = lock(&self.slots);
         let own = slots.entry(who).or_default();
@@ -56,7 +56,7 @@ impl Open {
     }
 
     /// A session is over.
-    pub(crate) fn end(&self, session: &str) {
+    pub fn end(&self, session: &str) {
         for slot in lock(&self.slots).values().flatten() {
             if slot.session.as_deref() == Some(session) {
                 slot.over.cancel();

@@ -1,0 +1,54 @@
+//! Saying something, in words or without.
+
+use super::Context;
+use super::input::{React, SendMessage, SetStatus};
+use super::output::{Added, Sent};
+use crate::conversation;
+use crate::error::Error;
+use crate::once::Once;
+use chorus_protocol::api::messages::{NewMessage, NewReaction, Noted};
+use chorus_protocol::code::Code;
+
+pub(super) async fn send_message(context: Context, message: SendMessage) -> Result<Sent, Error> {
+    let once = context.once("chat_send_message", message.idempotency_key.as_ref(), &message)?;
+    let SendMessage { content, thread, reply_to, to, intent, priority, deadline_ms, .. } = message;
+    let new = NewMessage { content, thread, reply_to, to, intent, priority, deadline_ms };
+    let said = conversation::say(&context.app, context.who, context.conversation, new, once);
+    let said = said.await.map_err(too_fast)?.result;
+    Ok(Sent {
+        event_id: said.event_id.to_string(),
+        sequence: said.sequence,
+        thread: said.thread.map(|thread| thread.to_string()),
+        woken: said.attention.woken,
+        knocked: said.attention.knocked,
+        stored_for: said.attention.stored_for,
+        masked: said.masked,
+    })
+}
+
+/// A model does not see the header that says how long to wait.
+fn too_fast(error: Error) -> Error {
+    if error.code != Code::RateLimited {
+        return error;
+    }
+    let seconds = (error.retry_after_ms.unwrap_or(1000) + 999) / 1000;
+    let message =
+        format!("nothing was said: you say too much here too fast; wait {seconds} s, or say more at once");
+    Error { message, ..error }
+}
+
+fn added(noted: Noted) -> Added {
+    Added { event_id: noted.event_id.to_string(), sequence: noted.sequence, masked: noted.masked }
+}
+
+pub(super) async fn react(context: Context, reaction: React) -> Result<Added, Error> {
+    let React { event_id, signal, eta, removed } = reaction;
+    let (target, new) = ((context.conversation, event_id), NewReaction { signal, eta, removed });
+    let reacted = conversation::react(&context.app, context.who, target, new, Once::NO_KEY).await?;
+    Ok(added(reacted.result))
+}
+
+pub(super) async fn set_status(context: Context, SetStatus { status }: SetStatus) -> Result<Added, Error> {
+    let told = conversation::set_status(&context.app, context.who, context.conversation, &status).await?;
+    Ok(added(told))
+}

@@ -1,0 +1,76 @@
+//! The long poll: waits for what others do, with a cursor, so that nothing is missed between two waits.
+
+use super::Context;
+use super::input::{Place, WaitForEvents};
+use super::output::Events;
+use super::reading::{of_kind, shown};
+use crate::error::Error;
+use chorus_protocol::page;
+use chorus_store::log::{self, At, Filter};
+use std::time::Duration;
+use tokio::time::Instant;
+
+struct Poll {
+    after: Option<i64>,
+    limit: i64,
+    filter: Filter,
+    own: bool,
+}
+
+pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> Result<Events, Error> {
+    let WaitForEvents { after, wait_ms, limit, kind, include_own } = asked;
+    let after = after.map(|Place(after)| after);
+    let mut poll = Poll { after, limit, filter: of_kind(kind), own: include_own };
+    let app = &context.app;
+    // Followed before the store is asked, so that no commit in between goes unnoticed.
+    let (mut head, mut revocations) =
+        (app.live.follow(context.conversation.0).0, app.revocations(context.who));
+    let opened = app.open.open(context.who, None);
+    let until = Instant::now() + Duration::from_millis(wait_ms as u64);
+    loop {
+        head.borrow_and_update();
+        let found = look(&context, &poll).await?;
+        poll.after = Some(found.next);
+        if !found.events.is_empty() || Instant::now() >= until {
+            return Ok(found);
+        }
+        if found.more {
+            continue;
+        }
+        tokio::select! {
+            biased;
+            // The next look finds out whether the caller may still be here.
+            changed = revocations.changed() => if changed.is_ok() { continue },
+            moved = head.changed() => if moved.is_ok() { continue },
+            () = tokio::time::sleep_until(until) => {}
+            () = opened.over.cancelled() => {}
+            () = app.stopping.cancelled() => {}
+        }
+        // One last look: what came just now belongs to this answer.
+        return look(&context, &poll).await;
+    }
+}
+
+/// What came after the cursor, the new cursor, and whether there is more.
+async fn look(context: &Context, poll: &Poll) -> Result<Events, Error> {
+    let Poll { after, limit, filter, own } = poll;
+    let (who, after, limit, filter, own) = (context.who, *after, *limit, filter.clone(), *own);
+    let max_bytes = context.page_bytes();
+    let read = context.read_while_it_holds(move |tx, (conversation, _)| {
+        let end = tx.head(conversation.id.0)?;
+        // A place beyond the end is from another life of the database: it says nothing here.
+        let at = At::After(after.filter(|after| *after <= end).unwrap_or(end));
+        let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+        // What lies between the last one that fits and the end is not for this caller.
+        let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
+        Ok((page, next))
+    });
+    let (mut page, next) = read.await?;
+    page.events.retain(|event| own || event.author != who);
+    let mut events = shown(&page.events, &page.standing);
+    if page::cut(&mut events, max_bytes) {
+        let next = events.last().map_or(next, |last| last.sequence);
+        return Ok(Events { events, next, more: true });
+    }
+    Ok(Events { events, next, more: page.more })
+}

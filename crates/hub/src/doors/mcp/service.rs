@@ -1,0 +1,219 @@
+//! A channel as an MCP server: its tools, its documents as resources, a prompt that teaches how to take part.
+//!
+//! One [`Channel`] is one caller in one channel, for one request.
+
+use super::{notices, resources};
+use crate::error::ApiError;
+use chorus_app::tools::{self, Context, Effect, Tool};
+use chorus_app::{Error, mcp_sessions};
+use chorus_mcp::{About, Ask, Notices, Outlet, Service, Wants};
+use chorus_protocol::code::Code;
+use chorus_protocol::rpc::RpcError;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// The longest task that the prompt takes, in characters.
+const MAX_TASK: usize = 4000;
+
+/// One caller in one channel.
+pub(super) struct Channel(pub(super) Context);
+
+pub(super) type Failure = chorus_mcp::Failure<ApiError>;
+
+/// What an act refused: who may not be here is told that alone, everybody else in the protocol's words.
+pub(super) fn failure(error: Error) -> Failure {
+    if error.keeps_out() {
+        return Failure::Refused(error.into());
+    }
+    let trouble = log(&error) || error.code.retryable();
+    let code = if trouble { RpcError::INTERNAL } else { RpcError::INVALID_PARAMS };
+    RpcError::new(code, tools::sentence(&error)).into()
+}
+
+/// Our own mistakes go to the log; whether it is one.
+pub(super) fn log(error: &Error) -> bool {
+    if error.code == Code::Internal {
+        tracing::error!(
+            cause = error.cause.as_deref().map(|cause| cause as &dyn std::error::Error),
+            "an MCP request failed"
+        );
+    }
+    error.code == Code::Internal
+}
+
+/// A text among the parameters of a method.
+pub(super) fn text<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, RpcError> {
+    let text = params.get(name).and_then(Value::as_str);
+    text.ok_or_else(|| RpcError::params(format_args!("{name}: must be a text")))
+}
+
+fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+    match params.get("arguments") {
+        None => Ok(Map::new()),
+        Some(Value::Object(arguments)) => Ok(arguments.clone()),
+        Some(_) => Err(RpcError::params("arguments: must be an object")),
+    }
+}
+
+/// A session that a client names. What is no id names none.
+pub(super) fn session_id(session: &str) -> Option<Uuid> {
+    Uuid::try_parse(session).ok()
+}
+
+/// The tools as this protocol lists them, made once.
+static LISTED: LazyLock<Value> =
+    LazyLock::new(|| json!({"tools": tools::all().iter().map(listed).collect::<Vec<_>>()}));
+
+fn listed(tool: &Tool) -> Value {
+    json!({
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input,
+        "outputSchema": tool.output,
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": tool.effect == Effect::Reads,
+            // Nothing is ever overwritten: the log is append-only, and documents keep their versions.
+            "destructiveHint": false,
+            "idempotentHint": matches!(tool.effect, Effect::Reads | Effect::Replaces),
+            "openWorldHint": tool.effect == Effect::Wakes,
+        },
+    })
+}
+
+impl Channel {
+    /// A tool looks up its caller itself, where it works; whom no tool is found for is looked up here.
+    async fn call_tool(&self, params: &Map<String, Value>) -> Result<Value, Failure> {
+        let Self(context) = self;
+        let called = text(params, "name").and_then(|name| {
+            let unknown =
+                || RpcError::params(format_args!("there is no tool {name:?}; tools/list tells them"));
+            Ok((tools::find(name).ok_or_else(unknown)?, arguments(params)?))
+        });
+        let (tool, arguments) = match called {
+            Ok(called) => called,
+            Err(error) => {
+                context.enter().await.map_err(failure)?;
+                return Err(error.into());
+            }
+        };
+        match tool.call(context, arguments).await {
+            Ok(result) => Ok(Value::Object(Map::from_iter([
+                ("content".to_owned(), json!([{"type": "text", "text": result.to_string()}])),
+                ("structuredContent".to_owned(), result),
+                ("isError".to_owned(), false.into()),
+            ]))),
+            Err(error) if error.keeps_out() => Err(failure(error)),
+            Err(error) => {
+                log(&error);
+                Ok(json!({"content": [{"type": "text", "text": tools::sentence(&error)}], "isError": true}))
+            }
+        }
+    }
+
+    async fn get_prompt(&self, params: &Map<String, Value>) -> Result<Value, Failure> {
+        let name = text(params, "name")?;
+        if name != "participate" {
+            let what = format!("there is no prompt {name:?}; there is \"participate\"");
+            return Err(RpcError::params(what).into());
+        }
+        let arguments = arguments(params)?;
+        let task = match arguments.get("task") {
+            None => None,
+            Some(Value::String(task)) if task.chars().count() <= MAX_TASK => Some(task.trim()),
+            Some(_) => {
+                let what = format!("task: must be a text of at most {MAX_TASK} characters");
+                return Err(RpcError::params(what).into());
+            }
+        };
+        let (description, said) = tools::participate(&self.0, task).await.map_err(failure)?;
+        let message = json!({"role": "user", "content": {"type": "text", "text": said}});
+        Ok(json!({"description": description, "messages": [message]}))
+    }
+}
+
+fn prompts() -> Value {
+    json!({"prompts": [{
+        "name": "participate",
+        "title": "Take part in this channel",
+        "description": "How to behave in this channel: who is there, what wakes whom, when to speak, and when silence is right.",
+        "arguments": [{
+            "name": "task",
+            "title": "Your task",
+            "description": "What you are here to do, in a sentence or two. Optional.",
+            "required": false,
+        }],
+    }]})
+}
+
+impl Service for Channel {
+    type Refusal = ApiError;
+
+    async fn enter(&self, session: Option<&str>) -> Result<bool, ApiError> {
+        Ok(mcp_sessions::enter(&self.0, session.and_then(session_id)).await?)
+    }
+
+    fn info(&self) -> Value {
+        json!({"name": "chorus", "title": "Chorus", "version": env!("CARGO_PKG_VERSION")})
+    }
+
+    async fn about(&self) -> Result<About, Failure> {
+        Ok(About {
+            capabilities: json!({
+                "tools": {},
+                "prompts": {},
+                "resources": {"subscribe": true, "listChanged": true},
+            }),
+            instructions: tools::instructions(&self.0).await.map_err(failure)?,
+        })
+    }
+
+    async fn begin(&self) -> Result<String, Failure> {
+        Ok(mcp_sessions::begin(&self.0).await.map_err(failure)?.simple().to_string())
+    }
+
+    async fn end(&self, session: &str) -> Result<(), Failure> {
+        match session_id(session) {
+            Some(id) => mcp_sessions::end(&self.0, id).await.map_err(failure),
+            None => Ok(()),
+        }
+    }
+
+    async fn call(&self, ask: Ask, _: Outlet) -> Result<Value, Failure> {
+        let Self(context) = self;
+        if ask.method == "tools/call" {
+            return self.call_tool(&ask.params).await;
+        }
+        // With a session the protocol has let the caller in already.
+        if ask.session.is_none() {
+            context.enter().await.map_err(failure)?;
+        }
+        match &*ask.method {
+            "tools/list" => Ok(LISTED.clone()),
+            "prompts/list" => Ok(prompts()),
+            "prompts/get" => self.get_prompt(&ask.params).await,
+            "resources/list" => resources::list(context, &ask.params).await,
+            "resources/templates/list" => Ok(resources::templates(context)),
+            "resources/read" => resources::read(context, &ask.params, ask.revision).await,
+            "resources/subscribe" => resources::subscribe(context, &ask, true).await,
+            "resources/unsubscribe" => resources::subscribe(context, &ask, false).await,
+            method => Err(RpcError::method(method).into()),
+        }
+    }
+
+    async fn notices(&self, wants: Wants) -> Result<Notices, Failure> {
+        notices::open(&self.0, wants).await
+    }
+
+    fn ping(&self) -> Duration {
+        self.0.app.config.times.ping
+    }
+
+    fn stopping(&self) -> CancellationToken {
+        self.0.app.stopping.clone()
+    }
+}

@@ -1,0 +1,295 @@
+//! JSON-RPC 2.0 as our protocols speak it: one message at a time, ids that are texts or integers, parameters by name.
+//!
+//! It reads and writes messages; which methods there are, and what a transport does with an error, is the business of whoever
+//! speaks it.
+
+use crate::json;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Number, Value};
+use std::fmt;
+
+/// What a request is called by who sent it; its response has the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// A text.
+    Text(String),
+    /// An integer.
+    Number(Number),
+}
+
+impl Id {
+    fn read(value: Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text)),
+            Value::Number(number) if number.is_i64() || number.is_u64() => Some(Self::Number(number)),
+            _ => None,
+        }
+    }
+}
+
+impl From<i64> for Id {
+    fn from(number: i64) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<&str> for Id {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// Something that is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What its response will be called.
+    pub id: Id,
+    /// What is asked.
+    pub method: String,
+    /// With what.
+    pub params: Map<String, Value>,
+}
+
+/// Something that is told, and not answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notification {
+    /// What.
+    pub method: String,
+    /// With what.
+    pub params: Map<String, Value>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// The id of the request, if it could be read.
+    pub id: Option<Id>,
+    /// The result, or why there is none.
+    pub outcome: Result<Value, RpcError>,
+}
+
+/// An error of the protocol: what was asked cannot be asked so.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct RpcError {
+    /// One of the constants, or of the protocol that is spoken.
+    pub code: i64,
+    /// For a person.
+    pub message: String,
+    /// For a program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// Not JSON.
+    pub const PARSE: i64 = -32700;
+    /// JSON, but no message.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// There is no such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// A method, but not with these parameters.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// Our own mistake, or trouble.
+    pub const INTERNAL: i64 = -32603;
+
+    /// An error without data.
+    pub fn new(code: i64, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string(), data: None }
+    }
+
+    /// The parameters are wrong.
+    pub fn params(message: impl fmt::Display) -> Self {
+        Self::new(Self::INVALID_PARAMS, message)
+    }
+
+    /// There is no such method.
+    pub fn method(method: &str) -> Self {
+        Self::new(Self::METHOD_NOT_FOUND, format_args!("there is no method {method:?} in this revision"))
+    }
+
+    /// The same with data.
+    #[must_use]
+    pub fn with(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// An error that somebody else sent.
+    fn read(value: &Value) -> Option<Self> {
+        let (code, message) = (value["code"].as_i64()?, value["message"].as_str()?.to_owned());
+        Some(Self { code, message, data: value.get("data").cloned() })
+    }
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// It wants a response.
+    Request(Request),
+    /// It wants none.
+    Notification(Notification),
+    /// It is one.
+    Response(Response),
+}
+
+/// Why a text is no message, and to which request that can be said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable {
+    /// The id, if that can be read.
+    pub id: Option<Id>,
+    /// What is wrong.
+    pub error: RpcError,
+}
+
+impl From<Unreadable> for Response {
+    fn from(unreadable: Unreadable) -> Self {
+        Self { id: unreadable.id, outcome: Err(unreadable.error) }
+    }
+}
+
+impl Message {
+    /// Reads a message, or says what is wrong with it, to the request of this id if it can be told.
+    pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let body = json::parse(bytes)
+            .map_err(|error| Unreadable { id: None, error: RpcError::new(RpcError::PARSE, error) })?;
+        let invalid =
+            |id, what: &str| Err(Unreadable { id, error: RpcError::new(RpcError::INVALID_REQUEST, what) });
+        let mut body = match body {
+            Value::Object(body) => body,
+            Value::Array(_) => {
+                return invalid(None, "batches are not part of this protocol; send one message a request");
+            }
+            _ => return invalid(None, "a message is an object"),
+        };
+        let given = body.remove("id");
+        let has_id = given.is_some();
+        let id = given.and_then(Id::read);
+        if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return invalid(id, "jsonrpc: must be \"2.0\"");
+        }
+        let method = match body.remove("method") {
+            Some(Value::String(method)) => method,
+            Some(_) => return invalid(id, "method: must be a text"),
+            None => {
+                let outcome = match (body.remove("result"), body.remove("error")) {
+                    (Some(result), None) => Some(Ok(result)),
+                    (None, Some(error)) => RpcError::read(&error).map(Err),
+                    _ => None,
+                };
+                return match (id, outcome) {
+                    (Some(id), Some(outcome)) => Ok(Self::Response(Response { id: Some(id), outcome })),
+                    (id, _) => {
+                        invalid(id, "a message has a method, or is a response with a result or an error")
+                    }
+                };
+            }
+        };
+        if has_id && id.is_none() {
+            return invalid(None, "id: must be a text or an integer");
+        }
+        let params = match body.remove("params") {
+            None => Map::new(),
+            Some(Value::Object(params)) => params,
+            Some(_) => return Err(Unreadable { id, error: RpcError::params("params: must be an object") }),
+        };
+        Ok(match id {
+            Some(id) => Self::Request(Request { id, method, params }),
+            None => Self::Notification(Notification { method, params }),
+        })
+    }
+}
+
+impl Serialize for Request {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("jsonrpc", "2.0")?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("method", &self.method)?;
+        map.serialize_entry("params", &self.params)?;
+        map.end()
+    }
+}
+
+impl Serialize for Notification {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("jsonrpc", "2.0")?;
+        map.serialize_entry("method", &self.method)?;
+        map.serialize_entry("params", &self.params)?;
+        map.end()
+    }
+}
+
+impl Serialize for Response {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("jsonrpc", "2.0")?;
+        if let Some(id) = &self.id {
+            map.serialize_entry("id", id)?;
+        }
+        match &self.outcome {
+            Ok(result) => map.serialize_entry("result", result)?,
+            Err(error) => map.serialize_entry("error", error)?,
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_are_told_apart_and_written_as_they_were_read() {
+        let params = json!({"x": [1]}).as_object().cloned().unwrap();
+        let request = Request { id: 7.into(), method: "ping".into(), params: params.clone() };
+        let notification = Notification { method: "notifications/initialized".into(), params };
+        let result = Response { id: Some("a".into()), outcome: Ok(json!({})) };
+        let error = RpcError::params("wrong").with(json!({"uri": "x"}));
+        let error = Response { id: Some("b".into()), outcome: Err(error) };
+        for (message, written) in [
+            (Message::Request(request.clone()), json!(request)),
+            (Message::Notification(notification.clone()), json!(notification)),
+            (Message::Response(result.clone()), json!(result)),
+            (Message::Response(error.clone()), json!(error)),
+        ] {
+            assert_eq!(written["jsonrpc"], "2.0");
+            assert_eq!(Message::read(written.to_string().as_bytes()), Ok(message), "{written}");
+        }
+        assert_eq!(json!(error)["error"], json!({"code": -32602, "message": "wrong", "data": {"uri": "x"}}));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_to_its_id() {
+        let (none, one): (Option<Id>, Option<Id>) = (None, Some(1.into()));
+        for (body, id, code) in [
+            ("", &none, RpcError::PARSE),
+            ("{", &none, RpcError::PARSE),
+            (r#"{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}"#, &none, RpcError::PARSE),
+            ("[]", &none, RpcError::INVALID_REQUEST),
+            (r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, &none, RpcError::INVALID_REQUEST),
+            ("7", &none, RpcError::INVALID_REQUEST),
+            ("{}", &none, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "1.0", "id": 1, "method": "ping"}"#, &one, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": 5}"#, &one, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, &none, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, &none, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": {}, "method": "ping"}"#, &none, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1}"#, &one, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}"#, &one, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": "x"}}"#, &one, RpcError::INVALID_REQUEST),
+            (
+                r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}"#,
+                &one,
+                RpcError::INVALID_PARAMS,
+            ),
+        ] {
+            let told = Message::read(body.as_bytes()).unwrap_err();
+            assert_eq!((&told.id, told.error.code), (id, code), "{body}");
+        }
+    }
+}
