@@ -1,7 +1,9 @@
-//! One connection to the file: how it is set up, its prepared statements, and the transaction that jobs see.
+//! One connection to the file: how it is set up, its prepared statements, and the transaction that closures see.
 
-use super::{Durability, Heads, SqliteOptions};
+use super::heads::Heads;
+use super::options::{Durability, SqliteOptions};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
+use crate::work::Work;
 use crate::{Kind, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -71,7 +73,7 @@ impl Session {
     }
 
     /// The work that begins now may take so long.
-    pub(super) fn ends_in(&self, time: Duration) {
+    fn ends_in(&self, time: Duration) {
         let end = self.opened.elapsed().saturating_add(time).as_millis();
         self.end.store(u64::try_from(end).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -90,6 +92,25 @@ impl Session {
     /// Whether the connection is out of any transaction now.
     pub(super) fn roll_back(&mut self) -> bool {
         self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok()
+    }
+
+    /// Runs a closure that only reads and may take so long. It is one transaction: all its statements see the same snapshot.
+    pub(super) fn read(&mut self, work: &mut dyn Work, time: Duration) -> Result<(), StoreError> {
+        self.ends_in(time);
+        let outcome = self.batch("BEGIN").and_then(|()| {
+            let mut heads = Heads::default();
+            let mut tx = SqliteTx::new(self, &mut heads);
+            work.run(&mut tx);
+            let fatal = tx.fatal.take();
+            // To end it takes no time, and must not be stopped.
+            self.ends_in(Duration::MAX);
+            let end = self.batch("COMMIT");
+            fatal.map_or(end, Err)
+        });
+        if outcome.is_err() {
+            self.roll_back();
+        }
+        outcome
     }
 
     fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
@@ -133,7 +154,7 @@ pub(super) struct SqliteTx<'a> {
     session: &'a mut Session,
     heads: &'a mut Heads,
     pub(super) actions: Vec<Box<dyn FnOnce() + Send>>,
-    /// An error that cost the whole transaction, whatever the job made of it.
+    /// An error that cost the whole transaction, whatever the closure made of it.
     pub(super) fatal: Option<StoreError>,
     /// Whether there is something to be taken back.
     pub(super) wrote: bool,
