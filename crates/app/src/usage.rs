@@ -227,6 +227,11 @@ pub fn forget(app: &App, who: impl Into<Principal>, owner: AccountId) {
     }
 }
 
+/// Writes what was counted, and says what is stored of each then.
+pub fn record_counted(tx: &mut dyn Tx, counted: &[(Principal, i64)]) -> Result<Vec<Stored>, StoreError> {
+    counted.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect()
+}
+
 /// A reconciler: writes what was counted since the last time, and forgets who has not been seen for long.
 pub async fn flush(app: &App) -> Result<(), StoreError> {
     let mut pending: Vec<_> = {
@@ -240,10 +245,8 @@ pub async fn flush(app: &App) -> Result<(), StoreError> {
     // In order, so that two nodes seldom wait for each other.
     pending.sort_unstable();
     for together in pending.chunks(TOGETHER) {
-        let rows = together.to_vec();
-        let add = move |tx: &mut dyn Tx| {
-            rows.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect::<Result<Vec<_>, _>>()
-        };
+        let counted = together.to_vec();
+        let add = move |tx: &mut dyn Tx| record_counted(tx, &counted);
         let totals = app.store.write::<_, StoreError, _>(add).await?;
         let mut state = app.usage.state();
         for ((who, bytes), stored) in together.iter().zip(totals) {
