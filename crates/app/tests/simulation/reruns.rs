@@ -1,0 +1,1 @@
+//! Acts whose transaction is run again, as after a conflict with another one.

@@ -1,0 +1,59 @@
+//! The simulation, seed by seed. `CHORUS_SEED=7` plays one, `CHORUS_SEEDS=1000` so many.
+
+use crate::story::Story;
+use crate::verdict::{Tally, judge};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How many are played unless said.
+const SEEDS: u64 = 100;
+
+/// Plays a seed to its end; its hash, and how much there was.
+fn play(seed: u64) -> (String, Tally) {
+    let mut story = Story::new(seed);
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        story.play();
+        judge(&story)
+    }));
+    match played {
+        Ok(tally) => (story.world.hash(), tally),
+        Err(panic) => {
+            let texts = [panic.downcast_ref::<String>().map(String::as_str), panic.downcast_ref().copied()];
+            let what = texts.into_iter().flatten().next().unwrap_or("it panicked");
+            panic!(
+                "{}seed {seed}: {what}\nreplay it: CHORUS_SEED={seed} cargo test --workspace --test simulation seeds",
+                story.world.last_notes()
+            );
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever looks for a mistake says which seed")]
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_is_lost_and_nobody_answers_twice() {
+    let seeds = match number("CHORUS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CHORUS_SEEDS").unwrap_or(SEEDS),
+    };
+    let many = seeds.clone().count() >= SEEDS as usize;
+    let mut sum = Tally::default();
+    for seed in seeds {
+        let (_, tally) = play(seed);
+        sum.said += tally.said;
+        sum.deliveries += tally.deliveries;
+        sum.answers += tally.answers;
+        sum.crashes += tally.crashes;
+    }
+    // Or nothing would be proven.
+    assert!(!many || (sum.answers > 500 && sum.crashes > 100 && sum.answers < sum.deliveries), "{sum:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world_and_another_another() {
+    let (one, _) = play(7);
+    assert_eq!(play(7).0, one);
+    assert_ne!(play(8).0, one);
+}
