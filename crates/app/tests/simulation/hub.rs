@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Once as OnlyOnce};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -59,8 +59,9 @@ pub(crate) fn context() -> RequestContext {
 
 /// A hub on this store.
 pub(crate) fn app(store: Store, environment: Environment) -> AppState {
-    // It fails when it is there already, which is as good.
-    drop(chorus_testkit::http::client());
+    // Brings the TLS provider that the hub's own client needs.
+    static PROVIDER: OnlyOnce = OnlyOnce::new();
+    PROVIDER.call_once(|| drop(chorus_testkit::http::client()));
     let key = key_hash("co_simulated");
     let config = Config::new(environment.uuid_v4(), "hub.example", key, MasterKey::new([7; 32]));
     Arc::new(App::new(store, config, environment, CancellationToken::new(), true).unwrap())

@@ -2,7 +2,10 @@
 
 use crate::story::Story;
 use crate::verdict::{Tally, judge};
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 /// How many are played unless said.
 const SEEDS: u64 = 100;
@@ -32,6 +35,11 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
+/// One that nobody plays yet.
+fn next(seeds: &Mutex<Range<u64>>) -> Option<u64> {
+    seeds.lock().unwrap().next()
+}
+
 #[test]
 fn nothing_is_lost_and_nobody_answers_twice() {
     let seeds = match number("CHORUS_SEED") {
@@ -39,14 +47,18 @@ fn nothing_is_lost_and_nobody_answers_twice() {
         None => 0..number("CHORUS_SEEDS").unwrap_or(SEEDS),
     };
     let many = seeds.clone().count() >= SEEDS as usize;
-    let mut sum = Tally::default();
-    for seed in seeds {
-        let (_, tally) = play(seed);
-        sum.said += tally.said;
-        sum.deliveries += tally.deliveries;
-        sum.answers += tally.answers;
-        sum.crashes += tally.crashes;
-    }
+    let (seeds, sum) = (Mutex::new(seeds), Mutex::new(Tally::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+            scope.spawn(|| {
+                while let Some(seed) = next(&seeds) {
+                    let (_, tally) = play(seed);
+                    sum.lock().unwrap().add(&tally);
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().unwrap();
     // Or nothing would be proven.
     assert!(!many || (sum.answers > 500 && sum.crashes > 100 && sum.answers < sum.deliveries), "{sum:?}");
 }

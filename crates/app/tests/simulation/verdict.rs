@@ -21,6 +21,15 @@ pub(crate) struct Tally {
     pub(crate) crashes: u64,
 }
 
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.said += other.said;
+        self.deliveries += other.deliveries;
+        self.answers += other.answers;
+        self.crashes += other.crashes;
+    }
+}
+
 pub(crate) fn judge(story: &Story) -> Tally {
     let events = events(story);
     for (place, event) in (1..).zip(&events) {

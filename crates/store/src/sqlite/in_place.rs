@@ -77,9 +77,9 @@ impl Database {
     fn read(&mut self, [work]: &mut [Box<dyn Work>; 1]) -> Result<(), StoreError> {
         // There is one connection, and whoever reads must not write.
         let session = &mut self.writer.session;
-        session.batch("PRAGMA query_only = ON")?;
+        session.only_reads = true;
         let outcome = session.read(&mut **work, Duration::MAX);
-        session.batch("PRAGMA query_only = OFF")?;
+        session.only_reads = false;
         outcome
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Session {
     pub(super) connection: Connection,
     /// By where and how long they are in the program: that is sooner looked up than their text.
     rewritten: HashMap<(usize, usize), String>,
+    /// Whether what is at hand must not write. (SQLite's own `query_only` would have every statement prepared anew.)
+    pub(super) only_reads: bool,
     /// When the work at hand must have ended, in milliseconds since `opened`.
     end: Arc<AtomicU64>,
     opened: Instant,
@@ -63,7 +65,7 @@ impl Session {
             source => StoreError::Open { what, source: source.into() },
         })?;
         let end = Arc::new(AtomicU64::new(u64::MAX));
-        Ok(Self { connection, rewritten: HashMap::new(), end, opened: Instant::now() })
+        Ok(Self { connection, rewritten: HashMap::new(), only_reads: false, end, opened: Instant::now() })
     }
 
     /// From now on statements are interrupted when the time of their work is over.
@@ -117,7 +119,11 @@ impl Session {
         // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
         let place = (sql.as_ptr().addr(), sql.len());
         let rewritten = self.rewritten.entry(place).or_insert_with(|| sql.replace('$', "?"));
-        self.connection.prepare_cached(rewritten).map_err(classify)
+        let statement = self.connection.prepare_cached(rewritten).map_err(classify)?;
+        if self.only_reads && !statement.readonly() {
+            return Err(StoreError::unexpected(format!("a read would write: {sql}")));
+        }
+        Ok(statement)
     }
 
     pub(super) fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
