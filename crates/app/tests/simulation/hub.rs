@@ -11,7 +11,7 @@ use chorus_app::once::Once;
 use chorus_app::{App, AppState, Config, Error, MasterKey, accounts, agents, key_hash};
 use chorus_environment::{Environment, ManualClock};
 use chorus_protocol::channel::CallbackEvent;
-use chorus_protocol::ids::{AgentId, ConversationId};
+use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::sse;
 use chorus_protocol::words::EntryKind;
 use chorus_store::{Store, StoreError, Tx, deliveries, inboxes};
@@ -111,10 +111,10 @@ impl Hub {
         Person { id: made.account_id, name: made.name, email: made.email }
     }
 
-    pub(crate) fn make_agent(&self, owner: &Person, name: &str) -> AgentId {
+    pub(crate) fn make_agent(&self, owner: &Person, name: &str) -> Result<AgentId, Error> {
         let new = body(json!({"name": name}));
         let made = self.run(async |app| agents::make(app, owner, context(), new, Once::NO_KEY).await);
-        made.unwrap().result.agent_id
+        made.map(|made| made.result.agent_id)
     }
 
     pub(crate) fn make_channel(&self, owner: &Person, name: &str, members: &[AgentId]) -> ConversationId {
@@ -134,15 +134,16 @@ impl Hub {
     /// Says something under a key; its place in the channel.
     pub(crate) fn say(
         &self,
-        who: &Person,
+        who: impl Into<Principal>,
         channel: ConversationId,
         key: &str,
         text: &str,
     ) -> Result<i64, Error> {
+        let who = who.into();
         let new = body(json!({"content": text}));
         let said = self.run(async |app| {
-            let once = Once::new(app, "api", &who.id, "say", Some(key), text.as_bytes());
-            say(app, who.id.into(), channel, new, once).await
+            let once = Once::new(app, "api", &who, "say", Some(key), text.as_bytes());
+            say(app, who, channel, new, once).await
         });
         said.map(|said| said.result.sequence)
     }
@@ -234,6 +235,16 @@ impl Hub {
         if let Some(connection) = self.process.as_ref().and_then(|process| process.connections.get(&agent)) {
             connection.inbox.hand(place);
         }
+    }
+
+    /// How much is stored of somebody, as the hub counts it.
+    pub(crate) fn bytes_of(&self, who: impl Into<Principal>) -> u64 {
+        let who = who.into();
+        self.run(async |app| {
+            let usage = Arc::clone(&app.usage);
+            let of = move |tx: &mut dyn Tx| usage.of(tx, who).map(|(_, used, _)| used);
+            app.store.read::<_, StoreError, _>(of).await.unwrap()
+        })
     }
 
     /// Takes a turn of the background work.

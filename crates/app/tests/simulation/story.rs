@@ -101,7 +101,7 @@ impl Story {
         let agents: Vec<_> = (1..)
             .zip(NAMES)
             .map(|(n, name)| {
-                let id = hub.make_agent(&person, name);
+                let id = hub.make_agent(&person, name).unwrap();
                 Agent::new(name, id, seed.wrapping_mul(31).wrapping_add(n), &world.clock)
             })
             .collect();
@@ -243,7 +243,7 @@ impl Story {
             return self.soon(500, 2000, Happening::Says(n));
         }
         let (key, text) = (format!("saying-{n}"), self.sayings[n].text.clone());
-        let place = self.hub.say(&self.person, self.channel, &key, &text).unwrap();
+        let place = self.hub.say(self.person.id, self.channel, &key, &text).unwrap();
         self.world.note(format_args!("anna says at {place}: {text}"));
         if self.goes_wrong(15) {
             // She did not hear that it was said.
