@@ -7,6 +7,7 @@ use chorus_app::conversation::{Added, add_member, make_channel, say};
 use chorus_app::delivery::bridge::Content;
 use chorus_app::delivery::live::Inbox;
 use chorus_app::delivery::reconcile::Turns;
+use chorus_app::delivery::steps::Settings;
 use chorus_app::once::Once;
 use chorus_app::{App, AppState, Config, Error, MasterKey, accounts, agents, key_hash};
 use chorus_environment::{Environment, ManualClock};
@@ -112,7 +113,17 @@ impl Hub {
     }
 
     pub(crate) fn make_agent(&self, owner: &Person, name: &str) -> Result<AgentId, Error> {
-        let new = body(json!({"name": name}));
+        self.make_agent_at(owner, name, None)
+    }
+
+    /// An agent with an endpoint.
+    pub(crate) fn make_agent_at(
+        &self,
+        owner: &Person,
+        name: &str,
+        endpoint: Option<&str>,
+    ) -> Result<AgentId, Error> {
+        let new = body(json!({"name": name, "endpoint": endpoint}));
         let made = self.run(async |app| agents::make(app, owner, context(), new, Once::NO_KEY).await);
         made.map(|made| made.result.agent_id)
     }
@@ -251,6 +262,19 @@ impl Hub {
     pub(crate) fn take_turn(&mut self) {
         let process = self.process.as_mut().expect("the hub runs");
         self.runtime.block_on(process.turns.take(&process.app));
+    }
+
+    /// What is set of its background work.
+    pub(crate) fn settings(&self) -> Settings {
+        self.run(async |app| Settings::new(&app.config))
+    }
+
+    /// Changes what the database holds.
+    pub(crate) fn change<T: Send + 'static>(
+        &self,
+        change: impl Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
+    ) -> T {
+        self.runtime.block_on(self.store.write(change)).unwrap()
     }
 
     /// Reads what the database holds.

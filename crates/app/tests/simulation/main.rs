@@ -12,6 +12,8 @@ mod reruns;
 #[cfg(test)]
 mod seeds;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod story;
 #[cfg(test)]
 mod verdict;
