@@ -63,11 +63,11 @@ impl Database {
     fn write(&mut self, batch: &mut [Box<dyn Work>; 1]) -> Result<(), StoreError> {
         self.writes = self.writes.wrapping_add(1);
         let [work] = &mut *batch;
-        let in_vain = match self.rerun_every {
-            Some(every) if self.writes % every == 0 => self.writer.run_in_vain(&mut **work),
+        let rolled_back = match self.rerun_every {
+            Some(every) if self.writes % every == 0 => self.writer.run_and_roll_back(&mut **work),
             _ => Ok(()),
         };
-        let outcome = in_vain.and_then(|()| self.writer.commit(batch));
+        let outcome = rolled_back.and_then(|()| self.writer.commit(batch));
         if outcome.is_err() {
             self.writer.recover(&SqliteOptions::in_memory());
         }

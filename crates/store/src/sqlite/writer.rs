@@ -86,7 +86,7 @@ impl Writer {
     }
 
     /// Runs a closure and takes back all it did, as if it had met another transaction: it will be run again.
-    pub(super) fn run_in_vain(&mut self, work: &mut dyn Work) -> Result<(), StoreError> {
+    pub(super) fn run_and_roll_back(&mut self, work: &mut dyn Work) -> Result<(), StoreError> {
         self.session.batch("BEGIN IMMEDIATE")?;
         work.run(&mut SqliteTx::new(&mut self.session, &mut self.heads));
         self.heads.restore();

@@ -145,7 +145,7 @@ fn credential(kind: CredentialKind, account: AccountId, secret: &str) -> NewCred
         account: Some(account),
         email: (kind == CredentialKind::Link).then(|| "anna@x".into()),
         label: None,
-        invitation: None,
+        sign_up_code: None,
         expires_at: Some(NOW + 1000),
         trace: TraceId(fresh()),
         now: NOW,
@@ -209,14 +209,14 @@ async fn nobody_signs_in_to_a_disabled_account(fixture: Fixture) {
 async fn whoever_is_kept_out_invites_nobody(fixture: Fixture) {
     let store = &fixture.store;
     let anna = account(store, "anna@x").await;
-    let new = credential(CredentialKind::Invitation, anna, "invitation");
+    let new = credential(CredentialKind::SignUpCode, anna, "invitation");
     write(store, move |tx| accounts::issue(tx, &new)).await;
     let redeem = async || {
-        write(store, |tx| accounts::redeem(tx, CredentialKind::Invitation, &key("invitation"), NOW)).await
+        write(store, |tx| accounts::redeem(tx, CredentialKind::SignUpCode, &key("invitation"), NOW)).await
     };
     write(store, move |tx| accounts::disable(tx, anna, NOW)).await;
     let peeked =
-        read(store, |tx| accounts::peek(tx, CredentialKind::Invitation, &key("invitation"), NOW)).await;
+        read(store, |tx| accounts::peek(tx, CredentialKind::SignUpCode, &key("invitation"), NOW)).await;
     assert_eq!((peeked, redeem().await), (None, None));
     write(store, move |tx| accounts::enable(tx, anna, NOW)).await;
     assert!(redeem().await.is_some() && redeem().await.is_none());
