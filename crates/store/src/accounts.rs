@@ -4,7 +4,7 @@
 //! session, a token) or will (a sign-up code) is a credential, known by its hash only. What is for one use is deleted by
 //! its use, so that of two who come with it at the same time one gets it.
 
-use crate::directory::{self, KeyHash};
+use crate::directory::KeyHash;
 use crate::{Row, StoreError, Tx, TxExt, revocation};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 
@@ -396,30 +396,6 @@ pub fn revoke_tokens(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>)
     let revoked = tx.execute(sql, &[(&account).into(), CredentialKind::Token.as_str().into(), but.into()])?;
     revocation::announce(tx, account)?;
     Ok(revoked)
-}
-
-/// Keeps an account and its agents out from this time on, and says whether that is news.
-pub fn disable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
-    // An agent that comes into the account meanwhile is kept out as well.
-    tx.lock(id.0)?;
-    let sql = "UPDATE accounts SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
-    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
-        return Ok(false);
-    }
-    directory::owner_disabled(tx, id, Some(now), now)?;
-    revocation::announce(tx, id)?;
-    Ok(true)
-}
-
-/// Lets an account and its agents in again, and says whether that is news. An agent that is kept out itself stays so.
-pub fn enable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
-    tx.lock(id.0)?;
-    let sql = "UPDATE accounts SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
-    if tx.execute(sql, &[(&id).into()])? == 0 {
-        return Ok(false);
-    }
-    directory::owner_disabled(tx, id, None, now)?;
-    Ok(true)
 }
 
 /// A reconciler: forgets a bounded number of credentials that have ended.

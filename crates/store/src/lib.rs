@@ -12,6 +12,7 @@
 //!
 //! The store knows no HTTP, no clock and no randomness: times and ids are arguments.
 
+pub mod access;
 pub mod accounts;
 pub mod artifacts;
 pub mod audit;

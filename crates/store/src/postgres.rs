@@ -8,6 +8,7 @@
 //! stream: so workers of one node hardly ever want the same row. All other writes are taken by whichever worker is free.
 
 mod many;
+mod migrate;
 mod session;
 mod target;
 mod tls;
@@ -15,12 +16,12 @@ mod together;
 mod wakeups;
 mod worker;
 
-pub(crate) use session::classify;
+use session::classify;
 
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::work::{Purpose, Work};
-use crate::{READ_TIME, StoreError, WakerSlot, migrate};
+use crate::{READ_TIME, StoreError, WakerSlot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -82,7 +83,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(crate) fn open(options: PostgresOptions, waker: WakerSlot) -> Result<Self, StoreError> {
         let target = Target::parse(&options.url)?;
-        target.alone(migrate::postgres)?;
+        target.alone(migrate::migrate)?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
         let authentications = Queue::new(options.queue);

@@ -8,6 +8,7 @@ mod files;
 mod heads;
 mod in_place;
 mod inspect;
+mod migrate;
 mod options;
 mod session;
 mod writer;
@@ -15,7 +16,6 @@ mod writer;
 pub(crate) use in_place::InPlace;
 pub use inspect::{Diagnosis, diagnose};
 pub use options::{Durability, SqliteOptions};
-pub(crate) use session::classify;
 
 use crate::queue::Queue;
 use crate::threads::{join, spawn};

@@ -4,10 +4,11 @@
 //! It has no thread of its own and answers nobody: that is for whoever has it, a thread with a queue or a caller in place.
 
 use super::heads::Heads;
+use super::migrate::migrate;
 use super::options::SqliteOptions;
 use super::session::{Session, SqliteTx};
 use crate::work::{Work, shield};
-use crate::{StoreError, WakerSlot, migrate, wake};
+use crate::{StoreError, WakerSlot, wake};
 
 pub(super) struct Writer {
     pub(super) session: Session,
@@ -19,7 +20,7 @@ impl Writer {
     /// Opens the database and brings its schema up to date.
     pub(super) fn open(options: &SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
         let mut session = Session::open(options, false)?;
-        migrate::sqlite(&mut session.connection)?;
+        migrate(&mut session.connection)?;
         Self::begin(session, waker)
     }
 
