@@ -63,15 +63,15 @@ impl Turns {
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(app).await);
         }
-        if tick % USAGE_TICKS == 0 {
+        if tick.is_multiple_of(USAGE_TICKS) {
             report("record what is stored", usage::flush(app).await);
         }
         // Whoever sets the clock finds everything as it should be.
         let was_set = self.watch.look(app);
-        if was_set || tick % self.renew_ticks == 0 {
+        if was_set || tick.is_multiple_of(self.renew_ticks) {
             report("renew open inboxes", renew(app).await);
         }
-        if was_set || tick % SLOW_TICKS == 0 {
+        if was_set || tick.is_multiple_of(SLOW_TICKS) {
             report("end what the clock would keep", pull_back(app).await);
             report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);
             report("look for better ways", reroute(app).await);

@@ -94,7 +94,7 @@ fn answered_once(story: &Story, events: &[Event]) -> BTreeMap<(Principal, EventI
     for event in by_agents.filter(|event| event.kind == EventKind::Message) {
         let target = event.target.expect("agents only answer");
         let before = answers.insert((event.author, target), event.id);
-        assert_eq!(before, None, "{} was answered twice: {event:?}", target);
+        assert_eq!(before, None, "{target} was answered twice: {event:?}");
     }
     answers
 }

@@ -85,7 +85,7 @@ impl<H: Debug> World<H> {
 
     /// The last of it.
     pub(crate) fn last_notes(&self) -> String {
-        self.noted.iter().map(|line| format!("{line}\n")).collect()
+        self.noted.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
     /// Stands for all of it.

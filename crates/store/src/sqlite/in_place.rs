@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(crate) struct InPlace {
     /// None once another one has it.
-    database: Mutex<Option<Database>>,
+    database: Mutex<Option<Box<Database>>>,
 }
 
 struct Database {
@@ -28,14 +28,18 @@ struct Database {
 impl InPlace {
     pub(crate) fn open(rerun_every: Option<NonZeroU32>, waker: WakerSlot) -> Result<Self, StoreError> {
         let writer = Writer::open(&SqliteOptions::in_memory(), waker)?;
-        Ok(Self { database: Mutex::new(Some(Database { writer, rerun_every, writes: 0 })) })
+        Ok(Self::new(Database { writer, rerun_every, writes: 0 }))
+    }
+
+    fn new(database: Database) -> Self {
+        Self { database: Mutex::new(Some(Box::new(database))) }
     }
 
     /// The same database as a new process finds it. For the former one it is closed.
     pub(crate) fn reopen(&self, waker: WakerSlot) -> Result<Self, StoreError> {
-        let Database { writer, rerun_every, writes } = self.database().take().ok_or(StoreError::Closed)?;
+        let Database { writer, rerun_every, writes } = *self.database().take().ok_or(StoreError::Closed)?;
         let writer = Writer::begin(writer.session, waker)?;
-        Ok(Self { database: Mutex::new(Some(Database { writer, rerun_every, writes })) })
+        Ok(Self::new(Database { writer, rerun_every, writes }))
     }
 
     pub(crate) fn run(&self, purpose: Purpose, work: Box<dyn Work>) -> Result<(), StoreError> {
@@ -54,7 +58,7 @@ impl InPlace {
     }
 
     /// Closures that panic are caught, so a poisoned lock is still good.
-    fn database(&self) -> MutexGuard<'_, Option<Database>> {
+    fn database(&self) -> MutexGuard<'_, Option<Box<Database>>> {
         self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
