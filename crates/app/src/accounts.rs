@@ -44,7 +44,7 @@ fn credential(environment: &Environment, kind: CredentialKind, secret: &str) -> 
         account: None,
         email: None,
         label: None,
-        invitation: None,
+        sign_up_code: None,
         expires_at: None,
         trace: TraceId(environment.uuid_v7()),
         now: environment.now(),

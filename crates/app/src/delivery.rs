@@ -1,7 +1,7 @@
 //! Getting what is committed to where it belongs: `live` knows the open connections of this node, `reader` is the way of one of
 //! them through its inbox, `dialect` how things are said there, `frames` keeps what was just encoded for them, `bridge` says the same thing in the language of each way, `push` posts to agents until it arrives, `outbound` reaches out to agents' endpoints,
 //! as often as `limits` lets it and, if need be, after a `challenge`, `replies` knows who waits for a streamed
-//! answer, `reconcile` keeps all of it true, `catch_up` brings what is old up to date.
+//! answer, `reconcile` keeps all of it true by `steps`, `catch_up` brings what is old up to date.
 
 pub mod bridge;
 pub mod catch_up;
@@ -16,3 +16,4 @@ pub mod push;
 pub mod reader;
 pub mod reconcile;
 pub mod replies;
+pub mod steps;

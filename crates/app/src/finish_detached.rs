@@ -9,19 +9,19 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-pub struct ToTheEnd<T: Send + 'static> {
+pub struct FinishDetached<T: Send + 'static> {
     /// Gone when it has ended, also by a panic.
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     tasks: TaskTracker,
 }
 
-impl<T: Send + 'static> ToTheEnd<T> {
+impl<T: Send + 'static> FinishDetached<T> {
     pub fn new(tasks: &TaskTracker, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self { work: Some(Box::pin(work)), tasks: tasks.clone() }
     }
 }
 
-impl<T: Send + 'static> Future for ToTheEnd<T> {
+impl<T: Send + 'static> Future for FinishDetached<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Future for ToTheEnd<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for ToTheEnd<T> {
+impl<T: Send + 'static> Drop for FinishDetached<T> {
     fn drop(&mut self) {
         // Without a runtime nothing can go on: the whole program is ending.
         if let (Some(work), Ok(runtime)) = (self.work.take(), Handle::try_current()) {
@@ -53,7 +53,7 @@ mod tests {
     #[tokio::test]
     async fn it_ends_where_it_is_awaited() {
         let tasks = TaskTracker::new();
-        assert_eq!(ToTheEnd::new(&tasks, async { 7 }).await, 7);
+        assert_eq!(FinishDetached::new(&tasks, async { 7 }).await, 7);
         assert!(tasks.is_empty(), "no task was needed");
     }
 
@@ -62,7 +62,7 @@ mod tests {
         let tasks = TaskTracker::new();
         let (go, gone) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
-        let work = ToTheEnd::new(&tasks, async move {
+        let work = FinishDetached::new(&tasks, async move {
             gone.await.ok();
             done.send(7).ok();
         });
@@ -76,7 +76,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_its_end() {
         let tasks = TaskTracker::new();
-        let work = ToTheEnd::new(&tasks, async { panic!("for the test") });
+        let work = FinishDetached::new(&tasks, async { panic!("for the test") });
         assert!(AssertUnwindSafe(work).catch_unwind().await.is_err());
         assert!(tasks.is_empty());
     }

@@ -200,10 +200,8 @@ impl Usage {
         // In order, so that two nodes seldom wait for each other.
         pending.sort_unstable();
         for together in pending.chunks(TOGETHER) {
-            let rows = together.to_vec();
-            let add = move |tx: &mut dyn Tx| {
-                rows.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect::<Result<Vec<_>, _>>()
-            };
+            let counted = together.to_vec();
+            let add = move |tx: &mut dyn Tx| record_counted(tx, &counted);
             let totals = store.write::<_, StoreError, _>(add).await?;
             let mut state = self.state();
             for ((who, bytes), stored) in together.iter().zip(totals) {
@@ -248,6 +246,11 @@ impl Drop for Held {
 pub fn room(quota: &'static str, used: i64, limit: u64) -> Result<(), Exceeded> {
     let used = used.max(0) as u64;
     if used < limit { Ok(()) } else { Err(Exceeded { quota, used, limit }) }
+}
+
+/// Writes what was counted, and says what is stored of each then.
+pub fn record_counted(tx: &mut dyn Tx, counted: &[(Principal, i64)]) -> Result<Vec<Stored>, StoreError> {
+    counted.iter().map(|(who, bytes)| usage::add(tx, *who, *bytes)).collect()
 }
 
 #[cfg(test)]

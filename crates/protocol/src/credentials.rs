@@ -17,8 +17,8 @@ pub enum SecretKind {
     Session,
     /// What a sign-in link holds.
     MagicLink,
-    /// An invitation to a hub.
-    Invitation,
+    /// Lets somebody sign up at a hub; people know it as an invitation.
+    SignUpCode,
     /// A link that lets whoever has it edit.
     EditLink,
     /// What a connection string holds.
@@ -52,7 +52,7 @@ const TABLE: [(SecretKind, Description); 13] = [
     row(SecretKind::ApiToken, "ct_", "API token", "to act for this account"),
     row(SecretKind::Session, "cs_", "session", "to be a browser this account signed in with"),
     row(SecretKind::MagicLink, "ml_", "sign-in link", "to read the mail of this address"),
-    row(SecretKind::Invitation, "ci_", "invitation", "to have been invited to this hub"),
+    row(SecretKind::SignUpCode, "ci_", "invitation", "to have been invited to this hub"),
     row(SecretKind::EditLink, "es_", "edit link", "to have been given this link"),
     row(SecretKind::ConnectionString, "sk_", "connection string", "to be allowed to post to this agent"),
     row(SecretKind::CallbackToken, "tok_", "callback token", "to have been given this delivery"),

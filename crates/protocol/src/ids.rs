@@ -95,7 +95,7 @@ id!(
     AccountId, "acc_", simple, "the id of an account"
 );
 id!(
-    /// Something that proves who somebody is: a token, a session, an invitation. Its id is no secret.
+    /// Something that proves who somebody is: a token, a session, a sign-up code. Its id is no secret.
     CredentialId, "crd_", simple, "the id of a credential"
 );
 id!(

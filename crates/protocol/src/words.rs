@@ -342,8 +342,8 @@ words! {
         ConnectionStringRotated = "connection_string.rotated",
         /// The operator had deliveries tried anew.
         DeliveriesReplayed = "deliveries.replayed",
-        /// An invitation was made.
-        InvitationMade = "invitation.made",
+        /// A sign-up code was made.
+        SignUpCodeMade = "invitation.made",
         /// An agent replaced its own key.
         KeyRotated = "key.rotated",
         /// Its owner or the operator replaced it.

@@ -1,10 +1,10 @@
 //! People: accounts, and what proves them.
 //!
 //! An account is found by its email address, whatever its letter case. Everything that proves one (a sign-in link, a
-//! session, a token) or will (an invitation) is a credential, known by its hash only. What is for one use is deleted by
+//! session, a token) or will (a sign-up code) is a credential, known by its hash only. What is for one use is deleted by
 //! its use, so that of two who come with it at the same time one gets it.
 
-use crate::directory::{self, KeyHash};
+use crate::directory::KeyHash;
 use crate::{Row, StoreError, Tx, TxExt, revocation};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 
@@ -36,7 +36,7 @@ pub enum CredentialKind {
     /// A program that speaks for the account.
     Token,
     /// Lets somebody make an account where not everybody may.
-    Invitation,
+    SignUpCode,
 }
 
 impl CredentialKind {
@@ -45,7 +45,7 @@ impl CredentialKind {
             Self::Link => "link",
             Self::Session => "session",
             Self::Token => "token",
-            Self::Invitation => "invitation",
+            Self::SignUpCode => "invitation",
         }
     }
 }
@@ -65,8 +65,8 @@ pub struct NewCredential {
     pub email: Option<String>,
     /// What its owner calls it.
     pub label: Option<String>,
-    /// Of a link: the invitation that lets it make an account.
-    pub invitation: Option<CredentialId>,
+    /// Of a link: the sign-up code that lets it make an account.
+    pub sign_up_code: Option<CredentialId>,
     /// When it ends.
     pub expires_at: Option<i64>,
     /// What it belongs to.
@@ -93,12 +93,12 @@ pub struct Credential {
 pub struct Redeemed {
     /// Its id.
     pub id: CredentialId,
-    /// Whose it was, if that was known: of an invitation, who invited.
+    /// Whose it was, if that was known: of a sign-up code, who gave it out.
     pub account: Option<AccountId>,
     /// To whom it was sent.
     pub email: Option<String>,
-    /// Of a link: the invitation that lets it make an account.
-    pub invitation: Option<CredentialId>,
+    /// Of a link: the sign-up code that lets it make an account.
+    pub sign_up_code: Option<CredentialId>,
 }
 
 /// The key an address is found by. Only ASCII letters are folded: other foldings make one address of two that different
@@ -165,7 +165,7 @@ pub fn issue(tx: &mut dyn Tx, new: &NewCredential) -> Result<(), StoreError> {
             new.email.as_deref().into(),
             new.email.as_deref().map(email_key).as_deref().into(),
             new.label.as_deref().into(),
-            new.invitation.as_ref().into(),
+            new.sign_up_code.as_ref().into(),
             new.now.into(),
             new.expires_at.into(),
             (&new.trace).into(),
@@ -240,7 +240,7 @@ fn redeemed(mut row: Row) -> Result<Redeemed, StoreError> {
         id: CredentialId(row.uuid(0)?),
         account: row.opt_bytes(1)?.as_deref().and_then(AccountId::from_slice),
         email: row.opt_text(2)?,
-        invitation: row.opt_bytes(3)?.as_deref().and_then(CredentialId::from_slice),
+        sign_up_code: row.opt_bytes(3)?.as_deref().and_then(CredentialId::from_slice),
     })
 }
 
@@ -280,8 +280,8 @@ pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreE
     let email = link.email.ok_or_else(|| StoreError::unexpected("a link without an address"))?;
     let mut found = by_email(tx, &email)?;
     if found.is_none() {
-        let invited = match link.invitation {
-            Some(invitation) => use_invitation(tx, invitation, with.now)?,
+        let invited = match link.sign_up_code {
+            Some(code) => use_sign_up_code(tx, code, with.now)?,
             None => false,
         };
         if !invited && !with.open {
@@ -302,7 +302,7 @@ pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreE
         account: Some(account.id),
         email: None,
         label: None,
-        invitation: None,
+        sign_up_code: None,
         expires_at: Some(expires_at),
         trace: with.trace,
         now: with.now,
@@ -316,9 +316,9 @@ pub fn name_of(email: &str) -> String {
     email.split('@').next().unwrap_or_default().chars().take(MAX_NAME).collect()
 }
 
-fn use_invitation(tx: &mut dyn Tx, id: CredentialId, now: i64) -> Result<bool, StoreError> {
+fn use_sign_up_code(tx: &mut dyn Tx, id: CredentialId, now: i64) -> Result<bool, StoreError> {
     let sql = of_one_use!("DELETE FROM credentials WHERE id = $1", "");
-    Ok(tx.execute(sql, &[(&id).into(), CredentialKind::Invitation.as_str().into(), now.into()])? == 1)
+    Ok(tx.execute(sql, &[(&id).into(), CredentialKind::SignUpCode.as_str().into(), now.into()])? == 1)
 }
 
 /// An account's credentials of one kind, in the order of their ids, after `after`.
@@ -396,30 +396,6 @@ pub fn revoke_tokens(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>)
     let revoked = tx.execute(sql, &[(&account).into(), CredentialKind::Token.as_str().into(), but.into()])?;
     revocation::announce(tx, account)?;
     Ok(revoked)
-}
-
-/// Keeps an account and its agents out from this time on, and says whether that is news.
-pub fn disable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
-    // An agent that comes into the account meanwhile is kept out as well.
-    tx.lock(id.0)?;
-    let sql = "UPDATE accounts SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
-    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
-        return Ok(false);
-    }
-    directory::owner_disabled(tx, id, Some(now), now)?;
-    revocation::announce(tx, id)?;
-    Ok(true)
-}
-
-/// Lets an account and its agents in again, and says whether that is news. An agent that is kept out itself stays so.
-pub fn enable(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
-    tx.lock(id.0)?;
-    let sql = "UPDATE accounts SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
-    if tx.execute(sql, &[(&id).into()])? == 0 {
-        return Ok(false);
-    }
-    directory::owner_disabled(tx, id, None, now)?;
-    Ok(true)
 }
 
 /// A reconciler: forgets a bounded number of credentials that have ended.

@@ -54,7 +54,7 @@ pub enum Subject {
     Agent(AgentId),
     /// A channel.
     Channel(ConversationId),
-    /// A token or an invitation.
+    /// A token or a sign-up code.
     Credential(CredentialId),
     /// The hub as a whole.
     Hub,

@@ -5,8 +5,8 @@
 //! there is any block to look for, so that a send to one without costs nothing.
 
 use crate::accounts::email_key;
-use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AccountId, AgentId, BlockId, Principal, TraceId};
+use crate::{Row, StoreError, Tx, TxExt, directory};
+use chorus_protocol::ids::{BlockId, Principal, TraceId};
 
 /// Whom a block is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn insert(
             (&trace).into(),
         ],
     )?;
-    mark(tx, blocker)?;
+    directory::mark_blocks(tx, blocker)?;
     let sql = "SELECT id, label, created_at FROM blocks WHERE blocker_id = $1 AND blocked = $2";
     let found = tx.first(sql, &[(&blocker.uuid()).into(), key.as_str().into()])?.map(block).transpose()?;
     found.ok_or_else(|| StoreError::unexpected("a block vanished"))
@@ -74,7 +74,7 @@ pub fn remove(tx: &mut dyn Tx, blocker: Principal, id: BlockId) -> Result<(), St
         "DELETE FROM blocks WHERE id = $1 AND blocker_id = $2",
         &[(&id).into(), (&blocker.uuid()).into()],
     )?;
-    mark(tx, blocker)
+    directory::mark_blocks(tx, blocker)
 }
 
 /// How many somebody has.
@@ -100,29 +100,10 @@ pub fn page(
     .collect()
 }
 
-/// Writes into an agent's row, or into those of an account's agents, whether there is any block to look for. Due after every
-/// change of blocks and of owners.
-pub fn mark(tx: &mut dyn Tx, who: Principal) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE agents SET has_blocks =
-             CASE WHEN EXISTS (SELECT 1 FROM blocks b WHERE b.blocker_id IN (agents.id, agents.owner_id)) THEN 1 ELSE 0 END
-         WHERE id = $1 OR owner_id = $1",
-        &[(&who.uuid()).into()],
-    )?;
-    Ok(())
-}
-
-/// An agent's owner.
-pub fn owner(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<AccountId>, StoreError> {
-    let row = tx.first("SELECT owner_id FROM agents WHERE id = $1", &[(&agent).into()])?;
-    let owner = row.map_or(Ok(None), |mut row| row.opt_bytes(0))?;
-    Ok(owner.as_deref().and_then(AccountId::from_slice))
-}
-
 /// Whether `receiver`, or its owner, keeps `sender`, or its owner, out.
 pub fn keeps_out(tx: &mut dyn Tx, receiver: Principal, sender: Principal) -> Result<bool, StoreError> {
     let owner_of = |tx: &mut dyn Tx, who: Principal| match who {
-        Principal::Agent(agent) => owner(tx, agent),
+        Principal::Agent(agent) => directory::owner_of(tx, agent),
         Principal::Account(account) => Ok(Some(account)),
     };
     let (for_whom, by_whom) = (owner_of(tx, receiver)?, owner_of(tx, sender)?);

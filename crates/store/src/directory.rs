@@ -8,10 +8,9 @@ mod find;
 
 pub use find::{Found, LOOKED_AT, Search, index_old, search, skip_old};
 
-use crate::{Row, StoreError, Tx, TxExt, blocks, conversation, inboxes, push, revocation, usage};
-use chorus_protocol::ids::{AccountId, AgentId, TraceId};
+use crate::{Row, StoreError, Tx, TxExt, inboxes, revocation, usage};
+use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId};
 use find::{Findable, index};
-use uuid::Uuid;
 
 /// The SHA-256 of a key. Keys themselves are never stored.
 pub type KeyHash = [u8; 32];
@@ -203,7 +202,7 @@ pub fn set_owner(
         &[(&id).into(), owner.as_ref().into(), description.into()],
     )?;
     usage::bring(tx, id, before.owner, owner)?;
-    blocks::mark(tx, id.into())?;
+    mark_blocks(tx, id.into())?;
     let before = Findable::from(&before);
     index(
         tx,
@@ -211,6 +210,25 @@ pub fn set_owner(
         Some(before),
         Some(Findable { owner, description: description.or(before.description), ..before }),
     )
+}
+
+/// An agent's owner.
+pub fn owner_of(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<AccountId>, StoreError> {
+    let row = tx.first("SELECT owner_id FROM agents WHERE id = $1", &[(&agent).into()])?;
+    let owner = row.map_or(Ok(None), |mut row| row.opt_bytes(0))?;
+    Ok(owner.as_deref().and_then(AccountId::from_slice))
+}
+
+/// Writes into an agent's row, or into those of an account's agents, whether there is any block to look for. Due after every
+/// change of blocks and of owners.
+pub(crate) fn mark_blocks(tx: &mut dyn Tx, who: Principal) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET has_blocks =
+             CASE WHEN EXISTS (SELECT 1 FROM blocks b WHERE b.blocker_id IN (agents.id, agents.owner_id)) THEN 1 ELSE 0 END
+         WHERE id = $1 OR owner_id = $1",
+        &[(&who.uuid()).into()],
+    )?;
+    Ok(())
 }
 
 /// How many agents there are.
@@ -355,57 +373,8 @@ pub fn rotate_webhook_secret(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<i
     row.ok_or_else(|| StoreError::unexpected("no such agent"))?.int(0)
 }
 
-/// Keeps an agent out from this time on, and says whether that is news.
-pub fn disable(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
-    let sql = "UPDATE agents SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
-    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
-        return Ok(false);
-    }
-    shut_out(tx, id)?;
-    Ok(true)
-}
-
-/// Lets an agent in again, and says whether that is news. What waited for it is due now.
-pub fn enable(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
-    let sql = "UPDATE agents SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
-    if tx.execute(sql, &[(&id).into()])? == 0 {
-        return Ok(false);
-    }
-    push::retry_now(tx, id, now)?;
-    Ok(true)
-}
-
-/// Keeps all agents of an account out, as long as it is, or lets them in again.
-pub(crate) fn owner_disabled(
-    tx: &mut dyn Tx,
-    owner: AccountId,
-    since: Option<i64>,
-    now: i64,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE agents SET owner_disabled_at = $2 WHERE owner_id = $1",
-        &[(&owner).into(), since.into()],
-    )?;
-    let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
-    for mut row in tx.query(sql, &[(&owner).into()])? {
-        let id = AgentId(row.uuid(0)?);
-        match since {
-            Some(_) => shut_out(tx, id)?,
-            None => push::retry_now(tx, id, now)?,
-        }
-    }
-    Ok(())
-}
-
-/// Whatever the agent has open ends.
-fn shut_out(tx: &mut dyn Tx, id: AgentId) -> Result<(), StoreError> {
-    inboxes::disconnect(tx, id)?;
-    revocation::announce(tx, id)
-}
-
-/// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.
-/// `fresh` makes ids.
-pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64, fresh: &dyn Fn() -> Uuid) -> Result<(), StoreError> {
+/// Takes an agent out of the directory, and frees its name. What else ends with it is for `access`.
+pub(crate) fn remove(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
     if let Some(agent) = by_id(tx, id)? {
         index(tx, id, Some((&agent).into()), None)?;
     }
@@ -413,6 +382,5 @@ pub fn delete(tx: &mut dyn Tx, id: AgentId, now: i64, fresh: &dyn Fn() -> Uuid) 
         "UPDATE agents SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL",
         &[(&id).into(), now.into()],
     )?;
-    conversation::leave_all(tx, id.into(), now, fresh)?;
-    shut_out(tx, id)
+    Ok(())
 }

@@ -69,7 +69,7 @@ impl StoreError {
         matches!(self, Self::Full(_) | Self::Locked(_) | Self::Unavailable(_))
     }
 
-    /// The same failure for another job of the same batch.
+    /// The same failure for another closure of the same batch.
     pub(crate) fn for_the_batch(&self) -> Self {
         let cause = || -> Cause { self.to_string().into() };
         match self {

@@ -13,6 +13,7 @@
 //!
 //! The store knows no HTTP, no clock and no randomness: times and ids are arguments.
 
+pub mod access;
 pub mod accounts;
 pub mod artifacts;
 pub mod audit;
@@ -27,7 +28,6 @@ mod error;
 pub mod idempotency;
 pub mod inboxes;
 pub mod invitations;
-mod job;
 pub mod log;
 pub mod mcp_sessions;
 pub mod members;
@@ -45,18 +45,19 @@ pub mod streams;
 mod threads;
 mod tx;
 pub mod usage;
+mod work;
 
 pub use error::StoreError;
 pub use postgres::PostgresOptions;
 pub use sqlite::{Diagnosis, Durability, SqliteOptions, diagnose};
 pub use tx::{Cell, Param, Row, Tx, TxExt};
 
-use job::Job;
-use queue::Queue;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uuid::Uuid;
+use work::Purpose;
 
 /// How long a read may take, unless said.
 const READ_TIME: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ type WakerSlot = Arc<OnceLock<Waker>>;
 
 fn wake(slot: &WakerSlot, stream: Uuid, head: i64) {
     if let Some(waker) = slot.get() {
-        job::shield(|| waker(stream, head));
+        work::shield(|| waker(stream, head));
     }
 }
 
@@ -82,6 +83,7 @@ pub struct Store {
 
 enum Backend {
     Sqlite(sqlite::Sqlite),
+    InPlace(sqlite::InPlace),
     Postgres(postgres::Postgres),
 }
 
@@ -124,6 +126,24 @@ impl Store {
         Self::sqlite(SqliteOptions::in_memory())
     }
 
+    /// A SQLite store in memory without threads, for simulations and tests: whoever asks runs its closure at once, and nothing
+    /// depends on anything but the order of what is asked. Every so many-th write is taken back and run again, as after a conflict.
+    pub fn in_place(rerun_every: Option<NonZeroU32>) -> Result<Self, StoreError> {
+        let waker = WakerSlot::default();
+        let backend = Backend::InPlace(sqlite::InPlace::open(rerun_every, Arc::clone(&waker))?);
+        Ok(Self { backend: Arc::new(backend), waker })
+    }
+
+    /// What a new process finds after this one has died, of a store in place. For all handles of before it is closed.
+    pub fn reopen(&self) -> Result<Self, StoreError> {
+        let Backend::InPlace(in_place) = &*self.backend else {
+            return Err(StoreError::unexpected("only a store in place can be opened again by its handle"));
+        };
+        let waker = WakerSlot::default();
+        let backend = Backend::InPlace(in_place.reopen(Arc::clone(&waker))?);
+        Ok(Self { backend: Arc::new(backend), waker })
+    }
+
     /// From now on `waker` is told of every commit that moved a stream. The first waker stays.
     pub fn on_commit(&self, waker: Waker) {
         // A second hub on one store would be a mistake of the caller; the first goes on undisturbed.
@@ -133,7 +153,7 @@ impl Store {
     /// Which database this is.
     pub fn kind(&self) -> Kind {
         match &*self.backend {
-            Backend::Sqlite(_) => Kind::Sqlite,
+            Backend::Sqlite(_) | Backend::InPlace(_) => Kind::Sqlite,
             Backend::Postgres(_) => Kind::Postgres,
         }
     }
@@ -141,7 +161,8 @@ impl Store {
     /// How many writes wait for their turn.
     pub fn queued(&self) -> usize {
         match &*self.backend {
-            Backend::Sqlite(sqlite) => sqlite.writes().len(),
+            Backend::Sqlite(sqlite) => sqlite.queued(),
+            Backend::InPlace(_) => 0,
             Backend::Postgres(postgres) => postgres.queued(),
         }
     }
@@ -157,7 +178,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        submit(self.writes(), work).await
+        self.submit(Purpose::Write, work).await
     }
 
     /// The same for work that comes in crowds: it reads a little, appends rows ([`Tx::append`]) and takes one place in one
@@ -169,15 +190,9 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let queue = match &*self.backend {
-            Backend::Sqlite(sqlite) => sqlite.writes(),
-            Backend::Postgres(postgres) => {
-                let mut hasher = DefaultHasher::new();
-                key.hash(&mut hasher);
-                postgres.lane(hasher.finish())
-            }
-        };
-        submit(queue, work).await
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        self.submit(Purpose::WriteOn(hasher.finish()), work).await
     }
 
     /// Runs `work` against one consistent snapshot. It must not write, and it ends with [`StoreError::TooLong`] when it takes
@@ -188,7 +203,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        submit(self.reads(), work).await
+        self.submit(Purpose::Read, work).await
     }
 
     /// The same for finding out who calls, on threads of their own: whatever else is read, nobody waits for it to be let in.
@@ -198,36 +213,22 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let queue = match &*self.backend {
-            Backend::Sqlite(sqlite) => sqlite.authentications(),
-            Backend::Postgres(postgres) => postgres.authentications(),
-        };
-        submit(queue, work).await
+        self.submit(Purpose::Authenticate, work).await
     }
 
-    fn writes(&self) -> &Queue<Box<dyn Job>> {
+    async fn submit<T, E, F>(&self, purpose: Purpose, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (work, answer) = work::pack(work);
         match &*self.backend {
-            Backend::Sqlite(sqlite) => sqlite.writes(),
-            Backend::Postgres(postgres) => postgres.writes(),
+            Backend::Sqlite(sqlite) => sqlite.queue(purpose).push(work)?,
+            Backend::InPlace(in_place) => in_place.run(purpose, work)?,
+            Backend::Postgres(postgres) => postgres.queue(purpose).push(work)?,
         }
+        // The answering end is dropped unused only when its thread died with the store.
+        answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
-
-    fn reads(&self) -> &Queue<Box<dyn Job>> {
-        match &*self.backend {
-            Backend::Sqlite(sqlite) => sqlite.reads(),
-            Backend::Postgres(postgres) => postgres.reads(),
-        }
-    }
-}
-
-async fn submit<T, E, F>(queue: &Queue<Box<dyn Job>>, work: F) -> Result<T, E>
-where
-    F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
-{
-    let (job, answer) = job::task(work);
-    queue.push(job)?;
-    // The answering end is dropped unused only when its thread died with the store.
-    answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
 }

@@ -2,12 +2,13 @@
 //!
 //! Workers are threads with a blocking client each, never part of the async runtime. Like SQLite's writer, a worker takes
 //! what has gathered into one transaction, commits, and only then answers all of it: group commit, without a timer. `worker`
-//! says how, and why nothing is lost or done twice; `together` how jobs of one kind share their round trips as well.
+//! says how, and why nothing is lost or done twice; `together` how closures of one kind share their round trips as well.
 //!
 //! Writes that come in crowds and number one stream each (`Store::write_on`) are spread over lanes, one worker each, by that
 //! stream: so workers of one node hardly ever want the same row. All other writes are taken by whichever worker is free.
 
 mod many;
+mod migrate;
 mod session;
 mod target;
 mod tls;
@@ -15,12 +16,12 @@ mod together;
 mod wakeups;
 mod worker;
 
-pub(crate) use session::classify;
+use session::classify;
 
-use crate::job::Job;
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
-use crate::{READ_TIME, StoreError, WakerSlot, migrate};
+use crate::work::{Purpose, Work};
+use crate::{READ_TIME, StoreError, WakerSlot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use target::Target;
 use uuid::Uuid;
 use wakeups::{listen_loop, notify_loop};
-use worker::{Work, Worker};
+use worker::{Duty, Worker};
 
 /// How to open a PostgreSQL store.
 #[derive(Debug, Clone)]
@@ -39,7 +40,7 @@ pub struct PostgresOptions {
     pub node: Uuid,
     /// Connections that work.
     pub workers: usize,
-    /// How many jobs may wait.
+    /// How many closures may wait.
     pub queue: usize,
     /// How long a read may take.
     pub read_time: Duration,
@@ -70,10 +71,10 @@ impl PostgresOptions {
 }
 
 pub(crate) struct Postgres {
-    writes: Queue<Box<dyn Job>>,
-    lanes: Vec<Queue<Box<dyn Job>>>,
-    reads: Queue<Box<dyn Job>>,
-    authentications: Queue<Box<dyn Job>>,
+    writes: Queue<Box<dyn Work>>,
+    lanes: Vec<Queue<Box<dyn Work>>>,
+    reads: Queue<Box<dyn Work>>,
+    authentications: Queue<Box<dyn Work>>,
     moved: Queue<(Uuid, i64)>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -82,7 +83,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(crate) fn open(options: PostgresOptions, waker: WakerSlot) -> Result<Self, StoreError> {
         let target = Target::parse(&options.url)?;
-        target.alone(migrate::postgres)?;
+        target.alone(migrate::migrate)?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
         let authentications = Queue::new(options.queue);
@@ -95,13 +96,13 @@ impl Postgres {
         let readers = (workers + 2) / 4;
         let writers = workers - readers;
         let lanes: Vec<_> = (0..writers / 2).map(|_| Queue::new(options.queue)).collect();
-        let read = Work::Read(options.read_time);
-        let queues = lanes.iter().map(|lane| (lane, Work::Crowd));
-        let queues = queues.chain((0..writers).map(|_| (&writes, Work::Write)));
+        let read = Duty::Read(options.read_time);
+        let queues = lanes.iter().map(|lane| (lane, Duty::Crowd));
+        let queues = queues.chain((0..writers).map(|_| (&writes, Duty::Write)));
         let queues = queues.chain((0..readers).map(|_| (&reads, read)));
         let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, read)));
-        for (n, (queue, work)) in queues.enumerate() {
-            let worker = Worker::new(target.clone(), work, Arc::clone(&waker), moved.clone());
+        for (n, (queue, duty)) in queues.enumerate() {
+            let worker = Worker::new(target.clone(), duty, Arc::clone(&waker), moved.clone());
             let queue = queue.clone();
             threads.push(spawn(&format!("store-{n}"), move || worker.run(&queue))?);
         }
@@ -116,27 +117,22 @@ impl Postgres {
         Ok(Self { writes, lanes, reads, authentications, moved, stopping, threads })
     }
 
-    pub(crate) fn writes(&self) -> &Queue<Box<dyn Job>> {
-        &self.writes
-    }
-
-    /// The lane of the stream that `key` stands for.
-    pub(crate) fn lane(&self, key: u64) -> &Queue<Box<dyn Job>> {
-        let count = self.lanes.len().max(1) as u64;
-        self.lanes.get((key % count) as usize).unwrap_or(&self.writes)
+    /// Where such closures wait.
+    pub(crate) fn queue(&self, purpose: Purpose) -> &Queue<Box<dyn Work>> {
+        match purpose {
+            Purpose::Write => &self.writes,
+            Purpose::WriteOn(key) => {
+                let count = self.lanes.len().max(1) as u64;
+                self.lanes.get((key % count) as usize).unwrap_or(&self.writes)
+            }
+            Purpose::Read => &self.reads,
+            Purpose::Authenticate => &self.authentications,
+        }
     }
 
     /// How many writes wait for their turn.
     pub(crate) fn queued(&self) -> usize {
         self.writes.len() + self.lanes.iter().map(Queue::len).sum::<usize>()
-    }
-
-    pub(crate) fn reads(&self) -> &Queue<Box<dyn Job>> {
-        &self.reads
-    }
-
-    pub(crate) fn authentications(&self) -> &Queue<Box<dyn Job>> {
-        &self.authentications
     }
 }
 

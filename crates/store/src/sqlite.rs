@@ -5,113 +5,37 @@
 
 mod checkpoint;
 mod files;
+mod heads;
+mod in_place;
+mod inspect;
+mod migrate;
+mod options;
 mod session;
+mod writer;
 
-pub(crate) use session::classify;
+pub(crate) use in_place::InPlace;
+pub use inspect::{Diagnosis, diagnose};
+pub use options::{Durability, SqliteOptions};
 
-use crate::job::{Job, shield};
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
-use crate::{READ_TIME, StoreError, WakerSlot, migrate, wake};
-use session::{Session, SqliteTx};
-use std::collections::HashMap;
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use crate::work::{Purpose, Work};
+use crate::{StoreError, WakerSlot};
+use session::Session;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
-use uuid::Uuid;
+use writer::Writer;
 
-/// The most jobs in one transaction.
+/// The most closures in one transaction.
 const MAX_BATCH: usize = 256;
-/// The most stream heads kept in memory; past it the cache starts anew.
-const MAX_HEADS: usize = 100_000;
-
-/// When success may be reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// After fsync: what was acknowledged survives a power cut.
-    Full,
-    /// After the write: what was acknowledged survives a crash of the program, not of the machine.
-    Relaxed,
-}
-
-impl Durability {
-    /// Its name in settings and in `/health`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Relaxed => "relaxed",
-        }
-    }
-}
-
-/// How to open a SQLite store.
-#[derive(Debug, Clone)]
-pub struct SqliteOptions {
-    /// The file; none for a store in memory.
-    pub path: Option<PathBuf>,
-    /// When success may be reported.
-    pub durability: Durability,
-    /// How many jobs may wait, for writing and for reading each.
-    pub queue: usize,
-    /// How long to wait for another process's lock.
-    pub busy_timeout: Duration,
-    /// Threads that read.
-    pub readers: usize,
-    /// How long a read may take.
-    pub read_time: Duration,
-}
-
-impl SqliteOptions {
-    /// A file with the defaults of the hub.
-    pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { path: Some(path.into()), ..Self::in_memory() }
-    }
-
-    /// A store in memory.
-    pub fn in_memory() -> Self {
-        Self {
-            path: None,
-            durability: Durability::Full,
-            queue: 4096,
-            busy_timeout: Duration::from_secs(5),
-            readers: 2,
-            read_time: READ_TIME,
-        }
-    }
-}
-
-impl SqliteOptions {
-    /// A named value of the hub as it stands in the file, before anything is opened for writing or brought up to date;
-    /// none if there is no file yet, or no such value.
-    pub fn peek(&self, name: &str) -> Result<Option<String>, StoreError> {
-        if !self.path.as_deref().is_some_and(Path::exists) {
-            return Ok(None);
-        }
-        let session = Session::open(self, true)?;
-        let version: i64 = session
-            .connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(classify)?;
-        if version == 0 {
-            return Ok(None);
-        }
-        let sql = "SELECT value FROM settings WHERE name = ?1";
-        match session.connection.query_row(sql, [name], |row| row.get(0)) {
-            Ok(value) => Ok(Some(value)),
-            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-            Err(error) => Err(classify(error)),
-        }
-    }
-}
 
 pub(crate) struct Sqlite {
-    writes: Queue<Box<dyn Job>>,
-    reads: Queue<Box<dyn Job>>,
-    authentications: Queue<Box<dyn Job>>,
+    writes: Queue<Box<dyn Work>>,
+    reads: Queue<Box<dyn Work>>,
+    authentications: Queue<Box<dyn Work>>,
     threads: Vec<JoinHandle<()>>,
     /// Dropped to end the checkpointer.
     checkpointer: Option<(Sender<()>, JoinHandle<()>)>,
@@ -119,16 +43,11 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     pub(crate) fn open(options: SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
-        let lock = options.path.as_deref().map(lock_file).transpose()?;
+        let lock = options.path.as_deref().map(files::lock).transpose()?;
         options.path.as_deref().map(files::make_private).transpose()?;
-        let mut writer = Writer {
-            connection: Session::open(&options, false)?,
-            heads: Heads::default(),
-            waker,
-            crowded: Arc::default(),
-        };
-        migrate::sqlite(&mut writer.connection.connection)?;
-        writer.forget_the_dead()?;
+        let mut writer = Writer::open(&options, waker)?;
+        // Set by the checkpointer when the log has grown large.
+        let crowded = Arc::new(AtomicBool::new(false));
 
         let writes = Queue::new(options.queue);
         let mut threads = vec![];
@@ -142,7 +61,7 @@ impl Sqlite {
             authentications = Queue::new(options.queue);
             threads.push(reader("store-authenticate", &options, &authentications)?);
             let session = Session::open(&options, false)?;
-            let crowded = Arc::clone(&writer.crowded);
+            let crowded = Arc::clone(&crowded);
             let database = File::open(path).map_err(StoreError::unexpected)?;
             let (stop, stopped) = channel();
             let thread = spawn("store-checkpoint", move || {
@@ -153,7 +72,7 @@ impl Sqlite {
         threads.push(spawn("store-write", {
             let (queue, options) = (writes.clone(), options);
             move || {
-                writer.run(&queue, &options);
+                write_loop(&mut writer, &queue, &options, &crowded);
                 // Held until the last write is done.
                 drop(lock);
             }
@@ -161,16 +80,18 @@ impl Sqlite {
         Ok(Self { writes, reads, authentications, threads, checkpointer })
     }
 
-    pub(crate) fn writes(&self) -> &Queue<Box<dyn Job>> {
-        &self.writes
+    /// Where such closures wait.
+    pub(crate) fn queue(&self, purpose: Purpose) -> &Queue<Box<dyn Work>> {
+        match purpose {
+            Purpose::Write | Purpose::WriteOn(_) => &self.writes,
+            Purpose::Read => &self.reads,
+            Purpose::Authenticate => &self.authentications,
+        }
     }
 
-    pub(crate) fn reads(&self) -> &Queue<Box<dyn Job>> {
-        &self.reads
-    }
-
-    pub(crate) fn authentications(&self) -> &Queue<Box<dyn Job>> {
-        &self.authentications
+    /// How many writes wait for their turn.
+    pub(crate) fn queued(&self) -> usize {
+        self.writes.len()
     }
 }
 
@@ -188,244 +109,54 @@ impl Drop for Sqlite {
     }
 }
 
-fn lock_file(path: &Path) -> Result<File, StoreError> {
-    let open = |source| StoreError::Open { what: path.display().to_string(), source };
-    let file = files::open_private(&beside(path, "-lock")).map_err(|error| open(error.into()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(open("another chorus process uses it; stop that one first".into()))
-        }
-        Err(TryLockError::Error(error)) => Err(open(error.into())),
-    }
-}
-
-/// A file that belongs to a database file: `-wal` is SQLite's write-ahead log, `-lock` is ours.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    path.with_file_name(name)
-}
-
 /// A thread that reads what is queued.
 fn reader(
     name: &str,
     options: &SqliteOptions,
-    queue: &Queue<Box<dyn Job>>,
+    queue: &Queue<Box<dyn Work>>,
 ) -> Result<JoinHandle<()>, StoreError> {
     let (mut session, queue, time) = (Session::open(options, true)?, queue.clone(), options.read_time);
     session.interrupt_when_over()?;
-    spawn(name, move || read_loop(session, &queue, time))
-}
-
-fn read_loop(mut session: Session, queue: &Queue<Box<dyn Job>>, time: Duration) {
-    loop {
-        let jobs = queue.take(1);
-        if jobs.is_empty() {
-            return;
-        }
-        for mut job in jobs {
-            session.ends_in(time);
-            // One read transaction: all statements of a job see the same snapshot.
-            let outcome = session.batch("BEGIN").and_then(|()| {
-                let mut heads = Heads::default();
-                let mut tx = SqliteTx::new(&mut session, &mut heads);
-                job.run(&mut tx);
-                let fatal = tx.fatal.take();
-                // To end it takes no time, and must not be stopped.
-                session.ends_in(Duration::MAX);
-                let end = session.batch("COMMIT");
-                fatal.map_or(end, Err)
-            });
-            if outcome.is_err() {
-                session.roll_back();
-            }
-            job.finish(outcome);
-        }
-    }
-}
-
-struct Writer {
-    connection: Session,
-    heads: Heads,
-    waker: WakerSlot,
-    /// Set by the checkpointer when the log has grown large.
-    crowded: Arc<AtomicBool>,
-}
-
-impl Writer {
-    /// Only one process uses this file, so what a former one left in progress is over.
-    fn forget_the_dead(&mut self) -> Result<(), StoreError> {
-        self.connection.batch(
-            "DELETE FROM idempotency WHERE state = 'in_progress';
-             UPDATE inboxes SET session = NULL, node = NULL, open_until = 0 WHERE node IS NOT NULL;
-             UPDATE chats SET due_at = created_at WHERE (agent_id, seq) IN
-                 (SELECT agent_id, seq FROM deliveries WHERE lease_until IS NOT NULL AND state = 'waiting');
-             UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE lease_until IS NOT NULL AND state = 'waiting';",
-        )
-    }
-
-    fn run(mut self, queue: &Queue<Box<dyn Job>>, options: &SqliteOptions) {
+    spawn(name, move || {
         loop {
-            let mut jobs = queue.take(MAX_BATCH);
-            if jobs.is_empty() {
+            let batch = queue.take(1);
+            if batch.is_empty() {
                 return;
             }
-            let outcome = self.commit(&mut jobs);
-            if let Err(error) = &outcome {
-                tracing::error!(
-                    error = error as &dyn std::error::Error,
-                    jobs = jobs.len(),
-                    "a batch was not committed"
-                );
-                self.recover(options);
-            }
-            for job in jobs {
-                job.finish(outcome.as_ref().copied().map_err(StoreError::for_the_batch));
-            }
-            if self.crowded.swap(false, Ordering::AcqRel) {
-                checkpoint::finish(&self.connection.connection);
+            for mut work in batch {
+                let outcome = session.read(&mut *work, time);
+                work.finish(outcome);
             }
         }
-    }
-
-    /// Runs a batch in one transaction. An error means that nothing of the batch was kept.
-    fn commit(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
-        // A savepoint makes SQLite copy each page before it changes, for a job that will hardly ever be taken back. So
-        // the first try does without; if a job fails after it wrote, all of them run again, each in its savepoint.
-        if self.attempt(jobs, false)? {
-            return Ok(());
-        }
-        self.heads = Heads::default();
-        self.connection.batch("ROLLBACK")?;
-        self.attempt(jobs, true).map(drop)
-    }
-
-    /// Whether the batch was committed; without savepoints, one job that has to be taken back spoils all.
-    fn attempt(&mut self, jobs: &mut [Box<dyn Job>], savepoints: bool) -> Result<bool, StoreError> {
-        self.connection.batch("BEGIN IMMEDIATE")?;
-        let mut actions = Vec::new();
-        for job in jobs {
-            if savepoints {
-                self.connection.batch("SAVEPOINT job")?;
-            }
-            let mut tx = SqliteTx::new(&mut self.connection, &mut self.heads);
-            let keep = job.run(&mut tx);
-            let (mut after, fatal, wrote) = (tx.actions, tx.fatal, tx.wrote);
-            if let Some(error) = fatal {
-                return Err(error);
-            }
-            if keep {
-                actions.append(&mut after);
-                self.heads.keep();
-            } else {
-                self.heads.restore();
-                if savepoints {
-                    self.connection.batch("ROLLBACK TO job")?;
-                } else if wrote {
-                    return Ok(false);
-                }
-            }
-            if savepoints {
-                self.connection.batch("RELEASE job")?;
-            }
-        }
-        let moved = self.heads.moved();
-        for (stream, head) in &moved {
-            self.connection.run(
-                "INSERT INTO streams (id, head) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET head = excluded.head",
-                &[stream.into(), (*head).into()],
-            )?;
-        }
-        self.connection.batch("COMMIT")?;
-        actions.into_iter().for_each(shield);
-        for (stream, head) in moved {
-            wake(&self.waker, stream, head);
-        }
-        Ok(true)
-    }
-
-    /// After a failed batch: nothing cached is trusted, and a connection that cannot even roll back is replaced.
-    fn recover(&mut self, options: &SqliteOptions) {
-        self.heads = Heads::default();
-        if !self.connection.roll_back() && options.path.is_some() {
-            match Session::open(options, false) {
-                Ok(session) => self.connection = session,
-                Err(error) => tracing::error!(%error, "cannot reopen the database; it is tried again"),
-            }
-        }
-    }
-}
-
-/// The last sequence numbers of streams, as far as the running batch knows them.
-#[derive(Default)]
-struct Heads {
-    known: HashMap<Uuid, i64>,
-    /// Streams the running job moved, with what they were before.
-    job: Vec<(Uuid, Option<i64>)>,
-    /// Streams the batch moved.
-    batch: Vec<Uuid>,
-}
-
-impl Heads {
-    fn set(&mut self, stream: Uuid, head: i64) {
-        let before = self.known.insert(stream, head);
-        self.job.push((stream, before));
-    }
-
-    fn keep(&mut self) {
-        self.batch.extend(self.job.drain(..).map(|(stream, _)| stream));
-    }
-
-    fn restore(&mut self) {
-        for (stream, before) in self.job.drain(..).rev() {
-            match before {
-                Some(head) => self.known.insert(stream, head),
-                None => self.known.remove(&stream),
-            };
-        }
-    }
-
-    /// What the batch moved, each stream once.
-    fn moved(&mut self) -> Vec<(Uuid, i64)> {
-        let mut streams = std::mem::take(&mut self.batch);
-        streams.sort_unstable();
-        streams.dedup();
-        let moved = streams.iter().filter_map(|stream| Some((*stream, *self.known.get(stream)?))).collect();
-        if self.known.len() > MAX_HEADS {
-            self.known.clear();
-        }
-        moved
-    }
-}
-
-/// What a look at a database file found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnosis {
-    /// The schema it has.
-    pub schema_version: i64,
-    /// The schema this program knows.
-    pub known_version: i64,
-    /// What SQLite finds wrong with the file; empty when it is sound.
-    pub damage: Vec<String>,
-    /// Bytes of the file, and of the log beside it.
-    pub bytes: u64,
-}
-
-/// Looks at a database file without changing it, also while a hub uses it.
-pub fn diagnose(path: &Path) -> Result<Diagnosis, StoreError> {
-    let options = SqliteOptions::file(path);
-    let session = Session::open(&options, true)?;
-    let mut statement = session.connection.prepare("PRAGMA quick_check(10)").map_err(classify)?;
-    let found = statement.query_map([], |row| row.get::<_, String>(0)).map_err(classify)?;
-    let damage: Vec<String> = found.collect::<Result<_, _>>().map_err(classify)?;
-    let schema_version =
-        session.connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(classify)?;
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |data| data.len());
-    Ok(Diagnosis {
-        schema_version,
-        known_version: migrate::KNOWN,
-        damage: damage.into_iter().filter(|line| line != "ok").collect(),
-        bytes: size(path) + size(&beside(path, "-wal")),
     })
+}
+
+/// Writes what is queued.
+fn write_loop(
+    writer: &mut Writer,
+    queue: &Queue<Box<dyn Work>>,
+    options: &SqliteOptions,
+    crowded: &AtomicBool,
+) {
+    loop {
+        let mut batch = queue.take(MAX_BATCH);
+        if batch.is_empty() {
+            return;
+        }
+        let outcome = writer.commit(&mut batch);
+        if let Err(error) = &outcome {
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                closures = batch.len(),
+                "a batch was not committed"
+            );
+            writer.recover(options);
+        }
+        for work in batch {
+            work.finish(outcome.as_ref().copied().map_err(StoreError::for_the_batch));
+        }
+        if crowded.swap(false, Ordering::AcqRel) {
+            checkpoint::finish(&writer.session.connection);
+        }
+    }
 }

@@ -95,14 +95,14 @@ fn admit(
     }
     let signup = app.config.signup;
     let code = match sign_up_code.filter(|_| signup == Signup::Invite) {
-        Some(hash) => accounts::peek(tx, CredentialKind::Invitation, &hash, new.now)?,
+        Some(hash) => accounts::peek(tx, CredentialKind::SignUpCode, &hash, new.now)?,
         None => None,
     };
     // A code that was sent to somebody is not for others.
     let code = code.filter(|it| it.email.as_deref().is_none_or(|to| accounts::same_email(to, email)));
     let may = signup == Signup::Open || code.is_some();
-    let invitation = code.map(|code| code.id);
-    Ok(may.then(|| NewCredential { email: Some(email.to_owned()), invitation, ..new.clone() }))
+    let sign_up_code = code.map(|code| code.id);
+    Ok(may.then(|| NewCredential { email: Some(email.to_owned()), sign_up_code, ..new.clone() }))
 }
 
 fn letter(app: &App, to: String, token: &str) -> Letter {
@@ -137,14 +137,14 @@ pub async fn first_link(
         expires_at,
         ..credential(
             environment,
-            CredentialKind::Invitation,
-            &SecretKind::Invitation.secret(&environment.random_hex()),
+            CredentialKind::SignUpCode,
+            &SecretKind::SignUpCode.secret(&environment.random_hex()),
         )
     };
     let link = NewCredential {
         expires_at,
         email: Some(format!("operator@{host}")),
-        invitation: Some(code.id),
+        sign_up_code: Some(code.id),
         ..credential(environment, CredentialKind::Link, &token)
     };
     let issue = move |tx: &mut dyn Tx| {

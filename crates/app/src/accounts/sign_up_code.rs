@@ -37,29 +37,29 @@ pub async fn make_sign_up_code(
         ));
     }
     let account = caller.person().ok().map(|person| person.id);
-    let code = app.secret(SecretKind::Invitation);
+    let code = app.secret(SecretKind::SignUpCode);
     let expires_at = app.now() + new.days.unwrap_or(DAYS) * DAY_MS;
     let new = NewCredential {
         account,
         email,
         expires_at: Some(expires_at),
-        ..credential(&app.environment, CredentialKind::Invitation, &code)
+        ..credential(&app.environment, CredentialKind::SignUpCode, &code)
     };
     let made = SignUpCode {
         id: new.id,
         url: format!("{}/signin?invitation={code}", app.config.public_url),
-        invitation: code,
+        code,
         expires_at: rfc3339(expires_at),
     };
     let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
         if let Some(account) = account {
             let full = "you have 100 open invitations; wait until some are used";
-            room(tx, account, CredentialKind::Invitation, full)?;
+            room(tx, account, CredentialKind::SignUpCode, full)?;
         }
         accounts::issue(tx, &new)?;
         let (subject, detail) = (Subject::Credential(new.id), json!({"expires_at": made.expires_at}));
-        context.record(tx, &hub, &caller, Action::InvitationMade, subject, detail)?;
+        context.record(tx, &hub, &caller, Action::SignUpCodeMade, subject, detail)?;
         Ok(made.clone())
     };
     app.once(once, |_| Ok(()), work).await

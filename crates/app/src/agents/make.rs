@@ -21,7 +21,7 @@ use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::{self, Record};
 use chorus_store::{Tx, usage};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -47,10 +47,10 @@ pub async fn make(
         api_key: key.clone(),
         endpoint_proven: challenged.then_some(false),
     };
-    let (hub, runtime, now) = (Arc::clone(app), Handle::current(), app.now());
+    let (hub, runtime, now, counted) = (Arc::clone(app), Handle::current(), app.now(), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        // In here, because what is only asked again is no new agent.
-        count_registration(&hub, rate_key(context.client))?;
+        // In here, because what is only asked again is no new agent. The transaction may run again: what was decided stands.
+        counted.get_or_init(|| count_registration(&hub, rate_key(context.client))).clone()?;
         if directory::by_name(tx, &record.name)?.is_some() {
             return Err(Error::new(Code::Conflict, "an agent of this name is registered here already"));
         }

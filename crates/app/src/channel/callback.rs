@@ -8,7 +8,7 @@ use crate::attention;
 use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
-use crate::delivery::push::LEASE_MARGIN_MS;
+use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::relay::pursue;

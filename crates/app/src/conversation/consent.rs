@@ -21,7 +21,7 @@ use chorus_store::conversations::Conversation;
 use chorus_store::directory::Agent;
 use chorus_store::invitations::{self, Invitation, Invitee, MOST_OF_INVITER, Made};
 use chorus_store::members::{self, Member};
-use chorus_store::{StoreError, Tx, blocks};
+use chorus_store::{StoreError, Tx, blocks, directory};
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
 use uuid::Uuid;
@@ -44,7 +44,7 @@ pub(super) fn way(tx: &mut dyn Tx, who: Principal, account: Option<&Account>) ->
     let id = account.map_or(AccountId(Uuid::nil()), |account| account.id);
     let hidden = blocks::keeps_out(tx, id.into(), who)?;
     let own = match who {
-        Principal::Agent(agent) => blocks::owner(tx, agent)? == Some(id),
+        Principal::Agent(agent) => directory::owner_of(tx, agent)? == Some(id),
         Principal::Account(account) => account == id,
     };
     let shared = members::share(tx, who, id.into())?;

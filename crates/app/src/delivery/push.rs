@@ -11,11 +11,12 @@ mod plan;
 use super::challenge;
 use super::limits::Cause;
 use super::outbound::{PostError, Signed, To};
+use super::steps::{self, ROOM, Settings};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
-use chorus_store::deliveries::{Lease, Transport};
-use chorus_store::push::{self, Attempt, Due, Finished, Outcome, Room};
+use chorus_store::deliveries::Transport;
+use chorus_store::push::{self, Attempt, Due, Finished, Outcome};
 use chorus_store::{StoreError, Tx};
 use owners::Owners;
 use plan::Plan;
@@ -24,11 +25,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 
-/// The most POSTs of this node at a time. Each is little more than a connection that waits; but those that hang do so for half
-/// a minute, so half of them are kept for what was not tried before.
-const ROOM: Room = Room { tries: 256, retries: 128, per_agent: 4 };
-/// How much longer than a POST may take its lease lasts.
-pub const LEASE_MARGIN_MS: i64 = 15_000;
 /// How often the clock is looked at while something waits.
 const TICK: Duration = Duration::from_millis(200);
 /// How often the store is looked at in any case: other nodes make things due, and hints are lost.
@@ -74,20 +70,15 @@ fn land(app: &AppState, owners: &mut Owners, ended: Result<Option<AgentId>, Join
 /// Sends what is due, and says when something is due next.
 async fn step(app: &AppState, flights: &mut Flights) -> Result<Option<i64>, StoreError> {
     loop {
-        let (now, node, is_full) = (app.now(), app.config.node, flights.len() >= ROOM.tries);
-        let find = move |tx: &mut dyn Tx| {
-            let next = push::next_due(tx)?;
-            let is_due = !is_full && next.is_some_and(|next| next <= now);
-            Ok((next, if is_due { push::find_due(tx, node, now, &ROOM)? } else { vec![] }))
-        };
+        let (now, settings) = (app.now(), Settings::new(&app.config));
+        let has_room = flights.len() < ROOM.tries;
+        let find = move |tx: &mut dyn Tx| steps::find_due(tx, now, &settings, has_room);
         let (next, found) = app.store.read::<_, StoreError, _>(find).await?;
         if found.is_empty() {
             // Nothing is due, or the agents it is for have enough to do.
             return Ok(next);
         }
-        let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
-        let lease = Lease { owner: node, until };
-        let lease = move |tx: &mut dyn Tx| push::lease(tx, &found, now, lease);
+        let lease = move |tx: &mut dyn Tx| steps::lease(tx, now, &settings, &found);
         let leased = app.store.write::<_, StoreError, _>(lease).await?;
         if leased.is_empty() {
             // Another node was faster, or it went into inboxes.
@@ -298,6 +289,7 @@ mod tests {
     use crate::delivery::outbound::Policy;
     use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
     use chorus_protocol::words::EntryKind;
+    use chorus_store::deliveries::Lease;
     use uuid::Uuid;
 
     const NOW: i64 = 1_774_000_800_000;

@@ -1,20 +1,14 @@
-//! Background work as reconcilers: steps that bring the database to where it should be, whatever happened before.
+//! Background work as reconcilers: what brings the database to where it should be, whatever happened before.
 //!
-//! Each step is an idempotent function of the database's state and the time; it takes no other input. So the path
-//! after a crash, on another node and on a quiet day is the same path. A step that fails is tried again at its next
-//! turn.
+//! What is done is in `steps`; here is when, and that a step that fails is reported and tried again at its next turn.
+//! [`Turns`] is all of it but the waiting, so that a simulation takes the same turns.
 
 use super::dialect::End;
 use super::live::Inbox;
-use super::push::LEASE_MARGIN_MS;
-use super::replies::MAX_STREAM;
+use super::steps::{self, Settings};
 use crate::app::{App, AppState};
 use chorus_protocol::ids::AgentId;
-use chorus_store::clock::{self, Longest};
-use chorus_store::{
-    Kind, StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions, push,
-    streams,
-};
+use chorus_store::{Kind, StoreError, Tx, inboxes, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,46 +21,62 @@ const TICK: Duration = Duration::from_millis(500);
 const USAGE_TICKS: u64 = 2;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
-/// How many deliveries one step sends another way.
-const REROUTE_STEP: i64 = 500;
-/// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
-const CLEAN_UP_STEP: i64 = 500;
 
-/// Runs the steps until the hub stops, and the last ones once more then.
+/// Takes turns until the hub stops, and does the last things once more then.
 pub async fn run(app: AppState) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // Three chances before a lease runs out.
-    let renew_ticks =
-        (app.config.presence.as_millis() / TICK.as_millis() / 3).clamp(1, u128::from(SLOW_TICKS)) as u64;
-    let mut watch = ClockWatch::new(&app);
-    for tick in 0_u64.. {
+    let mut turns = Turns::new(&app);
+    loop {
         tokio::select! {
             _ = interval.tick() => {}
             () = app.stopping.cancelled() => break,
         }
-        app.metrics.inboxes.set(app.live.open_inboxes() as i64);
-        app.metrics.queued.set(app.store.queued() as i64);
-        report("record what was handed", record_handed(&app, app.live.all()).await);
-        if app.store.kind() == Kind::Postgres {
-            report("look at other nodes' commits", poll(&app).await);
-        }
-        if tick % USAGE_TICKS == 0 {
-            report("record what is stored", app.usage.flush(&app.store).await);
-        }
-        // Whoever sets the clock finds everything as it should be.
-        let was_set = watch.look(&app);
-        if was_set || tick % renew_ticks == 0 {
-            report("renew open inboxes", renew(&app).await);
-        }
-        if was_set || tick % SLOW_TICKS == 0 {
-            report("end what the clock would keep", pull_back(&app).await);
-            report("clean up", clean_up(&app, watch.can_judge_leases(&app)).await);
-            report("look for better ways", reroute(&app).await);
-        }
+        turns.take(&app).await;
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
     report("record what is stored", app.usage.flush(&app.store).await);
+}
+
+/// The turns of the background work, one each half a second.
+pub struct Turns {
+    next: u64,
+    /// Three chances before a lease runs out.
+    renew_ticks: u64,
+    watch: ClockWatch,
+}
+
+impl Turns {
+    pub fn new(app: &App) -> Self {
+        let renew_ticks = app.config.presence.as_millis() / TICK.as_millis() / 3;
+        let renew_ticks = renew_ticks.clamp(1, u128::from(SLOW_TICKS)) as u64;
+        Self { next: 0, renew_ticks, watch: ClockWatch::new(app) }
+    }
+
+    /// Does what is to be done in the next one.
+    pub async fn take(&mut self, app: &App) {
+        let tick = self.next;
+        self.next += 1;
+        app.metrics.inboxes.set(app.live.open_inboxes() as i64);
+        app.metrics.queued.set(app.store.queued() as i64);
+        report("record what was handed", record_handed(app, app.live.all()).await);
+        if app.store.kind() == Kind::Postgres {
+            report("look at other nodes' commits", poll(app).await);
+        }
+        if tick.is_multiple_of(USAGE_TICKS) {
+            report("record what is stored", app.usage.flush(&app.store).await);
+        }
+        // Whoever sets the clock finds everything as it should be.
+        let was_set = self.watch.look(app);
+        if was_set || tick.is_multiple_of(self.renew_ticks) {
+            report("renew open inboxes", renew(app).await);
+        }
+        if was_set || tick.is_multiple_of(SLOW_TICKS) {
+            report("end what the clock would keep", pull_back(app).await);
+            report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);
+            report("look for better ways", reroute(app).await);
+        }
+    }
 }
 
 pub(super) fn report<T>(step: &str, result: Result<T, StoreError>) {
@@ -83,10 +93,7 @@ pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), St
         return Ok(());
     }
     let marks = handed.clone();
-    let write = move |tx: &mut dyn Tx| {
-        marks.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq))
-    };
-    app.store.write::<_, StoreError, _>(write).await?;
+    app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| steps::record_handed(tx, &marks)).await?;
     let handed: HashMap<_, _> = handed.into_iter().collect();
     for inbox in inboxes {
         if let Some(seq) = handed.get(&inbox.agent) {
@@ -121,37 +128,18 @@ async fn poll(app: &App) -> Result<(), StoreError> {
 
 /// This node lives.
 async fn renew(app: &App) -> Result<u64, StoreError> {
-    let (node, until) = (app.config.node, app.now() + app.config.presence.as_millis() as i64);
+    let (now, settings) = (app.now(), Settings::new(&app.config));
     if app.live.open_inboxes() == 0 {
         return Ok(0);
     }
-    app.store.write(move |tx: &mut dyn Tx| inboxes::renew(tx, node, until)).await
+    app.store.write(move |tx: &mut dyn Tx| steps::renew(tx, now, &settings)).await
 }
 
 /// What is over is brought to its end.
 async fn clean_up(app: &App, leases: bool) -> Result<(), StoreError> {
-    let now = app.now();
-    let cutoff = app.config.retention.map(|keep| now - keep.as_millis() as i64);
     // Not the whole hub: the store must not keep it alive.
-    let usage = Arc::clone(&app.usage);
-    let step = move |tx: &mut dyn Tx| {
-        if leases {
-            deliveries::fail_abandoned(tx, now)?;
-        }
-        let keys = idempotency::remove_expired(tx, now, CLEAN_UP_STEP)?;
-        let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
-        let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
-        let acts = audit::remove_old(tx, now, CLEAN_UP_STEP)?;
-        let old = cutoff.map_or(Ok(deliveries::Removed::default()), |cutoff| {
-            deliveries::remove_before(tx, cutoff, CLEAN_UP_STEP)
-        })?;
-        usage.give_back(tx, old.bytes);
-        let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
-        let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
-        // Whatever took a whole step may have more.
-        Ok([keys, answers, credentials, acts, invited, sessions, old.deliveries]
-            .contains(&(CLEAN_UP_STEP as u64)))
-    };
+    let (now, settings, usage) = (app.now(), Settings::new(&app.config), Arc::clone(&app.usage));
+    let step = move |tx: &mut dyn Tx| steps::clean_up(tx, now, &settings, leases, &usage);
     while app.store.write::<_, StoreError, _>(step.clone()).await? {
         if app.stopping.is_cancelled() {
             break;
@@ -160,20 +148,12 @@ async fn clean_up(app: &App, leases: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How far ahead times can lie.
-fn longest(app: &App) -> Longest {
-    Longest {
-        lease_ms: app.config.webhook_timeout.max(MAX_STREAM).as_millis() as i64 + LEASE_MARGIN_MS,
-        presence_ms: app.config.presence.as_millis() as i64,
-    }
-}
-
 /// What others hold for longer than anybody can, because a clock was set back, ends.
 async fn pull_back(app: &App) -> Result<(), StoreError> {
-    let (node, now, longest) = (app.config.node, app.now(), longest(app));
-    let finds = move |tx: &mut dyn Tx| clock::finds_ahead(tx, node, now, &longest);
-    if app.store.read::<_, StoreError, _>(finds).await? {
-        let pull = move |tx: &mut dyn Tx| clock::pull_back(tx, node, now, &longest);
+    let (now, settings) = (app.now(), Settings::new(&app.config));
+    let find = move |tx: &mut dyn Tx| steps::find_ahead(tx, now, &settings);
+    if app.store.read::<_, StoreError, _>(find).await? {
+        let pull = move |tx: &mut dyn Tx| steps::pull_back(tx, now, &settings);
         app.store.write::<_, StoreError, _>(pull).await?;
     }
     Ok(())
@@ -204,7 +184,7 @@ impl ClockWatch {
     }
 
     fn can_judge_leases(&self, app: &App) -> bool {
-        self.set_at.is_none_or(|at| app.elapsed() - at > longest(app).lease_ms)
+        self.set_at.is_none_or(|at| app.elapsed() - at > Settings::new(&app.config).longest.lease_ms)
     }
 }
 
@@ -212,18 +192,11 @@ impl ClockWatch {
 /// tried now.
 async fn reroute(app: &App) -> Result<(), StoreError> {
     let now = app.now();
-    let find = move |tx: &mut dyn Tx| {
-        Ok((push::find_rerouted(tx, now, REROUTE_STEP)?, clock::find_late(tx, now, REROUTE_STEP)?))
-    };
-    let (rerouted, late) = app.store.read::<_, StoreError, _>(find).await?;
-    if rerouted.is_empty() && late.is_empty() {
-        return Ok(());
+    let find = move |tx: &mut dyn Tx| steps::find_astray(tx, now);
+    if let Some(found) = app.store.read::<_, StoreError, _>(find).await? {
+        let reroute = move |tx: &mut dyn Tx| steps::reroute(tx, now, &found);
+        app.store.write::<_, StoreError, _>(reroute).await?;
+        app.due.notify_one();
     }
-    let look_again = move |tx: &mut dyn Tx| {
-        push::reroute(tx, &rerouted, now)?;
-        push::hurry(tx, &late, now)
-    };
-    app.store.write::<_, StoreError, _>(look_again).await?;
-    app.due.notify_one();
     Ok(())
 }

@@ -12,7 +12,7 @@ use chorus_protocol::api::operator::Account;
 use chorus_protocol::ids::{AccountId, AgentId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{Action, Actor, Subject};
-use chorus_store::{StoreError, Tx, accounts, directory};
+use chorus_store::{StoreError, Tx, access, accounts, directory};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ fn account(tx: &mut dyn Tx, text: &str) -> Result<accounts::Account, Error> {
 
 /// Keeps an account out, with all of its agents, until it is enabled again. Nothing of it is lost.
 pub async fn disable_account(app: &AppState, context: RequestContext, id: String) -> Result<Account, Error> {
-    change_account(app, context, id, Action::AccountDisabled, accounts::disable).await
+    change_account(app, context, id, Action::AccountDisabled, access::disable_account).await
 }
 
 /// Lets an account in again, and its agents, unless one is disabled itself.
 pub async fn enable_account(app: &AppState, context: RequestContext, id: String) -> Result<Account, Error> {
-    change_account(app, context, id, Action::AccountEnabled, accounts::enable).await
+    change_account(app, context, id, Action::AccountEnabled, access::enable_account).await
 }
 
 async fn change_account(
@@ -86,12 +86,12 @@ pub async fn end_sessions_of(
 
 /// Keeps an agent out until it is enabled again.
 pub async fn disable_agent(app: &AppState, context: RequestContext, id: &str) -> Result<AgentView, Error> {
-    change_agent(app, context, id, Action::AgentDisabled, directory::disable).await
+    change_agent(app, context, id, Action::AgentDisabled, access::disable_agent).await
 }
 
 /// Lets an agent in again, unless its owner is out.
 pub async fn enable_agent(app: &AppState, context: RequestContext, id: &str) -> Result<AgentView, Error> {
-    change_agent(app, context, id, Action::AgentEnabled, directory::enable).await
+    change_agent(app, context, id, Action::AgentEnabled, access::enable_agent).await
 }
 
 async fn change_agent(

@@ -49,7 +49,7 @@ pub async fn register(
         _ if operator => Admission::Everybody,
         Signup::Open => Admission::Everybody,
         Signup::Invite => {
-            Admission::BySignUpCode(sign_up_code.or(request.invitation.as_deref()).map(key_hash))
+            Admission::BySignUpCode(sign_up_code.or(request.sign_up_code.as_deref()).map(key_hash))
         }
         Signup::Closed => Admission::Nobody,
     };
@@ -115,9 +115,9 @@ impl Admission {
             Self::Everybody => return Ok(()),
             Self::BySignUpCode(Some(shown)) => {
                 // One that was sent to a person is not for an agent.
-                let invited = accounts::peek(tx, CredentialKind::Invitation, &shown, now)?;
+                let invited = accounts::peek(tx, CredentialKind::SignUpCode, &shown, now)?;
                 if invited.is_some_and(|invited| invited.email.is_none())
-                    && accounts::redeem(tx, CredentialKind::Invitation, &shown, now)?.is_some()
+                    && accounts::redeem(tx, CredentialKind::SignUpCode, &shown, now)?.is_some()
                 {
                     return Ok(());
                 }

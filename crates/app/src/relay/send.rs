@@ -5,10 +5,10 @@ use super::post::{fail_unreadable, post, posting};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, key_hash};
 use crate::delivery::limits::{Cause, Limited};
-use crate::delivery::push::LEASE_MARGIN_MS;
 use crate::delivery::replies::MAX_STREAM;
+use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
-use crate::finish_detached::ToTheEnd;
+use crate::finish_detached::FinishDetached;
 use crate::rate::Source;
 use crate::usage::event_bytes;
 use chorus_protocol::ids::{EventId, TraceId};
@@ -87,8 +87,11 @@ pub async fn send(app: &AppState, caller: Caller, shows: Showing<'_>, body: &[u8
     };
     // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
     let cause = Cause::Send(shows.source);
-    ToTheEnd::new(&app.tasks, deliver(Arc::clone(app), sender, (shown, cause), command, envelope.into()))
-        .await
+    FinishDetached::new(
+        &app.tasks,
+        deliver(Arc::clone(app), sender, (shown, cause), command, envelope.into()),
+    )
+    .await
 }
 
 async fn deliver(

@@ -7,7 +7,7 @@ use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::relay::{Code, Unregistered};
 use chorus_store::audit::{Action, Subject};
-use chorus_store::{Tx, directory};
+use chorus_store::{Tx, access};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub async fn unregister(
                 "an agent can unregister only itself, and a person only its own agents",
             ));
         }
-        directory::delete(tx, found.id, now, &|| hub.environment.uuid_v7())?;
+        access::delete_agent(tx, found.id, now, &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
         Ok(Some(found))

@@ -133,7 +133,8 @@ pub struct SignUpCode {
     /// Its id, which is no secret.
     pub id: CredentialId,
     /// `ci_…`: the invitation itself.
-    pub invitation: String,
+    #[serde(rename = "invitation")]
+    pub code: String,
     /// The page on which a person uses it.
     pub url: String,
     /// Until when it is good.

@@ -55,7 +55,7 @@ pub struct Register {
     /// The card, as given.
     pub card: Option<Value>,
     /// What lets it in where sign-up is by invitation.
-    pub invitation: Option<String>,
+    pub sign_up_code: Option<String>,
 }
 
 impl Register {
@@ -77,8 +77,8 @@ impl Register {
                 let path = fields.path("agent_card");
                 check_card(card, &path, fields.faults());
             }
-            let invitation = fields.optional_text("invitation").map(str::to_owned);
-            Some(Self { agent: agent?, endpoint, card: card.cloned(), invitation })
+            let sign_up_code = fields.optional_text("invitation").map(str::to_owned);
+            Some(Self { agent: agent?, endpoint, card: card.cloned(), sign_up_code })
         };
         let request = read();
         request.filter(|_| faults.is_empty()).ok_or(faults)

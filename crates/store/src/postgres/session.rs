@@ -1,4 +1,4 @@
-//! One connection and its prepared statements, and the transaction that a job sees when its statements are executed one by
+//! One connection and its prepared statements, and the transaction that a closure sees when its statements are executed one by
 //! one.
 
 use super::many;
@@ -32,7 +32,7 @@ pub(super) struct After {
 pub(super) struct PostgresTx<'a> {
     session: &'a mut Session,
     pub(super) after: After,
-    /// An error that cost the whole transaction, whatever the job made of it.
+    /// An error that cost the whole transaction, whatever the closure made of it.
     pub(super) broken: Option<StoreError>,
     /// Whether a statement failed: the server has given up the transaction, and takes nothing but its end.
     pub(super) failed: bool,

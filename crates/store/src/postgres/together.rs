@@ -1,7 +1,7 @@
-//! Jobs that share their round trips: what each of them reads is asked for at once, their streams are numbered at once, and
-//! their rows are inserted at once. A batch costs as many round trips as one of its jobs alone.
+//! Closures that share their round trips: what each of them reads is asked for at once, their streams are numbered at once, and
+//! their rows are inserted at once. A batch costs as many round trips as one of its closures alone.
 //!
-//! A job is a closure and cannot be stopped in the middle, but it may be run again. So all jobs of the batch are run without a
+//! A closure cannot be stopped in the middle, but it may be run again. So all closures of the batch are run without a
 //! database, in passes: each goes on until it needs something that is not known yet, notes it, and is stopped by an error. Then
 //! what they need is fetched for all of them, and they are run again from the start. Of the pass in which nobody needs
 //! anything more everything is kept, of those before it nothing. A relay send takes three: who is the receiver; which number is
@@ -11,10 +11,10 @@
 //!
 //! - They may read, append rows ([`Tx::append`]) and number one stream each, and nothing else. All reads come before all
 //!   writes; a batch in which anybody reads a table that anybody appends to is not done this way, nor one in which a
-//!   job reads something after it has its number. So no job could have seen what another did.
-//! - Numbers are given in the order of the jobs, in the last pass, from streams whose rows are locked by then. They are reserved
+//!   closure reads something after it has its number. So no closure could have seen what another did.
+//! - Numbers are given in the order of the closures, in the last pass, from streams whose rows are locked by then. They are reserved
 //!   as often as they were asked for; if one is left over or missing, the batch is not done this way.
-//! - A job that fails in the last pass has left nothing anywhere: what it appended is forgotten. Unless it took a
+//! - A closure that fails in the last pass has left nothing anywhere: what it appended is forgotten. Unless it took a
 //!   number; then the batch is not done this way.
 //!
 //! "Not done this way" means that nothing is returned and the transaction is rolled back; the worker knows another.
@@ -25,14 +25,14 @@
 
 use super::many;
 use super::session::{After, Session, cell, classify};
-use crate::job::Job;
 use crate::tx::{Cell, Param, Row, Tx};
+use crate::work::Work;
 use crate::{Kind, StoreError};
 use postgres::types::ToSql;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
-/// After so many passes the jobs are none of those this is for.
+/// After so many passes the closures are none of those this is for.
 const MAX_PASSES: usize = 6;
 /// Numbers as many places in each stream as are wanted, the smallest stream first.
 const NUMBER: &str = "INSERT INTO streams (id, head)
@@ -42,7 +42,7 @@ const NUMBER: &str = "INSERT INTO streams (id, head)
 /// A statement and its parameters.
 type Question = (&'static str, Vec<Cell>);
 
-/// What was fetched for the jobs.
+/// What was fetched for the closures.
 #[derive(Default)]
 struct Known {
     rows: HashMap<Question, Vec<Row>>,
@@ -50,7 +50,7 @@ struct Known {
     numbers: Option<BTreeMap<Uuid, (i64, i64)>>,
 }
 
-/// What the jobs of one pass did, and what they lack.
+/// What the closures of one pass did, and what they lack.
 #[derive(Default)]
 struct Pass {
     questions: HashSet<Question>,
@@ -62,17 +62,17 @@ struct Pass {
 }
 
 /// Does them all; nothing, if they cannot be done this way.
-pub(super) fn run(session: &mut Session, jobs: &mut [Box<dyn Job>]) -> Result<Option<After>, StoreError> {
+pub(super) fn run(session: &mut Session, batch: &mut [Box<dyn Work>]) -> Result<Option<After>, StoreError> {
     let mut known = Known::default();
     for _ in 0..MAX_PASSES {
         let mut pass = Pass::default();
-        for job in &mut *jobs {
-            pass.run(&mut known, &mut **job);
+        for work in &mut *batch {
+            pass.run(&mut known, &mut **work);
             if pass.unfit {
                 return Ok(None);
             }
         }
-        // Numbers last, and all at once: until they have what they read, not all jobs have said which they want.
+        // Numbers last, and all at once: until they have what they read, not all closures have said which they want.
         if !pass.questions.is_empty() && known.numbers.is_none() {
             if !ask(session, &pass.questions, &mut known)? {
                 return Ok(None);
@@ -89,10 +89,10 @@ pub(super) fn run(session: &mut Session, jobs: &mut [Box<dyn Job>]) -> Result<Op
 }
 
 impl Pass {
-    fn run(&mut self, known: &mut Known, job: &mut dyn Job) {
+    fn run(&mut self, known: &mut Known, work: &mut dyn Work) {
         let (actions, rows) = (self.after.actions.len(), self.lengths());
         let mut tx = TogetherTx { known, pass: self, waits: false, numbered: false };
-        let keep = job.run(&mut tx);
+        let keep = work.run(&mut tx);
         let (waits, numbered) = (tx.waits, tx.numbered);
         if keep && !waits {
             return;
@@ -180,7 +180,7 @@ fn number(
     Ok(numbers)
 }
 
-/// What a job sees.
+/// What a closure sees.
 struct TogetherTx<'a> {
     known: &'a mut Known,
     pass: &'a mut Pass,
@@ -191,7 +191,7 @@ struct TogetherTx<'a> {
 }
 
 impl TogetherTx<'_> {
-    /// Ends this run of the job. The error is one that passes, and reaches nobody: the job will be run again.
+    /// Ends this run of the closure. The error is one that passes, and reaches nobody: the closure will be run again.
     fn stop<T>(&mut self) -> Result<T, StoreError> {
         self.waits = true;
         Err(StoreError::Conflict("it waits for what others of its batch need too".into()))

@@ -1,54 +1,54 @@
-//! A thread with a connection of its own: takes jobs, runs them in a transaction, commits, answers.
+//! A thread with a connection of its own: takes closures, runs them in a transaction, commits, answers.
 //!
 //! # Why nothing is lost and nothing done twice
 //!
-//! Jobs that write are taken as they have gathered, and tried in up to three ways. Each way is a transaction of its own, and
+//! Closures that write are taken as they have gathered, and tried in up to three ways. Each way is a transaction of its own, and
 //! the next one is tried only when the last was rolled back, or has failed before its COMMIT was sent, so that nothing of it
 //! was kept:
 //!
-//! 1. *Together* (only in a lane): jobs that read a little, append rows and number one stream each share their round trips; see
+//! 1. *Together* (only in a lane): closures that read a little, append rows and number one stream each share their round trips; see
 //!    `together`.
-//! 2. *One after the other* in one transaction, without savepoints. A job that fails and has written nothing has nothing to be
+//! 2. *One after the other* in one transaction, without savepoints. A closure that fails and has written nothing has nothing to be
 //!    taken back, and the others go on. After any other failure (an error after a write, a panic after one, a statement the
 //!    server refused, a conflict, a lock that does not come at once) all of it is rolled back.
-//! 3. *Alone*: each job in a transaction of its own, again and again after conflicts, waiting for locks as long as it takes.
+//! 3. *Alone*: each closure in a transaction of its own, again and again after conflicts, waiting for locks as long as it takes.
 //!    What failed fails here by itself, with the error that is its own.
 //!
-//! Jobs are pure but for their transaction (they may be run again, see `Store::write`), and their answers, their actions and the
+//! Closures are pure but for their transaction (they may be run again, see `Store::write`), and their answers, their actions and the
 //! wake-ups of the streams they moved wait for the COMMIT of the transaction they were kept in. When the outcome of a COMMIT
-//! is not known, because the connection broke, all jobs of the batch are told so, and none is run again.
+//! is not known, because the connection broke, all closures of the batch are told so, and none is run again.
 //!
 //! # Why nobody waits for ever
 //!
-//! Transactions of the second way hold the locks of several jobs, in no order that others keep to: two of them may wait for each
-//! other. So they wait for a lock only briefly ([`BEGIN_BATCH`]); then their jobs run alone, in the order of locks that each act promises
+//! Transactions of the second way hold the locks of several closures, in no order that others keep to: two of them may wait for each
+//! other. So they wait for a lock only briefly ([`BEGIN_BATCH`]); then their closures run alone, in the order of locks that each act promises
 //! (`Tx::next_seq`). What PostgreSQL itself finds to be a deadlock is a conflict like any other.
 
 use super::session::{After, PostgresTx, Session, classify};
 use super::target::Target;
 use super::together;
-use crate::job::{Job, shield};
 use crate::queue::Queue;
+use crate::work::{Work, shield};
 use crate::{StoreError, WakerSlot, wake};
 use std::error::Error;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// How often a job is tried against conflicts.
+/// How often a closure is tried against conflicts.
 const MAX_TRIES: u32 = 10;
-/// The most jobs in one transaction.
+/// The most closures in one transaction.
 const MAX_BATCH: usize = 128;
 /// Every statement sees what was committed before it; whoever waited for a lock sees what the holder did.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-/// The same for jobs one after the other, which wait for a lock only briefly.
+/// The same for closures one after the other, which wait for a lock only briefly.
 const BEGIN_BATCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '50ms'";
 /// All statements see the same.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// What a worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum Duty {
     /// Reads, which may take so long each.
     Read(Duration),
     /// Writes of all kinds.
@@ -59,7 +59,7 @@ pub(super) enum Work {
 
 pub(super) struct Worker {
     target: Target,
-    work: Work,
+    duty: Duty,
     session: Option<Session>,
     waker: WakerSlot,
     moved: Queue<(Uuid, i64)>,
@@ -71,33 +71,33 @@ enum Failed {
     Work(StoreError),
 }
 
-/// One way to do jobs in a transaction. What it returns is committed; nothing means that all of it is to be rolled back.
+/// One way to do closures in a transaction. What it returns is committed; nothing means that all of it is to be rolled back.
 type Way<'a> = &'a mut dyn FnMut(&mut Session) -> Result<Option<After>, StoreError>;
 
 impl Worker {
-    pub(super) fn new(target: Target, work: Work, waker: WakerSlot, moved: Queue<(Uuid, i64)>) -> Self {
-        Self { target, work, session: None, waker, moved }
+    pub(super) fn new(target: Target, duty: Duty, waker: WakerSlot, moved: Queue<(Uuid, i64)>) -> Self {
+        Self { target, duty, session: None, waker, moved }
     }
 
-    pub(super) fn run(mut self, queue: &Queue<Box<dyn Job>>) {
+    pub(super) fn run(mut self, queue: &Queue<Box<dyn Work>>) {
         // A read shares nothing with others, and they need not wait for it.
-        let most = if matches!(self.work, Work::Read(_)) { 1 } else { MAX_BATCH };
+        let most = if matches!(self.duty, Duty::Read(_)) { 1 } else { MAX_BATCH };
         loop {
-            let mut jobs = queue.take(most);
-            if jobs.is_empty() {
+            let mut batch = queue.take(most);
+            if batch.is_empty() {
                 return;
             }
-            match self.batch(&mut jobs) {
-                Ok(true) => jobs.into_iter().for_each(|job| job.finish(Ok(()))),
-                Ok(false) => jobs.into_iter().for_each(|job| self.alone(job)),
+            match self.batch(&mut batch) {
+                Ok(true) => batch.into_iter().for_each(|work| work.finish(Ok(()))),
+                Ok(false) => batch.into_iter().for_each(|work| self.alone(work)),
                 Err(error) => {
                     tracing::error!(
                         error = &error as &dyn Error,
-                        jobs = jobs.len(),
+                        closures = batch.len(),
                         "a batch was not committed"
                     );
-                    for job in jobs {
-                        job.finish(Err(error.for_the_batch()));
+                    for work in batch {
+                        work.finish(Err(error.for_the_batch()));
                     }
                 }
             }
@@ -105,14 +105,16 @@ impl Worker {
     }
 
     /// Whether all of them are committed. If not, nothing of them is kept; after an error none of them is to be run again.
-    fn batch(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<bool, StoreError> {
-        if jobs.len() < 2 {
+    fn batch(&mut self, batch: &mut [Box<dyn Work>]) -> Result<bool, StoreError> {
+        if batch.len() < 2 {
             return Ok(false);
         }
-        if self.work == Work::Crowd && self.tried(BEGIN_WRITE, &mut |session| together::run(session, jobs))? {
+        if self.duty == Duty::Crowd
+            && self.tried(BEGIN_WRITE, &mut |session| together::run(session, batch))?
+        {
             return Ok(true);
         }
-        self.tried(BEGIN_BATCH, &mut |session| one_after_the_other(session, jobs))
+        self.tried(BEGIN_BATCH, &mut |session| one_after_the_other(session, batch))
     }
 
     /// Whether this way worked out. An error means that no other will: the server is not there, or its disk is full, or nobody
@@ -130,16 +132,16 @@ impl Worker {
         }
     }
 
-    fn alone(&mut self, mut job: Box<dyn Job>) {
-        let (begin, time) = match self.work {
-            Work::Read(time) => (BEGIN_READ, Some(time)),
-            Work::Write | Work::Crowd => (BEGIN_WRITE, None),
+    fn alone(&mut self, mut work: Box<dyn Work>) {
+        let (begin, time) = match self.duty {
+            Duty::Read(time) => (BEGIN_READ, Some(time)),
+            Duty::Write | Duty::Crowd => (BEGIN_WRITE, None),
         };
         let mut tries = 0;
         let outcome = loop {
             tries += 1;
             let end = time.map(|time| Instant::now() + time);
-            match self.transaction(begin, &mut |session| alone(session, &mut *job, end)) {
+            match self.transaction(begin, &mut |session| alone(session, &mut *work, end)) {
                 Err(StoreError::Conflict(_)) if tries < MAX_TRIES => {
                     sleep(Duration::from_millis(u64::from(tries * tries)));
                 }
@@ -149,7 +151,7 @@ impl Worker {
         if let Err(error) = &outcome {
             tracing::error!(error = error as &dyn Error, "a transaction was not committed");
         }
-        job.finish(outcome);
+        work.finish(outcome);
     }
 
     /// Whether the transaction was committed, and not rolled back.
@@ -175,7 +177,7 @@ impl Worker {
     fn try_transaction(&mut self, begin: &str, way: Way<'_>) -> Result<bool, Failed> {
         if self.session.is_none() {
             let mut client = self.target.connect().map_err(|error| Failed::Begin(classify(error)))?;
-            if let Work::Read(time) = self.work {
+            if let Duty::Read(time) = self.duty {
                 let limit = format!("SET statement_timeout = {}", time.as_millis());
                 client.batch_execute(&limit).map_err(|error| Failed::Begin(classify(error)))?;
             }
@@ -202,14 +204,14 @@ impl Worker {
     }
 }
 
-/// One job, whose failure is its own.
+/// One closure, whose failure is its own.
 fn alone(
     session: &mut Session,
-    job: &mut dyn Job,
+    work: &mut dyn Work,
     end: Option<Instant>,
 ) -> Result<Option<After>, StoreError> {
     let mut tx = PostgresTx::new(session, end);
-    let keep = job.run(&mut tx);
+    let keep = work.run(&mut tx);
     match tx.broken {
         Some(error) => Err(error),
         None => Ok(keep.then_some(tx.after)),
@@ -219,13 +221,13 @@ fn alone(
 /// Many, as if each were alone. Nothing, if one of them has to be taken back.
 fn one_after_the_other(
     session: &mut Session,
-    jobs: &mut [Box<dyn Job>],
+    batch: &mut [Box<dyn Work>],
 ) -> Result<Option<After>, StoreError> {
     let mut tx = PostgresTx::new(session, None);
-    for job in jobs {
+    for work in batch {
         let actions = tx.after.actions.len();
         tx.wrote = false;
-        let keep = job.run(&mut tx);
+        let keep = work.run(&mut tx);
         if let Some(error) = tx.broken {
             return Err(error);
         }

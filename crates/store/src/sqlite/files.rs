@@ -1,11 +1,10 @@
 //! The files of a database, for nobody else's eyes: whatever the folder's mode or the umask is.
 
-use super::beside;
 use crate::StoreError;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const PRIVATE: u32 = 0o600;
 
@@ -21,7 +20,7 @@ pub(super) fn make_private(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Opens a file, and makes it if there is none.
-pub(super) fn open_private(path: &Path) -> io::Result<File> {
+fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(PRIVATE).open(path)
 }
 
@@ -47,4 +46,24 @@ fn restrict(path: &Path) {
             "others on this machine may read this (mode {mode:o}), and that could not be changed"
         ),
     }
+}
+
+/// Keeps other processes from the database for as long as the file is held.
+pub(super) fn lock(path: &Path) -> Result<File, StoreError> {
+    let open = |source| StoreError::Open { what: path.display().to_string(), source };
+    let file = open_private(&beside(path, "-lock")).map_err(|error| open(error.into()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(open("another chorus process uses it; stop that one first".into()))
+        }
+        Err(TryLockError::Error(error)) => Err(open(error.into())),
+    }
+}
+
+/// A file that belongs to a database file: `-wal` is SQLite's write-ahead log, `-lock` is ours.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
 }

@@ -1,7 +1,9 @@
-//! One connection to the file: how it is set up, its prepared statements, and the transaction that jobs see.
+//! One connection to the file: how it is set up, its prepared statements, and the transaction that closures see.
 
-use super::{Durability, Heads, SqliteOptions};
+use super::heads::Heads;
+use super::options::{Durability, SqliteOptions};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
+use crate::work::Work;
 use crate::{Kind, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -17,6 +19,8 @@ pub(super) struct Session {
     pub(super) connection: Connection,
     /// By where and how long they are in the program: that is sooner looked up than their text.
     rewritten: HashMap<(usize, usize), String>,
+    /// Whether what is at hand must not write. (SQLite's own `query_only` would have every statement prepared anew.)
+    pub(super) only_reads: bool,
     /// When the work at hand must have ended, in milliseconds since `opened`.
     end: Arc<AtomicU64>,
     opened: Instant,
@@ -61,7 +65,7 @@ impl Session {
             source => StoreError::Open { what, source: source.into() },
         })?;
         let end = Arc::new(AtomicU64::new(u64::MAX));
-        Ok(Self { connection, rewritten: HashMap::new(), end, opened: Instant::now() })
+        Ok(Self { connection, rewritten: HashMap::new(), only_reads: false, end, opened: Instant::now() })
     }
 
     /// From now on statements are interrupted when the time of their work is over.
@@ -71,7 +75,7 @@ impl Session {
     }
 
     /// The work that begins now may take so long.
-    pub(super) fn ends_in(&self, time: Duration) {
+    fn ends_in(&self, time: Duration) {
         let end = self.opened.elapsed().saturating_add(time).as_millis();
         self.end.store(u64::try_from(end).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -92,11 +96,34 @@ impl Session {
         self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok()
     }
 
+    /// Runs a closure that only reads and may take so long. It is one transaction: all its statements see the same snapshot.
+    pub(super) fn read(&mut self, work: &mut dyn Work, time: Duration) -> Result<(), StoreError> {
+        self.ends_in(time);
+        let outcome = self.batch("BEGIN").and_then(|()| {
+            let mut heads = Heads::default();
+            let mut tx = SqliteTx::new(self, &mut heads);
+            work.run(&mut tx);
+            let fatal = tx.fatal.take();
+            // To end it takes no time, and must not be stopped.
+            self.ends_in(Duration::MAX);
+            let end = self.batch("COMMIT");
+            fatal.map_or(end, Err)
+        });
+        if outcome.is_err() {
+            self.roll_back();
+        }
+        outcome
+    }
+
     fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
         // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
         let place = (sql.as_ptr().addr(), sql.len());
         let rewritten = self.rewritten.entry(place).or_insert_with(|| sql.replace('$', "?"));
-        self.connection.prepare_cached(rewritten).map_err(classify)
+        let statement = self.connection.prepare_cached(rewritten).map_err(classify)?;
+        if self.only_reads && !statement.readonly() {
+            return Err(StoreError::unexpected(format!("a read would write: {sql}")));
+        }
+        Ok(statement)
     }
 
     pub(super) fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
@@ -133,7 +160,7 @@ pub(super) struct SqliteTx<'a> {
     session: &'a mut Session,
     heads: &'a mut Heads,
     pub(super) actions: Vec<Box<dyn FnOnce() + Send>>,
-    /// An error that cost the whole transaction, whatever the job made of it.
+    /// An error that cost the whole transaction, whatever the closure made of it.
     pub(super) fatal: Option<StoreError>,
     /// Whether there is something to be taken back.
     pub(super) wrote: bool,

@@ -15,7 +15,7 @@ on_both![
     of_many_that_sign_in_one_does,
     links_to_one_address_make_one_account,
     a_link_makes_an_account_only_where_it_may,
-    an_invitation_makes_one_account,
+    a_sign_up_code_makes_one_account,
     looking_uses_nothing_up,
     live_links_are_counted,
     only_its_owner_revokes,
@@ -49,7 +49,7 @@ fn credential(kind: CredentialKind, secret: &str) -> NewCredential {
         account: None,
         email: None,
         label: None,
-        invitation: None,
+        sign_up_code: None,
         expires_at: Some(NOW + 1000),
         trace: TraceId(fresh()),
         now: NOW,
@@ -62,9 +62,9 @@ async fn issue(store: &Store, new: NewCredential) -> CredentialId {
     id
 }
 
-async fn issue_link(store: &Store, secret: &str, email: &str, invitation: Option<CredentialId>) {
+async fn issue_link(store: &Store, secret: &str, email: &str, sign_up_code: Option<CredentialId>) {
     let link = credential(CredentialKind::Link, secret);
-    issue(store, NewCredential { email: Some(email.into()), invitation, ..link }).await;
+    issue(store, NewCredential { email: Some(email.into()), sign_up_code, ..link }).await;
 }
 
 fn with_link(secret: &str, open: bool) -> SignIn {
@@ -204,12 +204,12 @@ async fn a_link_makes_an_account_only_where_it_may(fixture: Fixture) {
     assert_eq!(read(store, |tx| accounts::by_email(tx, "bob@mail.example")).await, None);
 }
 
-async fn an_invitation_makes_one_account(fixture: Fixture) {
+async fn a_sign_up_code_makes_one_account(fixture: Fixture) {
     let store = &fixture.store;
-    let invitation = issue(store, credential(CredentialKind::Invitation, "i")).await;
+    let code = issue(store, credential(CredentialKind::SignUpCode, "i")).await;
     let mut tasks = JoinSet::new();
     for n in 0..6 {
-        issue_link(store, &format!("l{n}"), &format!("a{n}@mail.example"), Some(invitation)).await;
+        issue_link(store, &format!("l{n}"), &format!("a{n}@mail.example"), Some(code)).await;
     }
     for n in 0..6 {
         let (store, with) = (store.clone(), with_link(&format!("l{n}"), false));
@@ -218,12 +218,12 @@ async fn an_invitation_makes_one_account(fixture: Fixture) {
     assert_eq!(tasks.join_all().await.into_iter().flatten().count(), 1);
 
     // One for somebody who has an account is not used up.
-    let invitation = issue(store, credential(CredentialKind::Invitation, "j")).await;
+    let code = issue(store, credential(CredentialKind::SignUpCode, "j")).await;
     add(store, "ann@mail.example").await;
-    issue_link(store, "ann", "ann@mail.example", Some(invitation)).await;
+    issue_link(store, "ann", "ann@mail.example", Some(code)).await;
     assert!(sign_in(store, with_link("ann", false)).await.is_some());
-    let left = |tx: &mut dyn chorus_store::Tx| accounts::peek(tx, CredentialKind::Invitation, &key("j"), NOW);
-    assert_eq!(read(store, left).await.map(|left| left.id), Some(invitation));
+    let left = |tx: &mut dyn chorus_store::Tx| accounts::peek(tx, CredentialKind::SignUpCode, &key("j"), NOW);
+    assert_eq!(read(store, left).await.map(|left| left.id), Some(code));
 }
 
 async fn looking_uses_nothing_up(fixture: Fixture) {
@@ -236,7 +236,7 @@ async fn looking_uses_nothing_up(fixture: Fixture) {
         assert!(peek(CredentialKind::Link, NOW + 999).await.is_some());
     }
     assert!(peek(CredentialKind::Link, NOW + 1000).await.is_none());
-    assert!(peek(CredentialKind::Invitation, NOW).await.is_none());
+    assert!(peek(CredentialKind::SignUpCode, NOW).await.is_none());
 }
 
 async fn live_links_are_counted(fixture: Fixture) {
@@ -244,8 +244,8 @@ async fn live_links_are_counted(fixture: Fixture) {
     for (n, email) in ["ann@mail.example", "ANN@mail.example", "bob@mail.example"].into_iter().enumerate() {
         issue_link(store, &n.to_string(), email, None).await;
     }
-    let invitation = credential(CredentialKind::Invitation, "i");
-    issue(store, NewCredential { email: Some("ann@mail.example".into()), ..invitation }).await;
+    let code = credential(CredentialKind::SignUpCode, "i");
+    issue(store, NewCredential { email: Some("ann@mail.example".into()), ..code }).await;
     let count = |now| read(store, move |tx| accounts::live_links(tx, "Ann@mail.example", now, 1000));
     assert_eq!((count(NOW).await, count(NOW + 999).await, count(NOW + 1000).await), (2, 2, 0));
     assert_eq!(count(NOW - 3_600_000).await, 0, "the clock was set back");

@@ -33,7 +33,7 @@ pub(crate) const MENTIONED: Attention = Attention {
 
 /// Everybody who is named, and in a conversation of two the other.
 pub(crate) fn named(draft: &Draft<'_>) -> Vec<Recipient> {
-    let of_two = draft.conversation == ConversationKind::Dm;
+    let of_two = draft.conversation.kind == ConversationKind::Dm;
     let named = draft.candidates.iter().filter(|candidate| candidate.named || of_two);
     let mentioned = |candidate: &conversation::Candidate| Recipient {
         agent: candidate.agent,

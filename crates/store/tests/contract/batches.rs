@@ -15,13 +15,13 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 on_both![
-    a_crowd_fails_one_by_one,
+    a_crowd_of_many_on_many_streams;
+    with_threads: a_crowd_fails_one_by_one,
     a_number_that_is_not_kept_is_given_again,
     what_the_database_refuses_harms_nobody_else,
     one_sees_what_another_of_its_batch_did,
     work_of_another_kind_is_done_all_the_same,
     actions_follow_the_commit_of_the_crowd,
-    a_crowd_of_many_on_many_streams,
 ];
 
 const INSERT: &str = "INSERT INTO settings (name, value) VALUES ($1, $2)";
@@ -127,7 +127,7 @@ async fn what_the_database_refuses_harms_nobody_else(fixture: Fixture) {
     assert_eq!(read(store, move |tx| tx.head(stream)).await, 6);
 }
 
-/// What a job of the batch appended, the next one reads, and so does the job itself.
+/// What a closure of the batch appended, the next one reads, and so does the closure itself.
 async fn one_sees_what_another_of_its_batch_did(fixture: Fixture) {
     let store = &fixture.store;
     let held = hold_on(store, "k").await;
@@ -297,7 +297,7 @@ fn deadlocks(database: &Database, stores: Vec<Store>) -> i64 {
     outside(&database.admin_url, |client| client.query_one(sql, &[&database.name]).unwrap().get(0))
 }
 
-/// All of it in one transaction, in which each job ran as often as it has to ask for something.
+/// All of it in one transaction, in which each closure ran as often as it has to ask for something.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_shares_one_transaction() {
     let database = database();

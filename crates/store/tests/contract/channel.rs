@@ -11,7 +11,7 @@ use chorus_store::conversations::{self, Conversation, ConversationKind, History}
 use chorus_store::deliveries::Transport;
 use chorus_store::log::{self, At, Filter, Page};
 use chorus_store::members::{self, Member, MembershipInterval};
-use chorus_store::{Store, StoreError, Tx, artifacts, directory};
+use chorus_store::{Store, StoreError, Tx, access, artifacts};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -464,7 +464,7 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
     let room = room(store, History::All).await;
     let bob = agent(store, "bob").await;
     join(store, room, bob.id.into(), "bob").await;
-    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
+    soon(store.write(move |tx: &mut dyn Tx| access::delete_agent(tx, bob.id, NOW, &fresh))).await.unwrap();
     let log = all(store, room, room.owner).await;
     assert_eq!(kinds(&log), ["join", "join", "leave"]);
     assert_eq!(log.events[2].author, bob.id.into());
@@ -521,7 +521,7 @@ async fn there_is_always_an_owner(fixture: Fixture) {
     let (lead, act) = (person(), act(room, bob.id.into()));
     let new = Newcomer { principal: lead, handle: Handle::Like("lead".into()), roles: vec![], lead: true };
     run(store, move |tx| conversation::add_member(tx, &act, &new)).await.unwrap();
-    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
+    soon(store.write(move |tx: &mut dyn Tx| access::delete_agent(tx, bob.id, NOW, &fresh))).await.unwrap();
     assert_eq!(owner_of(store, room).await, lead);
     hand_on(lead, "carl").await.unwrap();
     assert_eq!(owner_of(store, room).await, carl);
@@ -541,7 +541,7 @@ async fn channels_of_a_deleted_agent_go_to_whoever_was_there_first(fixture: Fixt
     let (first, second) = (person(), person());
     join(store, room, first, "z").await;
     join(store, room, second, "a").await;
-    soon(store.write(move |tx: &mut dyn Tx| directory::delete(tx, bob.id, NOW, &fresh))).await.unwrap();
+    soon(store.write(move |tx: &mut dyn Tx| access::delete_agent(tx, bob.id, NOW, &fresh))).await.unwrap();
     assert_eq!(owner_of(store, room).await, first);
     assert_eq!(owner_of(store, empty).await, empty.owner, "nobody is there");
 }

@@ -113,7 +113,7 @@ async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
             let stays = members::stays(tx, record.conversation, id.into())?;
             Ok(ChatEntry {
                 seq,
-                reason: record.reason,
+                attention: record.attention,
                 conversation: conversations::by_id(tx, record.conversation)?.unwrap(),
                 event: conversations::event_by_id(tx, record.event)?.unwrap(),
                 changes: log::changes(tx, &stays, &[record.event])?,

@@ -10,7 +10,7 @@ use chorus_protocol::relay::Delivery;
 use chorus_store::deliveries::{self, Transport, Way};
 use chorus_store::directory::{self, Record};
 use chorus_store::push::{self, Outcome, Room};
-use chorus_store::{Store, inboxes};
+use chorus_store::{Store, access, inboxes};
 use uuid::Uuid;
 
 on_both!(
@@ -236,10 +236,10 @@ async fn what_waits_for_its_owner_is_not_tried(fixture: Fixture) {
 
     // Whoever is kept out is called nowhere, and is caught up with when it is let in.
     let carol = webhook(store, "carol").await.id;
-    write(store, move |tx| directory::disable(tx, carol, NOW)).await;
+    write(store, move |tx| access::disable_agent(tx, carol, NOW)).await;
     let id = say(store, carol, conversation()).await;
     assert_eq!(lease(store, NOW + 5).await, []);
-    write(store, move |tx| directory::enable(tx, carol, NOW + 6)).await;
+    write(store, move |tx| access::enable_agent(tx, carol, NOW + 6)).await;
     assert_eq!(ids(&lease(store, NOW + 6).await), [id]);
 }
 
@@ -269,7 +269,7 @@ async fn every_way_is_found_and_taken(fixture: Fixture) {
                     let sql = "UPDATE deliveries SET transport = $3 WHERE agent_id = $1 AND seq = $2";
                     tx.execute(sql, &[(&bob).into(), id.seq.into(), was.as_str().into()])?;
                     directory::set_broken(tx, bob, broken.then_some(("gone", NOW)))?;
-                    if disabled { directory::disable(tx, bob, NOW).map(drop) } else { Ok(()) }
+                    if disabled { access::disable_agent(tx, bob, NOW).map(drop) } else { Ok(()) }
                 })
                 .await;
                 if open {

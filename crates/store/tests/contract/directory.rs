@@ -7,7 +7,7 @@ use crate::support::{
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_store::directory::{self, Agent, Found, Record, Search};
 use chorus_store::relay::{self, RegisterError, Registered, Registrar, Registration, SendError};
-use chorus_store::{Store, Tx, inboxes};
+use chorus_store::{Store, Tx, access, inboxes};
 use tokio::task::JoinSet;
 
 on_both![
@@ -129,7 +129,7 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     write(store, move |tx| {
         inboxes::open(tx, old, fresh(), NODE, NOW + 9)?;
         inboxes::hand_through(tx, old, 1)?;
-        directory::delete(tx, old, NOW, &fresh)
+        access::delete_agent(tx, old, NOW, &fresh)
     })
     .await;
     assert_eq!(by_name(store, "anna").await, None);
@@ -150,7 +150,7 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     // But the numbers of its inbox: a place in the former one must not pass over anything here.
     assert_eq!((opened.handed_through, opened.oldest, opened.head), (1, 2, 1));
     assert_eq!(deliver(store, message(&bob, &second)).await.0, 2);
-    write(store, move |tx| directory::delete(tx, id, NOW, &fresh)).await;
+    write(store, move |tx| access::delete_agent(tx, id, NOW, &fresh)).await;
     let third = agent(store, "ANNA").await;
     assert_eq!(deliver(store, message(&bob, &third)).await.0, 3);
 }

@@ -3,7 +3,7 @@
 use crate::support::{Fixture, NODE, NOW, fresh, key, on_both, read, record, write};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId};
 use chorus_store::directory::{self, Agent, LOOKED_AT, Record, Search};
-use chorus_store::{Kind, Store, Tx, TxExt, inboxes, settings};
+use chorus_store::{Kind, Store, Tx, TxExt, access, inboxes, settings};
 use serde_json::json;
 
 on_both![
@@ -125,7 +125,7 @@ async fn changes_are_followed(fixture: Fixture) {
     write(store, move |tx| directory::set_owner(tx, anna.id, Some(other), None)).await;
     assert_eq!(names(store, Search { owner: Some(one), ..Search::default() }).await, [""; 0]);
     assert_eq!(names(store, Search { owner: Some(other), ..Search::default() }).await, ["anna"]);
-    write(store, move |tx| directory::delete(tx, anna.id, NOW, &fresh)).await;
+    write(store, move |tx| access::delete_agent(tx, anna.id, NOW, &fresh)).await;
     assert_eq!(names(store, english).await, [""; 0]);
     assert_eq!(rows(store).await, 0, "nothing is left behind");
     add(store, "ANNA", None).await;

@@ -1,4 +1,4 @@
-//! The contract of the store: every case runs on SQLite and on PostgreSQL, always. One program, because linking is
+//! The contract of the store: every case runs on SQLite and on PostgreSQL, always, and nearly all on a store in place as well. One program, because linking is
 //! the main cost.
 
 #[cfg(test)]
@@ -25,6 +25,8 @@ mod directory;
 mod find;
 #[cfg(test)]
 mod idempotency;
+#[cfg(test)]
+mod in_place_only;
 #[cfg(test)]
 mod inboxes;
 #[cfg(test)]

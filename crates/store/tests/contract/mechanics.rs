@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use uuid::Uuid;
 
 on_both![
-    failures_stay_alone,
     a_swallowed_error_commits_nothing,
     actions_follow_a_commit_once,
-    a_panicking_action_harms_nobody,
     the_waker_hears_of_every_moved_stream,
     work_is_done_though_nobody_waits,
     reads_see_what_was_committed,
+    a_read_cannot_write;
+    with_threads: failures_stay_alone,
+    a_panicking_action_harms_nobody,
     a_read_sees_one_snapshot,
-    a_read_cannot_write,
     a_full_queue_says_so_at_once,
     everything_queued_is_finished_on_drop,
     the_last_handle_may_go_on_a_thread_of_the_store,

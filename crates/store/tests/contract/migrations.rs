@@ -10,7 +10,7 @@ use chorus_store::{Kind, Store, StoreError, Tx, TxExt, deliveries, directory, pu
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-on_both![opening_again_is_harmless, a_newer_database_is_refused];
+on_both![opening_again_is_harmless; with_threads: a_newer_database_is_refused];
 
 async fn opening_again_is_harmless(mut fixture: Fixture) {
     let (anna, bob) = (agent(&fixture.store, "anna").await, agent(&fixture.store, "bob").await);

@@ -9,7 +9,7 @@ use chorus_store::accounts::{self, Account, CredentialKind, NewCredential, SignI
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, Registration};
 use chorus_store::usage::{self, Stored};
-use chorus_store::{Store, Tx, inboxes, revocation};
+use chorus_store::{Store, Tx, access, inboxes, revocation};
 
 on_both![
     a_replaced_key_bumps_the_epoch_and_is_announced,
@@ -77,7 +77,7 @@ async fn a_replaced_key_bumps_the_epoch_and_is_announced(fixture: Fixture) {
     }
     write(store, move |tx| directory::set_foreign_secret(tx, anna, &key("foreign"), NOW)).await;
     assert_eq!(announced(store, anna).await, 5);
-    write(store, move |tx| directory::delete(tx, anna, NOW, &fresh)).await;
+    write(store, move |tx| access::delete_agent(tx, anna, NOW, &fresh)).await;
     assert_eq!(announced(store, anna).await, 6);
 }
 
@@ -86,13 +86,13 @@ async fn who_is_kept_out_is_called_nowhere(fixture: Fixture) {
     let (anna, hook) = (agent(store, "anna").await, webhook(store, "hook").await);
     let id = hook.id;
     open(store, id).await;
-    assert!(write(store, move |tx| directory::disable(tx, id, NOW)).await);
-    assert!(!write(store, move |tx| directory::disable(tx, id, NOW + 1)).await, "once more is no news");
+    assert!(write(store, move |tx| access::disable_agent(tx, id, NOW)).await);
+    assert!(!write(store, move |tx| access::disable_agent(tx, id, NOW + 1)).await, "once more is no news");
     assert_eq!(found(store, id).await.disabled_at, Some(NOW));
     assert_eq!((found(store, id).await.open_until, announced(store, id).await), (0, 1));
     assert_eq!(deliver(store, message(&anna, &hook)).await.1, Delivery::Queued);
-    assert!(write(store, move |tx| directory::enable(tx, id, NOW)).await);
-    assert!(!write(store, move |tx| directory::enable(tx, id, NOW)).await);
+    assert!(write(store, move |tx| access::enable_agent(tx, id, NOW)).await);
+    assert!(!write(store, move |tx| access::enable_agent(tx, id, NOW)).await);
     assert_eq!(found(store, id).await.disabled_at, None);
     let sent = crate::support::send(store, message(&anna, &hook)).await.unwrap();
     assert!(matches!(sent, relay::Sent::Pending(_)), "{sent:?}");
@@ -109,9 +109,9 @@ async fn an_account_takes_its_agents_along(fixture: Fixture) {
         agents.push(id);
     }
     let [one, two, other] = agents[..] else { panic!() };
-    write(store, move |tx| directory::disable(tx, two, NOW)).await;
-    assert!(write(store, move |tx| accounts::disable(tx, anna, NOW + 5)).await);
-    assert!(!write(store, move |tx| accounts::disable(tx, anna, NOW + 6)).await);
+    write(store, move |tx| access::disable_agent(tx, two, NOW)).await;
+    assert!(write(store, move |tx| access::disable_account(tx, anna, NOW + 5)).await);
+    assert!(!write(store, move |tx| access::disable_account(tx, anna, NOW + 6)).await);
     let out = async || {
         let mut out = vec![];
         for id in [one, two, other] {
@@ -123,14 +123,14 @@ async fn an_account_takes_its_agents_along(fixture: Fixture) {
     assert_eq!(read(store, |tx| inboxes::on_node(tx, NODE)).await.len(), 1);
     assert_eq!((announced(store, anna).await, announced(store, one).await), (1, 1));
     assert_eq!((announced(store, eve).await, announced(store, other).await), (0, 0));
-    assert!(write(store, move |tx| accounts::enable(tx, anna, NOW)).await);
+    assert!(write(store, move |tx| access::enable_account(tx, anna, NOW)).await);
     assert_eq!(out().await, [None, Some(NOW), None], "who is kept out itself stays so");
 }
 
 async fn an_agent_that_comes_later_is_out_as_well(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, late) = (account(store, "anna@x").await, agent(store, "late").await.id);
-    write(store, move |tx| accounts::disable(tx, anna, NOW)).await;
+    write(store, move |tx| access::disable_account(tx, anna, NOW)).await;
     write(store, move |tx| directory::set_owner(tx, late, Some(anna), None)).await;
     assert_eq!(found(store, late).await.disabled_at, Some(NOW));
     write(store, move |tx| directory::set_owner(tx, late, None, None)).await;
@@ -145,7 +145,7 @@ fn credential(kind: CredentialKind, account: AccountId, secret: &str) -> NewCred
         account: Some(account),
         email: (kind == CredentialKind::Link).then(|| "anna@x".into()),
         label: None,
-        invitation: None,
+        sign_up_code: None,
         expires_at: Some(NOW + 1000),
         trace: TraceId(fresh()),
         now: NOW,
@@ -199,9 +199,9 @@ async fn nobody_signs_in_to_a_disabled_account(fixture: Fixture) {
         };
         write(store, move |tx| accounts::sign_in(tx, &with)).await
     };
-    write(store, move |tx| accounts::disable(tx, anna, NOW)).await;
+    write(store, move |tx| access::disable_account(tx, anna, NOW)).await;
     assert_eq!(sign_in("one").await, None);
-    write(store, move |tx| accounts::enable(tx, anna, NOW)).await;
+    write(store, move |tx| access::enable_account(tx, anna, NOW)).await;
     assert_eq!(sign_in("one").await.unwrap().id, anna, "it was not used up");
     assert_eq!(sign_in("two").await.unwrap().id, anna);
 }
@@ -209,16 +209,16 @@ async fn nobody_signs_in_to_a_disabled_account(fixture: Fixture) {
 async fn whoever_is_kept_out_invites_nobody(fixture: Fixture) {
     let store = &fixture.store;
     let anna = account(store, "anna@x").await;
-    let new = credential(CredentialKind::Invitation, anna, "invitation");
+    let new = credential(CredentialKind::SignUpCode, anna, "invitation");
     write(store, move |tx| accounts::issue(tx, &new)).await;
     let redeem = async || {
-        write(store, |tx| accounts::redeem(tx, CredentialKind::Invitation, &key("invitation"), NOW)).await
+        write(store, |tx| accounts::redeem(tx, CredentialKind::SignUpCode, &key("invitation"), NOW)).await
     };
-    write(store, move |tx| accounts::disable(tx, anna, NOW)).await;
+    write(store, move |tx| access::disable_account(tx, anna, NOW)).await;
     let peeked =
-        read(store, |tx| accounts::peek(tx, CredentialKind::Invitation, &key("invitation"), NOW)).await;
+        read(store, |tx| accounts::peek(tx, CredentialKind::SignUpCode, &key("invitation"), NOW)).await;
     assert_eq!((peeked, redeem().await), (None, None));
-    write(store, move |tx| accounts::enable(tx, anna, NOW)).await;
+    write(store, move |tx| access::enable_account(tx, anna, NOW)).await;
     assert!(redeem().await.is_some() && redeem().await.is_none());
 }
 

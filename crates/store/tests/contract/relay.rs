@@ -8,7 +8,7 @@ use chorus_protocol::ids::TraceId;
 use chorus_protocol::relay::{Code, Delivery, Outcome};
 use chorus_store::directory::Agent;
 use chorus_store::relay::{self, SendError, Sent};
-use chorus_store::{Store, Tx, TxExt, deliveries, directory, inboxes};
+use chorus_store::{Store, Tx, TxExt, access, deliveries, inboxes};
 
 on_both![
     to_a_closed_inbox_it_is_queued,
@@ -193,7 +193,7 @@ async fn the_name_of_a_deleted_author_stays(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "Anna").await, agent(store, "bob").await);
     deliver(store, message(&anna, &bob)).await;
-    write(store, move |tx: &mut dyn Tx| directory::delete(tx, anna.id, NOW, &fresh)).await;
+    write(store, move |tx: &mut dyn Tx| access::delete_agent(tx, anna.id, NOW, &fresh)).await;
     let other = agent(store, "ANNA").await;
     deliver(store, message(&other, &bob)).await;
     let authors: Vec<_> = entries(store, bob.id).await.into_iter().filter_map(|entry| entry.author).collect();

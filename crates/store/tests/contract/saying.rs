@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 
-on_both!(whom_it_is_for_comes_first, inboxes_are_taken_in_one_order, the_same_reaction_twice);
+on_both![whom_it_is_for_comes_first, the_same_reaction_twice; with_threads: inboxes_are_taken_in_one_order];
 
 /// Agents in a room, in the order of their ids.
 async fn agents<const N: usize>(store: &Store, room: Room) -> [(AgentId, String); N] {

@@ -13,10 +13,10 @@ on_both![
     a_stream_counts_from_one,
     concurrent_writers_leave_no_gap,
     a_reader_never_skips_one,
-    what_is_rolled_back_leaves_no_gap,
     heads_survive_reopening,
     many_heads_at_once,
-    two_who_write_to_each_other_do_not_get_stuck,
+    two_who_write_to_each_other_do_not_get_stuck;
+    with_threads: what_is_rolled_back_leaves_no_gap,
 ];
 
 async fn head(fixture: &Fixture, stream: Uuid) -> i64 {
@@ -121,7 +121,7 @@ async fn what_is_rolled_back_leaves_no_gap(fixture: Fixture) {
     for n in 0..9_i64 {
         let work = move |tx: &mut dyn Tx| {
             let seq = tx.next_seq(stream)?;
-            settings::set(tx, &format!("job-{n}"), &seq.to_string())?;
+            settings::set(tx, &format!("work-{n}"), &seq.to_string())?;
             match n % 3 {
                 0 => Ok(seq),
                 1 => Err(StoreError::Closed),
@@ -137,7 +137,7 @@ async fn what_is_rolled_back_leaves_no_gap(fixture: Fixture) {
     }
     assert_eq!(results, [Some(2), None, None, Some(3), None, None, Some(4), None, None]);
     let traces = read(store, |tx| {
-        (0..9).map(|n| settings::get(tx, &format!("job-{n}"))).collect::<Result<Vec<_>, _>>()
+        (0..9).map(|n| settings::get(tx, &format!("work-{n}"))).collect::<Result<Vec<_>, _>>()
     });
     let traces: Vec<Option<i64>> = traces.await.into_iter().map(|seq| Some(seq?.parse().unwrap())).collect();
     assert_eq!(traces, results);

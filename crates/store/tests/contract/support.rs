@@ -9,6 +9,7 @@ use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, delive
 use chorus_testkit::postgres::{self, Database};
 use sha2::{Digest, Sha256};
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -27,21 +28,28 @@ pub(crate) const NODE: Uuid = Uuid::from_u128(7);
 /// Bound of every wait. Only what hangs reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes of each case, an `async fn(Fixture)`, a test on SQLite and one on PostgreSQL.
+/// Makes of each case, an `async fn(Fixture)`, a test on SQLite, one on the same in place, and one on PostgreSQL. Cases in which
+/// work waits for other work, or a file is closed, come last: there are none of them in place.
 macro_rules! on_both {
-    ($($case:ident),+ $(,)?) => {
+    ($($case:ident),* $(,)? $(; with_threads: $($threaded:ident),+ $(,)?)?) => {
         mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            $crate::support::on_both!(@sqlite $($case)* $($($threaded)+)?);
+        }
+        mod in_place {
+            $(#[tokio::test]
             async fn $case() {
-                super::$case($crate::support::Fixture::sqlite()).await;
-            })+
+                super::$case($crate::support::Fixture::in_place()).await;
+            })*
         }
         mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case($crate::support::Fixture::postgres()).await;
-            })+
+            $crate::support::on_both!(@postgres $($case)* $($($threaded)+)?);
         }
+    };
+    (@$database:ident $($case:ident)+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $case() {
+            super::$case($crate::support::Fixture::$database()).await;
+        })+
     };
 }
 pub(crate) use on_both;
@@ -49,7 +57,8 @@ pub(crate) use on_both;
 /// An open store, and the place where it can be opened again.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
-    place: Place,
+    /// None in place, where nothing but the store itself can be opened again.
+    place: Option<Place>,
 }
 
 pub(crate) enum Place {
@@ -81,7 +90,7 @@ impl Place {
         }
     }
 
-    /// With one thread that writes and room for `queue` jobs.
+    /// With one thread that writes and room for `queue` closures.
     fn open_narrow(&self, queue: usize) -> Store {
         match self {
             Self::Sqlite(_) => Store::sqlite(SqliteOptions { queue, ..self.file() }),
@@ -99,33 +108,41 @@ impl Fixture {
         Self::at(Place::sqlite())
     }
 
+    /// Every second write is run again.
+    pub(crate) fn in_place() -> Self {
+        Self { store: Store::in_place(NonZeroU32::new(2)).unwrap(), place: None }
+    }
+
     pub(crate) fn postgres() -> Self {
         Self::at(Place::postgres())
     }
 
     pub(crate) fn at(place: Place) -> Self {
-        Self { store: place.open().unwrap(), place }
+        Self { store: place.open().unwrap(), place: Some(place) }
     }
 
     /// Where its PostgreSQL is.
     pub(crate) fn url(&self) -> String {
-        let Place::Postgres(database) = &self.place else { panic!("not on a server") };
+        let Some(Place::Postgres(database)) = &self.place else { panic!("not on a server") };
         database.url.clone()
     }
 
     /// Closes the store, of which this must be the only handle.
     pub(crate) fn close(self) -> Place {
-        self.place
+        self.place.expect("a place where it can be opened again")
     }
 
     pub(crate) fn reopen(self) -> Self {
-        Self::at(self.close())
+        match self.place {
+            Some(_) => Self::at(self.close()),
+            None => Self { store: self.store.reopen().unwrap(), place: None },
+        }
     }
 
-    /// Opened again with one thread that writes and room for `queue` jobs.
+    /// Opened again with one thread that writes and room for `queue` closures.
     pub(crate) fn narrow(self, queue: usize) -> Self {
         let place = self.close();
-        Self { store: place.open_narrow(queue), place }
+        Self { store: place.open_narrow(queue), place: Some(place) }
     }
 }
 

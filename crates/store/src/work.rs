@@ -8,32 +8,43 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-/// What the threads see of a task.
-pub(crate) trait Job: Send {
+/// What the threads see of it.
+pub(crate) trait Work: Send {
     /// Does the work and says whether to keep its changes.
     fn run(&mut self, tx: &mut dyn Tx) -> bool;
     /// Answers the caller: with the result of the last run, or with the failure of the commit.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-struct Task<T, E, F> {
+/// What a closure is for; this decides who runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Write,
+    /// To write where many do; the number stands for the stream that it numbers.
+    WriteOn(u64),
+    Read,
+    /// To find out who calls.
+    Authenticate,
+}
+
+struct Closure<T, E, F> {
     work: F,
     result: Option<Result<T, E>>,
     answer: oneshot::Sender<Result<T, E>>,
 }
 
 /// Packs `work`, and returns where its answer will arrive.
-pub(crate) fn task<T, E, F>(work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T, E>>)
+pub(crate) fn pack<T, E, F>(work: F) -> (Box<dyn Work>, oneshot::Receiver<Result<T, E>>)
 where
     F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
     let (answer, receiver) = oneshot::channel();
-    (Box::new(Task { work, result: None, answer }), receiver)
+    (Box::new(Closure { work, result: None, answer }), receiver)
 }
 
-impl<T, E, F> Job for Task<T, E, F>
+impl<T, E, F> Work for Closure<T, E, F>
 where
     F: Fn(&mut dyn Tx) -> Result<T, E> + Send,
     T: Send,

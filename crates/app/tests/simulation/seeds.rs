@@ -1,0 +1,70 @@
+//! The simulation, seed by seed. `CHORUS_SEED=7` plays one, `CHORUS_SEEDS=1000` so many.
+
+use crate::story::Story;
+use crate::verdict::{Tally, judge};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+/// How many are played unless said.
+const SEEDS: u64 = 100;
+
+/// Plays a seed to its end; its hash, and how much there was.
+fn play(seed: u64) -> (String, Tally) {
+    let mut story = Story::new(seed);
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        story.play();
+        judge(&story)
+    }));
+    match played {
+        Ok(tally) => (story.world.hash(), tally),
+        Err(panic) => {
+            let texts = [panic.downcast_ref::<String>().map(String::as_str), panic.downcast_ref().copied()];
+            let what = texts.into_iter().flatten().next().unwrap_or("it panicked");
+            panic!(
+                "{}seed {seed}: {what}\nreplay it: CHORUS_SEED={seed} cargo test --workspace --test simulation seeds",
+                story.world.last_notes()
+            );
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// One that nobody plays yet.
+fn next(seeds: &Mutex<Range<u64>>) -> Option<u64> {
+    seeds.lock().unwrap().next()
+}
+
+#[test]
+fn nothing_is_lost_and_nobody_answers_twice() {
+    let seeds = match number("CHORUS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CHORUS_SEEDS").unwrap_or(SEEDS),
+    };
+    let many = seeds.clone().count() >= SEEDS as usize;
+    let (seeds, sum) = (Mutex::new(seeds), Mutex::new(Tally::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+            scope.spawn(|| {
+                while let Some(seed) = next(&seeds) {
+                    let (_, tally) = play(seed);
+                    sum.lock().unwrap().add(&tally);
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().unwrap();
+    // Or nothing would be proven.
+    assert!(!many || (sum.answers > 500 && sum.crashes > 100 && sum.answers < sum.deliveries), "{sum:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world_and_another_another() {
+    let (one, _) = play(7);
+    assert_eq!(play(7).0, one);
+    assert_ne!(play(8).0, one);
+}

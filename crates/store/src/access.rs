@@ -1,0 +1,86 @@
+//! Keeping agents and accounts out, letting them in again, and deleting agents for good: what begins and ends with it in every
+//! area, above all of which this stands.
+
+use crate::{StoreError, Tx, TxExt, conversation, directory, inboxes, push, revocation};
+use chorus_protocol::ids::{AccountId, AgentId};
+use uuid::Uuid;
+
+/// Keeps an account and its agents out from this time on, and says whether that is news.
+pub fn disable_account(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
+    // An agent that comes into the account meanwhile is kept out as well.
+    tx.lock(id.0)?;
+    let sql = "UPDATE accounts SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
+    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
+        return Ok(false);
+    }
+    owner_disabled(tx, id, Some(now), now)?;
+    revocation::announce(tx, id)?;
+    Ok(true)
+}
+
+/// Lets an account and its agents in again, and says whether that is news. An agent that is kept out itself stays so.
+pub fn enable_account(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
+    tx.lock(id.0)?;
+    let sql = "UPDATE accounts SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
+    if tx.execute(sql, &[(&id).into()])? == 0 {
+        return Ok(false);
+    }
+    owner_disabled(tx, id, None, now)?;
+    Ok(true)
+}
+
+/// Keeps an agent out from this time on, and says whether that is news.
+pub fn disable_agent(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
+    let sql = "UPDATE agents SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
+    if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
+        return Ok(false);
+    }
+    shut_out(tx, id)?;
+    Ok(true)
+}
+
+/// Lets an agent in again, and says whether that is news. What waited for it is due now.
+pub fn enable_agent(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
+    let sql = "UPDATE agents SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
+    if tx.execute(sql, &[(&id).into()])? == 0 {
+        return Ok(false);
+    }
+    push::retry_now(tx, id, now)?;
+    Ok(true)
+}
+
+/// Keeps all agents of an account out, as long as it is, or lets them in again.
+fn owner_disabled(tx: &mut dyn Tx, owner: AccountId, since: Option<i64>, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET owner_disabled_at = $2 WHERE owner_id = $1",
+        &[(&owner).into(), since.into()],
+    )?;
+    let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
+    for mut row in tx.query(sql, &[(&owner).into()])? {
+        let id = AgentId(row.uuid(0)?);
+        match since {
+            Some(_) => shut_out(tx, id)?,
+            None => push::retry_now(tx, id, now)?,
+        }
+    }
+    Ok(())
+}
+
+/// Whatever the agent has open ends.
+fn shut_out(tx: &mut dyn Tx, id: AgentId) -> Result<(), StoreError> {
+    inboxes::disconnect(tx, id)?;
+    revocation::announce(tx, id)
+}
+
+/// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.
+/// `fresh` makes ids.
+pub fn delete_agent(
+    tx: &mut dyn Tx,
+    id: AgentId,
+    now: i64,
+    fresh: &dyn Fn() -> Uuid,
+) -> Result<(), StoreError> {
+    directory::remove(tx, id, now)?;
+    conversation::leave_all(tx, id.into(), now, fresh)?;
+    shut_out(tx, id)
+}
