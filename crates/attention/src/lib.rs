@@ -7,7 +7,11 @@
 
 mod decide;
 mod event;
+mod fold;
+pub mod intent;
+mod lexicon;
+pub mod plain;
 
 pub use chorus_protocol::attention::Attention;
-pub use decide::{Recipient, decide};
+pub use decide::{DEADLINE_MS, DEFAULT_DEADLINE_MS, Recipient, decide};
 pub use event::{AuthorKind, Classified, Event, Happening, classify};
