@@ -49,6 +49,20 @@ pub(crate) fn words(phrase: &str) -> Vec<String> {
     clauses(phrase).into_iter().flat_map(|clause| clause.words).collect()
 }
 
+/// The letters of what an author says himself, with handles, without anything between them; the first `most`.
+pub(crate) fn letters(text: &str, most: usize) -> String {
+    let mut letters = String::new();
+    let own = text.lines().filter(|line| !line.trim_start().starts_with('>'));
+    for sign in own.flat_map(str::chars).filter(|sign| !sign.is_whitespace()).take(most) {
+        if is_emoji(sign) {
+            letters.push(sign);
+        }
+        let folded = sign.to_lowercase().nfkd();
+        letters.extend(folded.filter(|sign| sign.is_alphanumeric() || *sign == '@'));
+    }
+    letters
+}
+
 fn bounded(text: &str) -> Cow<'_, str> {
     let (first, last) = READ;
     if text.len() <= first + last {

@@ -5,11 +5,14 @@
 //! once, [`decide`] at each recipient, so that who is not concerned costs nothing: the decision for a bystander is the
 //! same for all of them.
 
+pub mod capabilities;
+pub mod claims;
 mod decide;
 mod event;
 mod fold;
 pub mod intent;
 mod lexicon;
+pub mod loop_guard;
 pub mod plain;
 
 pub use chorus_protocol::attention::Attention;
