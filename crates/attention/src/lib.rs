@@ -7,7 +7,9 @@
 
 pub mod capabilities;
 pub mod claims;
+pub mod deadline;
 mod decide;
+pub mod disposition;
 mod event;
 mod fold;
 pub mod intent;
