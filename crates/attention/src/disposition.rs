@@ -104,7 +104,7 @@ pub fn next(
     current: Option<Disposition>,
     cause: Cause,
 ) -> Result<Option<Disposition>, PolicyForbidden> {
-    let Some(wanted) = wanted(policy, current, cause)? else { return Ok(current) };
+    let wanted = wanted(policy, current, cause)?;
     let own_act = matches!(
         cause,
         Cause::Replied
@@ -122,22 +122,26 @@ pub fn next(
     })
 }
 
-/// What a cause leads to, if to anything: the outer `None` changes nothing, the inner one opens the event again.
+/// What a cause leads to, if nothing that is final is in its way.
 fn wanted(
     policy: Policy,
     current: Option<Disposition>,
     cause: Cause,
-) -> Result<Option<Option<Disposition>>, PolicyForbidden> {
+) -> Result<Option<Disposition>, PolicyForbidden> {
     let disposition = match cause {
-        Cause::Acked if policy != Policy::MustNotRespond => return Ok(None),
-        Cause::KeptSilent | Cause::Noticed(Disposition::Ignored) if policy == Policy::MustRespond => {
-            return Ok(None);
+        Cause::Acked if policy != Policy::MustNotRespond => return Ok(current),
+        // Who is silent after it claimed or deferred something is still at it.
+        Cause::KeptSilent if current.is_some() => return Ok(current),
+        Cause::KeptSilent | Cause::TimedOut | Cause::Noticed(Disposition::Ignored)
+            if policy == Policy::MustRespond =>
+        {
+            return Ok(current);
         }
-        Cause::ClaimEnded => return Ok((current == Some(Disposition::Claimed)).then_some(None)),
-        Cause::DeferralEnded => return Ok((current == Some(Disposition::Deferred)).then_some(None)),
+        Cause::ClaimEnded => return Ok(current.filter(|known| *known != Disposition::Claimed)),
+        Cause::DeferralEnded => return Ok(current.filter(|known| *known != Disposition::Deferred)),
         Cause::Reacted(signal) => match of_signal(signal) {
             Some(disposition) => disposition,
-            None => return Ok(None),
+            None => return Ok(current),
         },
         Cause::Noticed(disposition) => disposition,
         Cause::Acked | Cause::KeptSilent | Cause::TimedOut => Disposition::Ignored,
@@ -148,18 +152,18 @@ fn wanted(
         Cause::Failed => Disposition::Failed,
     };
     if is_legal(policy, disposition) {
-        return Ok(Some(Some(disposition)));
+        return Ok(Some(disposition));
     }
     match (policy, cause) {
         // A word to a courtesy is a courtesy.
-        (Policy::AckOnly, _) => Ok(Some(Some(Disposition::Acknowledged))),
+        (Policy::AckOnly, _) => Ok(Some(Disposition::Acknowledged)),
         // A reaction is no chat, and what failed to be overlooked was not needed.
         (
             _,
             Cause::Reacted(_)
             | Cause::Failed
             | Cause::Noticed(Disposition::Failed | Disposition::Acknowledged),
-        ) => Ok(Some(Some(Disposition::Ignored))),
+        ) => Ok(Some(Disposition::Ignored)),
         _ => Err(PolicyForbidden { policy }),
     }
 }
@@ -216,6 +220,7 @@ mod tests {
             // What stays open.
             (MustRespond, Cause::Acked, "-"),
             (MustRespond, Cause::KeptSilent, "-"),
+            (MustRespond, Cause::TimedOut, "-"),
             (MustRespond, Cause::Noticed(Disposition::Ignored), "-"),
             (MustRespond, Cause::Reacted(Signal::Unclear), "-"),
             (AckOnly, Cause::Acked, "-"),
@@ -241,6 +246,7 @@ mod tests {
             (Some(Deferred), Cause::DeferralEnded, None),
             (Some(Deferred), Cause::ClaimEnded, Some(Deferred)),
             (Some(Deferred), Cause::Replied, Some(Responded)),
+            (Some(Deferred), Cause::KeptSilent, Some(Deferred)),
             (Some(Claimed), Cause::Reacted(Signal::Declined), Some(Ignored)),
             (Some(Claimed), Cause::Edited, Some(Superseded)),
             (Some(Ignored), Cause::Replied, Some(Responded)),
@@ -303,7 +309,7 @@ mod tests {
 
         #[test]
         fn nobody_overlooks_what_must_be_answered(current in prop::option::of(Just(Disposition::Claimed))) {
-            for cause in [Cause::Acked, Cause::KeptSilent, Cause::Noticed(Disposition::Ignored)] {
+            for cause in [Cause::Acked, Cause::KeptSilent, Cause::TimedOut, Cause::Noticed(Disposition::Ignored)] {
                 prop_assert_eq!(next(Policy::MustRespond, current, cause), Ok(current));
             }
         }
