@@ -5,9 +5,22 @@
 //! once, [`decide`] at each recipient, so that who is not concerned costs nothing: the decision for a bystander is the
 //! same for all of them.
 
+pub mod capabilities;
+pub mod claims;
+pub mod deadline;
 mod decide;
+pub mod digest;
+pub mod disposition;
 mod event;
+mod fold;
+pub mod intent;
+pub mod knock;
+mod lexicon;
+pub mod loop_guard;
+pub mod outbound;
+pub mod plain;
+pub mod turn;
 
 pub use chorus_protocol::attention::Attention;
-pub use decide::{Recipient, decide};
+pub use decide::{DEADLINE_MS, DEFAULT_DEADLINE_MS, Recipient, decide};
 pub use event::{AuthorKind, Classified, Event, Happening, classify};

@@ -158,6 +158,18 @@ words! {
         Failed = "failed",
     }
 
+    /// What became of a claim.
+    pub enum ClaimState {
+        /// Somebody holds it.
+        Held = "held",
+        /// Its holder gave it back.
+        Released = "released",
+        /// What was claimed is dealt with.
+        Resolved = "resolved",
+        /// Its time ran out.
+        Expired = "expired",
+    }
+
     /// Why an event has the attention it has.
     pub enum Reason {
         /// It was said in a conversation of two.
@@ -396,6 +408,7 @@ mod tests {
             Transport: "inbox" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";
+            ClaimState: "held" "released" "resolved" "expired";
             Reason: "direct_message" "direct_mention" "thread_question" "assignment" "approval" "blocker" "cancellation"
                 "safety" "role_mention" "thread_participation" "stream_owner" "thanks" "acknowledgement" "addressed_to_other"
                 "agent_no_task" "unmentioned" "status_broadcast" "digest" "edited_after_response" "escalation" "stale"

@@ -1,0 +1,153 @@
+//! Digests: how much happened where nobody was concerned, for whoever leads there.
+//!
+//! Counts per kind of event and kind of author, of one channel or one work stream; never a word of what was said, and no name of who
+//! said it. Nothing is sent when there is nothing to say.
+
+use crate::event::AuthorKind;
+use chorus_protocol::attention::Attention;
+use chorus_protocol::words::{Directedness, EventKind, Mode, Policy, Priority, Reason};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How often a digest comes at most.
+pub const EVERY_MS: i64 = 900_000;
+
+/// What a digest is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// One channel.
+    Channel,
+    /// All conversations of one work stream.
+    Stream,
+}
+
+/// What happened in a channel or a stream since the last digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    scope: Scope,
+    /// When the last one was sent, or the counting began.
+    since_ms: i64,
+    counts: BTreeMap<(EventKind, AuthorKind), u32>,
+}
+
+impl Digest {
+    /// Nothing has happened yet.
+    pub fn new(scope: Scope, since_ms: i64) -> Self {
+        Self { scope, since_ms, counts: BTreeMap::new() }
+    }
+
+    /// Counts what happened; what says nothing about the work is left out.
+    pub fn add(&mut self, kind: EventKind, author: AuthorKind, count: u32) {
+        if name(kind).is_some() && count > 0 {
+            let counted = self.counts.entry((kind, author)).or_default();
+            *counted = counted.saturating_add(count);
+        }
+    }
+
+    /// When it is to be sent; never while there is nothing to say.
+    pub fn due_at(&self) -> Option<i64> {
+        (!self.counts.is_empty()).then_some(self.since_ms + EVERY_MS)
+    }
+
+    /// How often something of a kind happened, whoever did it.
+    pub fn of_kind(&self, kind: EventKind) -> u64 {
+        self.sum(|(other, _)| *other == kind)
+    }
+
+    /// How much was done by authors of a kind.
+    pub fn by(&self, author: AuthorKind) -> u64 {
+        self.sum(|(_, other)| *other == author)
+    }
+
+    fn sum(&self, of: impl Fn(&(EventKind, AuthorKind)) -> bool) -> u64 {
+        self.counts.iter().filter(|(key, _)| of(key)).map(|(_, count)| u64::from(*count)).sum()
+    }
+}
+
+/// `5 messages, 1 edit (4 by agents, 2 by people)`.
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = match self.scope {
+            Scope::Channel => "in this channel",
+            Scope::Stream => "in this work stream",
+        };
+        let kinds = EventKind::ALL.iter().filter_map(|kind| Some((self.of_kind(*kind), name(*kind)?)));
+        let kinds: Vec<_> = kinds
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, (one, many))| format!("{count} {}", if count == 1 { one } else { many }))
+            .collect();
+        let authors =
+            [(AuthorKind::Agent, "agents"), (AuthorKind::Human, "people"), (AuthorKind::System, "the hub")];
+        let authors: Vec<_> = authors
+            .map(|(kind, name)| (self.by(kind), name))
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, name)| format!("{count} by {name}"))
+            .collect();
+        if kinds.is_empty() {
+            return write!(f, "nothing {scope}");
+        }
+        write!(f, "{} {scope} ({})", kinds.join(", "), authors.join(", "))
+    }
+}
+
+fn name(kind: EventKind) -> Option<(&'static str, &'static str)> {
+    match kind {
+        EventKind::Message => Some(("message", "messages")),
+        EventKind::Edit => Some(("edit", "edits")),
+        EventKind::Delete => Some(("deletion", "deletions")),
+        EventKind::Reaction => Some(("reaction", "reactions")),
+        EventKind::Status => Some(("status update", "status updates")),
+        EventKind::ToolCall => Some(("tool call", "tool calls")),
+        EventKind::Error => Some(("failure", "failures")),
+        EventKind::Join => Some(("join", "joins")),
+        EventKind::Leave => Some(("leave", "leaves")),
+        EventKind::Artifact => Some(("document version", "document versions")),
+        EventKind::Envelope => Some(("envelope", "envelopes")),
+        EventKind::Foreign => Some(("message from elsewhere", "messages from elsewhere")),
+        // Each of these goes with another that is counted, or is the hub's own affair.
+        EventKind::ToolResult | EventKind::Lifecycle | EventKind::Change => None,
+    }
+}
+
+/// What a digest is to whoever gets it. Nobody answers one, unless it tells of something that names or tasks the recipient.
+pub fn attention(names_recipient: bool) -> Attention {
+    let policy = if names_recipient { Policy::MayRespond } else { Policy::MustNotRespond };
+    Attention {
+        directedness: if names_recipient { Directedness::ToMyRole } else { Directedness::Ambient },
+        policy,
+        mode: Mode::Digest,
+        reason: Reason::Digest,
+        priority: Priority::Low,
+        deadline_ms: names_recipient.then_some(EVERY_MS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_nothing_else() {
+        let mut digest = Digest::new(Scope::Channel, 1_000);
+        assert_eq!((digest.due_at(), digest.to_string().as_str()), (None, "nothing in this channel"));
+        digest.add(EventKind::Lifecycle, AuthorKind::Agent, 3);
+        digest.add(EventKind::Message, AuthorKind::Agent, 0);
+        assert_eq!(digest.due_at(), None);
+        digest.add(EventKind::Message, AuthorKind::Agent, 4);
+        digest.add(EventKind::Message, AuthorKind::Human, 1);
+        digest.add(EventKind::Edit, AuthorKind::Human, 1);
+        assert_eq!(digest.due_at(), Some(901_000));
+        assert_eq!((digest.of_kind(EventKind::Message), digest.by(AuthorKind::Human)), (5, 2));
+        assert_eq!(digest.to_string(), "5 messages, 1 edit in this channel (4 by agents, 2 by people)");
+        digest.add(EventKind::Message, AuthorKind::Human, u32::MAX);
+        assert_eq!(digest.of_kind(EventKind::Message), u64::from(u32::MAX) + 4);
+    }
+
+    #[test]
+    fn nobody_answers_a_digest() {
+        assert_eq!(attention(false).policy, Policy::MustNotRespond);
+        assert_eq!(attention(true).policy, Policy::MayRespond);
+        assert_eq!(attention(false).mode, Mode::Digest);
+    }
+}

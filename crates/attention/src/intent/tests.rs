@@ -1,0 +1,199 @@
+use super::*;
+use proptest::prelude::*;
+
+fn plain(text: &str) -> Intent {
+    intent(text, Clues::default())
+}
+
+fn check(expected: Intent, texts: &str) {
+    let read = texts.split('|').map(|text| (text.trim(), plain(text.trim())));
+    let wrong: Vec<_> = read.filter(|(_, found)| *found != expected).collect();
+    assert!(wrong.is_empty(), "not {expected}: {wrong:?}");
+}
+
+#[test]
+fn thanks_in_many_languages() {
+    check(
+        Intent::Thanks,
+        "thanks | Thanks! | THANK YOU!!! | thx | ty | @bob thanks | Thanks @bob, great work! | thaaanks |
+         ok thanks | Perfect, thank you so much for your help 🙏 | **Thanks** everyone! | ｔｈａｎｋｓ |
+         > here you are\nthanks | thanks 🎉🎉🎉 | 🙏 | ❤️ | Danke | Vielen Dank! | danke scho\u{308}n |
+         Merci beaucoup ! | ¡Muchas gracias! | Obrigado | muito obrigada! | Grazie mille | Dank je wel |
+         bedankt | Dziękuję bardzo | Dzięki! | Спасибо большое | спасибо!!! | Дякую | Щиро дякую! |
+         Teşekkürler | TEŞEKKÜR EDERİM | sağ ol | 谢谢 | 谢谢！ | 谢谢谢谢 | 好的，谢谢大家 | 謝謝 | ありがとう | ありがとうございます！ |
+         了解です、ありがとうございます | 감사합니다 | 고마워요~ | धन्यवाद | बहुत बहुत धन्यवाद | शुक्रिया | شكرا | شكراً جزيلاً |
+         شُكْرًا",
+    );
+}
+
+#[test]
+fn acknowledgements_in_many_languages() {
+    check(
+        Intent::Acknowledgement,
+        "ok | OK! | okkkk | Okay. | got it | Got it! | lgtm | LGTM 🚀 | 👍 | 👍🏽👍🏽 | ✅ | 👌 | @bob got it |
+         sounds good | will do | roger that | noted | alles klar | Verstanden! | d'accord | D’accord |
+         bien reçu | vale | entendido | beleza | va bene | begrepen | rozumiem | понял | хорошо | зрозуміло |
+         добре | tamam | anladım | 好的 | 收到 | 了解しました | わかりました。 | 알겠습니다 | 네 | ठीक है | حسناً | تمام",
+    );
+}
+
+#[test]
+fn a_courtesy_with_something_behind_it_is_that() {
+    let rows = [
+        ("thanks, now please deploy", Intent::Assignment),
+        ("Thanks! Can you also run the tests?", Intent::Assignment),
+        ("ok, what about staging?", Intent::Question),
+        ("thanks?", Intent::Question),
+        ("ok?", Intent::Question),
+        ("danke, kannst du das noch prüfen", Intent::Assignment),
+        ("谢谢！请部署", Intent::Assignment),
+        ("ありがとう、確認してください", Intent::Assignment),
+        ("thanks, but the build is red", Intent::Chat),
+        ("ok, I will restart the database tonight", Intent::Chat),
+        ("thanks https://example.org", Intent::Chat),
+        ("thanks, stop the deploy", Intent::Cancellation),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(plain(text), expected, "{text:?}");
+    }
+    let named = Clues { names_somebody: true, ..Clues::default() };
+    assert_eq!(intent("thanks @bob, and fix the tests", named), Intent::Assignment);
+}
+
+#[test]
+fn an_acknowledgement_to_somebody_who_asked_is_an_answer() {
+    let rows = [
+        ("ok", None, Intent::Acknowledgement),
+        ("ok", Some(Intent::Chat), Intent::Acknowledgement),
+        ("ok", Some(Intent::Question), Intent::Chat),
+        ("👍", Some(Intent::ApprovalRequest), Intent::Approval),
+        ("thanks", Some(Intent::Question), Intent::Thanks),
+    ];
+    for (text, answers, expected) in rows {
+        assert_eq!(intent(text, Clues { answers, ..Clues::default() }), expected, "{text} {answers:?}");
+    }
+}
+
+#[test]
+fn questions() {
+    check(
+        Intent::Question,
+        "what is the status | Why did it fail | is this right | does it work? | ready? | @bob? | ? | deploy?! |
+         任务完成了吗 | هل انتهى؟ | ¿Está listo? | Готово? | 终わりましたか | 完了しましたか | どうですか？ | Έτοιμο\u{37e} | Պատրաստ՞ |
+         wie geht das | done ❓ | The build is red. Why? | See https://a.b/?c=d. Any idea | how far are you |
+         क्या यह हो गया",
+    );
+    check(
+        Intent::Chat,
+        "see https://a.b/c?d=e | look at `a ? b : c` there | > what?\nhere | it is what it is",
+    );
+}
+
+#[test]
+fn requests() {
+    check(
+        Intent::Assignment,
+        "please deploy | Can you check whether the deploy is blocked? | could you look at this |
+         Bob, can you check | deploy it, please | Könntest du das prüfen? | bitte prüfen | Peux-tu vérifier ? |
+         ¿Puedes revisarlo? | você pode ver isso | puoi controllare | kun je kijken | czy możesz sprawdzić |
+         можешь проверить | перевірте, будь ласка | lütfen kontrol et | 请检查 | 確認をお願いします | 확인해 주세요 |
+         कृपया जाँचें | راجع هذا من فضلك | I need you to review this | TODO: review",
+    );
+    let named = Clues { names_somebody: true, ..Clues::default() };
+    for text in [
+        "@bob deploy staging",
+        "@bob: review this",
+        "hey @bob, run the tests",
+        "@bob fix the build",
+        "@bob update the docs",
+        "@bob status of the build",
+    ] {
+        assert_eq!(intent(text, named), Intent::Assignment, "{text}");
+        assert_eq!(plain(text), Intent::Chat, "{text}");
+    }
+}
+
+#[test]
+fn approvals_blockers_cancellations_safety() {
+    check(
+        Intent::ApprovalRequest,
+        "May I deploy? | shall I merge | ok to deploy? | Approval needed: drop the table | please approve |
+         I need your approval | darf ich löschen? | puis-je supprimer ?",
+    );
+    check(
+        Intent::Approval,
+        "approved | Approved! | yes, go ahead | ok, approved, thanks | ship it 🚀 | @bob go ahead | genehmigt |
+         aprobado | 批准 | 承認します | одобрено | 승인합니다",
+    );
+    check(Intent::Chat, "not approved | I have not approved anything");
+    check(
+        Intent::Blocker,
+        "I'm blocked | Blocked on the key | blocker: no access | I can't proceed without the key |
+         we are stuck on this | ich komme nicht weiter | 🚧 no access",
+    );
+    check(
+        Intent::Cancellation,
+        "stop | STOP!!! | @bob stop | please stop | stop it now | cancel | Cancel that. | never mind |
+         nevermind, found it | Stop the deploy now | please cancel the job |
+         stop, you are deleting production | abbrechen | vergiss es | arrête | annule | olvídalo | laat maar |
+         anuluj | стоп | отмена | скасуй | iptal et | 取消 | 算了 | やめて | キャンセル | 취소 | रुको | توقف | 🛑",
+    );
+    check(
+        Intent::Chat,
+        "I will stop by later | stop by later | the bus stop is near | we cannot cancel the plan now",
+    );
+    check(
+        Intent::Safety,
+        "Emergency: the reactor is open | safety issue in hall 3 | Security incident! Keys are public |
+         🚨 leak | Notfall! | 紧急情况 | 緊急事態です",
+    );
+    check(Intent::Chat, "the emergency exit is left | I read about safety");
+}
+
+#[test]
+fn forms_for_the_record() {
+    check(
+        Intent::Log,
+        "[INFO] started | ERROR: no such file | 2026-06-02T19:10:00Z worker started | 2026-06-02 19:10:00 up |
+         log: x | WARN retry? yes",
+    );
+    check(
+        Intent::Progress,
+        "[3/5] building | Progress: 40% | step 2 of 5: tests | 60% done | 12/40 files processed",
+    );
+    check(
+        Intent::Status,
+        "Status: all green | FYI the build is green | Update: deployed 1.2 | zur Info: alles läuft |
+         статус: готово",
+    );
+    check(
+        Intent::Chat,
+        "Information about it | I am 100% sure | hello there | @bob | 2026 was good | errors happen",
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_text_has_one_intent(text in any::<String>(), names_somebody: bool) {
+        let clues = Clues { names_somebody, answers: None };
+        prop_assert_eq!(intent(&text, clues), intent(&text, clues));
+    }
+
+    #[test]
+    fn decoration_changes_no_courtesy(
+        text in prop::sample::select(vec!["thanks", "ok", "danke", "спасибо", "谢谢", "감사합니다", "शुक्रिया", "stop", "approved"]),
+        handle in "[a-z][a-z0-9]{0,9}",
+        before in "[ *_~]{0,3}",
+        after in "[ !.*_~]{0,5}",
+    ) {
+        let decorated = format!("@{handle} {before}{text}{after}");
+        prop_assert_eq!(plain(&decorated), plain(text));
+        prop_assert_eq!(plain(&decorated.to_uppercase()), plain(text));
+    }
+
+    /// A courtesy asks for nothing, so nothing that asks may pass for one.
+    #[test]
+    fn a_question_is_no_courtesy(text in "[a-z ,.!👍🙏]{0,40}\\?") {
+        prop_assert!(!matches!(plain(&text), Intent::Thanks | Intent::Acknowledgement | Intent::Approval | Intent::Cancellation));
+    }
+}

@@ -1,0 +1,168 @@
+//! Whether an agent may say something in reply to an event: what its policy allows, and whose claim it is.
+//!
+//! Reactions are not asked about here: they are no chat, and [`crate::disposition`] says what they mean. Nor are limits of
+//! rate, nor what is said in reply to nothing.
+
+use crate::claims::{self, Claim, Request};
+use crate::disposition::PolicyForbidden;
+use chorus_protocol::ids::AgentId;
+use chorus_protocol::words::Policy;
+use std::fmt;
+
+/// The longest reply to a courtesy, in characters.
+pub const LONGEST_RECEIPT: usize = 200;
+
+/// A reply to an event.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply<'a> {
+    /// What the event asks of its author.
+    pub policy: Policy,
+    /// The event names its author by handle, or is a direct message to it.
+    pub named: bool,
+    /// The event is for whoever claims it: it names a role of its author's.
+    pub needs_claim: bool,
+    /// The claim on the event or its thread, if there is one.
+    pub claim: Option<Claim>,
+    /// What it says.
+    pub text: &'a str,
+    /// Whether it mentions anybody.
+    pub mentions: bool,
+}
+
+/// Why a reply is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The policy allows no reply.
+    Policy(PolicyForbidden),
+    /// A courtesy is answered with a short receipt.
+    TooLong,
+    /// A courtesy is answered without a new obligation for anybody.
+    Mentions,
+    /// It is another's.
+    Claim(claims::Refusal),
+}
+
+impl Refusal {
+    /// A stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Policy(_) | Self::TooLong | Self::Mentions => PolicyForbidden::CODE,
+            Self::Claim(refusal) => refusal.code(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(refusal) => refusal.fmt(f),
+            Self::TooLong => write!(
+                f,
+                "the response policy of this event is ack_only: a receipt has {LONGEST_RECEIPT} characters at most"
+            ),
+            Self::Mentions => {
+                f.write_str("the response policy of this event is ack_only: a receipt mentions nobody")
+            }
+            Self::Claim(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Whether `who` may reply; with the claim that it makes by replying, if it makes one.
+pub fn check(now_ms: i64, who: AgentId, reply: &Reply<'_>) -> Result<Option<Claim>, Refusal> {
+    match reply.policy {
+        Policy::MustNotRespond => return Err(Refusal::Policy(PolicyForbidden { policy: reply.policy })),
+        Policy::AckOnly if reply.mentions => return Err(Refusal::Mentions),
+        Policy::AckOnly if reply.text.chars().nth(LONGEST_RECEIPT).is_some() => {
+            return Err(Refusal::TooLong);
+        }
+        Policy::AckOnly | Policy::MayRespond | Policy::MustRespond => {}
+    }
+    if reply.named {
+        return Ok(None);
+    }
+    let Some(claim) = reply.claim else {
+        let first = Claim::offered(None, now_ms);
+        let made = reply.needs_claim.then(|| first.apply(now_ms, who, Request::Take { ttl_ms: None }));
+        return made.transpose().map_err(Refusal::Claim);
+    };
+    if claim.holder(now_ms) == Some(who) {
+        return Ok(None);
+    }
+    // Whoever may not take it may not reply, whether or not a reply needs it.
+    let made = claim.apply(now_ms, who, Request::Take { ttl_ms: None }).map_err(Refusal::Claim)?;
+    Ok(reply.needs_claim.then_some(made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn agent(number: u8) -> AgentId {
+        AgentId::from_slice(&[number; 16]).unwrap()
+    }
+
+    fn reply(policy: Policy) -> Reply<'static> {
+        Reply { policy, named: false, needs_claim: false, claim: None, text: "done", mentions: false }
+    }
+
+    fn code(reply: &Reply<'_>) -> &'static str {
+        check(0, agent(1), reply).map_or_else(Refusal::code, |claim| claim.map_or("ok", |_| "claims"))
+    }
+
+    /// The document's table of policies.
+    #[test]
+    fn policies() {
+        let long = "a".repeat(201);
+        let receipt = "ä".repeat(200);
+        for (policy, text, mentions, expected) in [
+            (Policy::MustRespond, long.as_str(), true, "ok"),
+            (Policy::MayRespond, long.as_str(), true, "ok"),
+            (Policy::AckOnly, receipt.as_str(), false, "ok"),
+            (Policy::AckOnly, long.as_str(), false, "policy_forbidden"),
+            (Policy::AckOnly, "thanks @bob", true, "policy_forbidden"),
+            (Policy::MustNotRespond, "ok", false, "policy_forbidden"),
+        ] {
+            assert_eq!(code(&Reply { text, mentions, ..reply(policy) }), expected, "{policy} {mentions}");
+        }
+    }
+
+    #[test]
+    fn claims() {
+        let take = Request::Take { ttl_ms: None };
+        let mine = Claim::offered(None, 0).apply(0, agent(1), take).unwrap();
+        let anothers = Claim::offered(None, 0).apply(0, agent(2), take).unwrap();
+        let offered_to_me = Claim::offered(Some(agent(1)), 0);
+        let offered_to_another = Claim::offered(Some(agent(2)), 0);
+        for (needs_claim, claim, unnamed, named) in [
+            (true, None, "claims", "ok"),
+            (false, None, "ok", "ok"),
+            (true, Some(mine), "ok", "ok"),
+            (true, Some(anothers), "claimed_by_other", "ok"),
+            (false, Some(anothers), "claimed_by_other", "ok"),
+            (true, Some(offered_to_me), "claims", "ok"),
+            (true, Some(offered_to_another), "offered_to_other", "ok"),
+        ] {
+            let reply = Reply { needs_claim, claim, ..reply(Policy::MayRespond) };
+            assert_eq!(code(&reply), unnamed, "{claim:?}");
+            assert_eq!(code(&Reply { named: true, ..reply }), named, "{claim:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_forbidden_is_never_sent(text in any::<String>(), named: bool, needs_claim: bool, mentions: bool) {
+            let forbidden = Reply { policy: Policy::MustNotRespond, named, needs_claim, claim: None, text: &text, mentions };
+            prop_assert_eq!(code(&forbidden), "policy_forbidden");
+            // Of two who answer one role mention, one does.
+            let first = Reply { policy: Policy::MayRespond, named: false, needs_claim: true, ..forbidden };
+            let claim = check(0, agent(1), &first).unwrap();
+            prop_assert!(claim.is_some());
+            let second = Reply { claim, ..first };
+            prop_assert!(check(1, agent(2), &second).is_err());
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Turn assembly: what somebody types in pieces reaches the model as one turn.
+//!
+//! Pieces of one author in one conversation wait until it has paused, and at most so long; what must be seen at once goes
+//! at once, with what waited before it. A piece that is edited is replaced where it stands, one that is deleted is gone, one that comes
+//! twice is there once. [`Assembly::take`] is told what arrived, [`Assembly::due`] gives what is ready, in the
+//! order in which it began; both are told the time. Bounded: what does not fit goes out early.
+//!
+//! It keeps nothing on disk and does not run turns. A piece that arrives while a turn runs and nothing was sent can be merged by
+//! giving the turn back ([`Assembly::give_back`]).
+
+use chorus_protocol::words::{Mode, Reason};
+use std::collections::VecDeque;
+
+/// How long an author must have paused.
+pub const QUIET_MS: i64 = 3_000;
+
+/// How long the first piece waits at most.
+pub const LONGEST_MS: i64 = 30_000;
+
+/// The most pieces of one turn, and the most turns that wait.
+pub const MOST_PIECES: usize = 64;
+/// See [`MOST_PIECES`].
+pub const MOST_TURNS: usize = 256;
+
+/// Whose words are put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The author.
+    pub author: String,
+    /// The conversation, and the thread if there is one.
+    pub conversation: String,
+}
+
+/// One event on its way into a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece<T> {
+    /// The event's id.
+    pub event_id: String,
+    /// What the harness knows of it.
+    pub body: T,
+}
+
+/// What arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arrival<T> {
+    /// Something was said.
+    Said(Source, Mode, Piece<T>),
+    /// What was said is said differently; the edit is an event of its own.
+    Edited {
+        /// The event that it replaces.
+        supersedes: String,
+        /// Whose.
+        source: Source,
+        /// How it is to be shown.
+        mode: Mode,
+        /// What is said now.
+        piece: Piece<T>,
+    },
+    /// What was said is taken back.
+    Deleted(String),
+    /// An author types.
+    Typing(Source),
+}
+
+/// What goes to the model together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assembled<T> {
+    /// Whose words.
+    pub source: Source,
+    /// In the order in which they were said.
+    pub pieces: Vec<Piece<T>>,
+    /// When the first came.
+    pub began_ms: i64,
+}
+
+#[derive(Debug, Clone)]
+struct Waiting<T> {
+    turn: Assembled<T>,
+    /// When its author last did something.
+    active_ms: i64,
+    at_once: bool,
+}
+
+impl<T> Waiting<T> {
+    fn due_ms(&self) -> i64 {
+        let latest_ms = self.turn.began_ms + LONGEST_MS;
+        if self.at_once { self.turn.began_ms } else { latest_ms.min(self.active_ms + QUIET_MS) }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone)]
+pub struct Assembly<T> {
+    waiting: VecDeque<Waiting<T>>,
+}
+
+impl<T> Default for Assembly<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new() }
+    }
+}
+
+impl<T> Assembly<T> {
+    /// Takes note of what arrived. What is neither to be shown at once nor buffered has no place in a turn, and is
+    /// given back, as is what replaces an event that has left already.
+    pub fn take(&mut self, arrival: Arrival<T>, now_ms: i64) -> Option<Arrival<T>> {
+        match arrival {
+            Arrival::Said(source, mode, piece) if enters(mode) => self.say(source, mode, piece, now_ms),
+            Arrival::Edited { supersedes, source, mode, piece } => {
+                let Some((waiting, place)) = self.find(&supersedes) else {
+                    return Some(Arrival::Edited { supersedes, source, mode, piece });
+                };
+                waiting.active_ms = now_ms;
+                waiting.at_once |= mode == Mode::Immediate;
+                waiting.turn.pieces[place] = piece;
+            }
+            Arrival::Deleted(event_id) => {
+                let Some((waiting, place)) = self.find(&event_id) else {
+                    return Some(Arrival::Deleted(event_id));
+                };
+                waiting.turn.pieces.remove(place);
+                self.waiting.retain(|waiting| !waiting.turn.pieces.is_empty());
+            }
+            Arrival::Typing(source) => {
+                if let Some(waiting) = self.of(&source) {
+                    waiting.active_ms = now_ms;
+                }
+            }
+            Arrival::Said(..) => return Some(arrival),
+        }
+        None
+    }
+
+    /// The next turn that is ready.
+    pub fn due(&mut self, now_ms: i64) -> Option<Assembled<T>> {
+        let place = self.waiting.iter().position(|waiting| waiting.due_ms() <= now_ms)?;
+        self.waiting.remove(place).map(|waiting| waiting.turn)
+    }
+
+    /// When the next one will be.
+    pub fn next_due_ms(&self) -> Option<i64> {
+        self.waiting.iter().map(Waiting::due_ms).min()
+    }
+
+    /// How many turns wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Puts back a turn that was broken off before anything was sent, before what its author has said since. How long it may
+    /// wait still counts from its first piece.
+    pub fn give_back(&mut self, turn: Assembled<T>, now_ms: i64) {
+        match self.waiting.iter().position(|waiting| waiting.turn.source == turn.source) {
+            Some(place) => {
+                let waiting = &mut self.waiting[place];
+                waiting.turn.began_ms = turn.began_ms;
+                waiting.turn.pieces.splice(..0, turn.pieces);
+            }
+            None => self.waiting.push_front(Waiting { turn, active_ms: now_ms, at_once: false }),
+        }
+    }
+
+    fn say(&mut self, source: Source, mode: Mode, piece: Piece<T>, now_ms: i64) {
+        if self.find(&piece.event_id).is_some() {
+            return;
+        }
+        let at_once = mode == Mode::Immediate;
+        if let Some(waiting) = self.of(&source) {
+            waiting.turn.pieces.push(piece);
+            waiting.active_ms = now_ms;
+            waiting.at_once |= at_once || waiting.turn.pieces.len() >= MOST_PIECES;
+            return;
+        }
+        // The oldest goes out early, rather than anything being lost.
+        let crowded = self.waiting.iter().filter(|waiting| !waiting.at_once).count() >= MOST_TURNS;
+        let oldest = self.waiting.iter_mut().find(|waiting| !waiting.at_once);
+        if let Some(oldest) = oldest.filter(|_| crowded) {
+            oldest.at_once = true;
+        }
+        let turn = Assembled { source, pieces: vec![piece], began_ms: now_ms };
+        self.waiting.push_back(Waiting { turn, active_ms: now_ms, at_once });
+    }
+
+    fn of(&mut self, source: &Source) -> Option<&mut Waiting<T>> {
+        self.waiting
+            .iter_mut()
+            .find(|waiting| waiting.turn.source == *source && waiting.turn.pieces.len() < MOST_PIECES)
+    }
+
+    fn find(&mut self, event_id: &str) -> Option<(&mut Waiting<T>, usize)> {
+        self.waiting.iter_mut().find_map(|waiting| {
+            let place = waiting.turn.pieces.iter().position(|piece| piece.event_id == event_id)?;
+            Some((waiting, place))
+        })
+    }
+}
+
+fn enters(mode: Mode) -> bool {
+    matches!(mode, Mode::Immediate | Mode::Buffered)
+}
+
+/// Whether an event ends a turn that runs: nothing else does, however urgent.
+pub fn interrupts(reason: Reason) -> bool {
+    matches!(reason, Reason::Cancellation | Reason::Safety)
+}
+
+#[cfg(test)]
+mod tests;
