@@ -1,13 +1,15 @@
 //! C2A: the Chat-to-Agents Protocol of 2026-06-02. What params and results hold; the frames around them are JSON-RPC's.
 //!
 //! `initialize` is how two begin, `event` what was said, `deliver` how it is brought to an agent, `notices` what either
-//! tells the other, `tools` what an agent asks for and `results` what it gets, `spelling` the same words in snake_case.
+//! tells the other, `calling` how tools are called, `tools` what the chat tools take and `results` what they give,
+//! `spelling` the same words in snake_case.
 //!
 //! Host and harness use the same types, each checked and described from one definition ([`crate::schema`]). What we
 //! write is what our documents say. Reading is lenient where the document leaves things open: ids are any text, only what
 //! it requires is required, and members nobody knows are ignored. How large a frame may be is the door's decision;
 //! every text and list inside it is bounded here. Who may do what, and what follows from an event, is decided elsewhere.
 
+mod calling;
 mod deliver;
 mod event;
 mod initialize;
@@ -18,6 +20,7 @@ mod spelling;
 mod tests;
 mod tools;
 
+pub use calling::{Refusal, RefusalCode, ToolCall, ToolFailure, ToolHints, ToolInfo, ToolList, ToolResult};
 pub use deliver::{Accepted, AcceptedStatus, Delivery, Exposure, Knock, Reliability, ShownMode};
 pub use event::{
     Addressee, Attention, Author, Content, Conversation, Event, Header, Part, Source, Target, Timing,
@@ -28,13 +31,11 @@ pub use initialize::{
     default_glyph, negotiate_version,
 };
 pub use notices::{Cancelled, Disposed, Injected, LogLevel, LogMessage, Progress, Typing};
-pub use results::{
-    Claimed, EventPage, Reached, Recorded, Refusal, RefusalCode, Sent, ToolHints, ToolInfo, ToolList,
-};
+pub use results::{Claimed, EventPage, Reached, Recorded, Sent};
 pub use spelling::Snake;
 pub use tools::{
     CLAIM_TTL_MS, Call, CallFault, ChatTool, Claim, Defer, Destination, ListEvents, React, ReadThread,
-    Resolve, SendMessage, Spelling, ToolCall, read_as,
+    Resolve, SendMessage, Spelling, read_as,
 };
 
 use crate::ids::{AgentId, ConversationId, EventId, Principal};

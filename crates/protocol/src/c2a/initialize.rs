@@ -5,7 +5,9 @@
 
 use super::WireId;
 use crate::words::Signal;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Map;
 use std::collections::BTreeMap;
 use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::openapi::{RefOr, Type};
@@ -224,9 +226,15 @@ impl Glyphs {
 impl<'de> Deserialize<'de> for Glyphs {
     /// Signals are fixed: what is said of others is ignored.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let said = BTreeMap::<String, Option<String>>::deserialize(deserializer)?;
-        let known = said.into_iter().filter_map(|(name, glyph)| Signal::parse(&name).zip(glyph));
-        Ok(known.fold(Self::default(), |glyphs, (signal, glyph)| glyphs.with(signal, glyph)))
+        let mut glyphs = Self::default();
+        for (name, glyph) in Map::deserialize(deserializer)? {
+            if let Some(signal) = Signal::parse(&name)
+                && !glyph.is_null()
+            {
+                glyphs.0.insert(signal, String::deserialize(glyph).map_err(D::Error::custom)?);
+            }
+        }
+        Ok(glyphs)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Under its dotted name a tool takes the document's camelCase; under the name with underscores, which MCP lists, and the
 //! bare one of the channel document it takes snake_case. What the tools do, and who may, is not known here.
 
+use super::calling::ToolCall;
 use super::spelling::Snake;
 use super::{Cursor, IdempotencyKey, Time, WireId};
 use crate::faults::Faults;
@@ -10,7 +11,7 @@ use crate::schema;
 use crate::words::{Directedness, Intent, Policy, Priority, Signal, Visibility, words};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// How long a claim holds unless said.
@@ -64,19 +65,6 @@ impl ChatTool {
     fn bare(self) -> &'static str {
         self.as_str().trim_start_matches("chat.")
     }
-}
-
-/// `tools/call`: a tool, and what it is called with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = C2aToolCall)]
-pub struct ToolCall {
-    /// Its name.
-    #[schema(min_length = 1, max_length = 256, example = "chat.react")]
-    pub name: String,
-    /// By name.
-    #[serde(default)]
-    #[schema(nullable, value_type = Object)]
-    pub arguments: Map<String, Value>,
 }
 
 /// What `chat.list_events` is called with: what is not said is not asked for.

@@ -261,3 +261,35 @@ fn refusals_have_codes() {
         assert!(codes.contains(&code), "{code}");
     }
 }
+
+#[test]
+fn a_tools_result_is_its_own_or_a_refusal() {
+    let event = json!({"eventId": "e", "conversation": {"kind": "dm"}, "target": {"directedness": "to_me"},
+        "attention": {"policy": "may_respond"}, "content": [{"type": "text", "text": "x"}]});
+    let claimed = json!({"eventId": "e", "state": "held", "holder": "agent:a", "event": event});
+    let claimed: Claimed = schema::read(claimed).unwrap();
+    let done = ToolResult::done(&claimed).unwrap();
+    assert_eq!(again::<ToolResult>(json!(done)).unwrap(), json!(done));
+    assert_eq!(done.clone().outcome::<Claimed>(), Ok(claimed));
+    let unreadable = done.outcome::<EventPage>().unwrap_err().to_string();
+    assert_eq!(unreadable, "the tool's result cannot be read: events: is required");
+
+    let refusal = Refusal::offered_to_other(5);
+    let refused = ToolResult::refused(&refusal).unwrap();
+    assert_eq!(json!(refused)["isError"], true);
+    assert_eq!(refused.outcome::<Claimed>(), Err(ToolFailure::Refused(refusal)));
+    let long: Event = schema::read(with(event.clone(), "content[0].text", "x".repeat(100_000))).unwrap();
+    let page = EventPage { events: vec![long; 200], next: None, more: true };
+    let done: ToolResult = schema::read(json!(ToolResult::done(&page).unwrap())).unwrap();
+    assert!(done.to_text().len() > 20_000_000);
+    assert_eq!(done.outcome(), Ok(page));
+    let foreign = json!({"isError": true, "content": [{"type": "image", "data": ""}, {"type": "text", "text": "no"}, {"type": "text", "text": "way"}]});
+    let foreign: ToolResult = schema::read(foreign).unwrap();
+    assert_eq!(foreign.outcome::<Claimed>(), Err(ToolFailure::Failed("no\n\nway".into())));
+    // Faults are found as deep as they are.
+    let page = json!({"events": [event, with(event.clone(), "target.directedness", "up"), with(event.clone(), "content", Value::Null)]});
+    assert_eq!(
+        again::<EventPage>(page).unwrap_err().to_string(),
+        "events[1].target.directedness: must be one of to_me, to_my_role, to_other, ambient; events[2].content: is required"
+    );
+}
