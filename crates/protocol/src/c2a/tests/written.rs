@@ -303,10 +303,10 @@ proptest! {
 fn walk(value: &Value, at: String, paths: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
-            members.iter().for_each(|(name, value)| walk(value, format!("{at}/{name}"), paths))
+            members.iter().for_each(|(name, value)| walk(value, format!("{at}/{name}"), paths));
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(n, value)| walk(value, format!("{at}/{n}"), paths))
+            items.iter().enumerate().for_each(|(n, value)| walk(value, format!("{at}/{n}"), paths));
         }
         _ => {}
     }
