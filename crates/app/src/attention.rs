@@ -1,10 +1,11 @@
 //! Attention's seam: whom an event concerns, and how it gets to them. Delivery is not injection.
 //!
 //! Everything that is said, changed, taken back or reacted to passes here, inside its transaction: the store has found out
-//! what is known, the engine (`chorus-attention`) decides for each agent that it may concern, and the store keeps what was
+//! what is known, the engine (`chorus-attention`, by its plain rule) decides for each agent that it may concern, and the store keeps what was
 //! decided with the delivery. Nothing is decided here but which decisions are deliveries at all.
 
-use chorus_attention::{AuthorKind, Classified, Event, Happening, classify};
+use chorus_attention::plain::{self, classify};
+use chorus_attention::{AuthorKind, Classified, Event, Happening};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::Principal;
 use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason};
@@ -50,6 +51,7 @@ fn recipients(draft: &Draft<'_>) -> Vec<Recipient> {
         directedness: None,
         priority: Priority::parse(body.text("priority")),
         deadline_ms: body.integer("deadline_ms"),
+        ..Event::default()
     };
     decide_each(&classify(event), &draft.candidates)
 }
@@ -64,7 +66,7 @@ fn decide_each(event: &Classified<'_>, candidates: &[Candidate]) -> Vec<Recipien
             said_target: candidate.said_target,
             ..chorus_attention::Recipient::default()
         };
-        let attention = chorus_attention::decide(event, &known);
+        let attention = plain::decide(event, &known);
         Recipient { agent: candidate.agent, handle: candidate.handle.clone(), attention }
     });
     decided.filter(|recipient| is_delivered(recipient.attention.mode)).collect()
@@ -85,18 +87,21 @@ mod tests {
     use chorus_protocol::words::{ConversationKind, Signal};
     use uuid::Uuid;
 
-    const MESSAGE: Event<'static> = Event {
-        happening: Happening::Message,
-        conversation: ConversationKind::Channel,
-        in_thread: true,
-        author: AuthorKind::Human,
-        text: "please look at this",
-        names_somebody: true,
-        intent: None,
-        directedness: None,
-        priority: None,
-        deadline_ms: Some(5_000),
-    };
+    fn message() -> Event<'static> {
+        Event {
+            happening: Happening::Message,
+            conversation: ConversationKind::Channel,
+            in_thread: true,
+            author: AuthorKind::Human,
+            text: "please look at this",
+            names_somebody: true,
+            intent: None,
+            directedness: None,
+            priority: None,
+            deadline_ms: Some(5_000),
+            ..Event::default()
+        }
+    }
 
     fn candidate(n: u128) -> Candidate {
         Candidate {
@@ -118,16 +123,16 @@ mod tests {
     fn who_is_named_is_reached_and_in_a_conversation_of_two_the_other() {
         let named = Candidate { named: true, ..candidate(1) };
         let mention = ("1".to_owned(), Reason::DirectMention);
-        assert_eq!(reached(MESSAGE, &[]), []);
-        assert_eq!(reached(MESSAGE, std::slice::from_ref(&named)), [mention]);
-        let dm = Event { conversation: ConversationKind::Dm, ..MESSAGE };
+        assert_eq!(reached(message(), &[]), []);
+        assert_eq!(reached(message(), std::slice::from_ref(&named)), [mention]);
+        let dm = Event { conversation: ConversationKind::Dm, ..message() };
         let direct = |n: &str| (n.to_owned(), Reason::DirectMessage);
         assert_eq!(reached(dm, &[named, candidate(2)]), [direct("1"), direct("2")]);
     }
 
     #[test]
     fn the_whole_decision_goes_with_the_recipient() {
-        let event = Event { priority: Some(Priority::High), ..MESSAGE };
+        let event = Event { priority: Some(Priority::High), ..message() };
         let decided = decide_each(&classify(event), &[Candidate { named: true, ..candidate(1) }]);
         let attention = Attention {
             priority: Priority::High,
@@ -142,7 +147,7 @@ mod tests {
     fn nobody_is_reached_by_a_change_of_what_was_said() {
         let concerned = Candidate { named: true, participates: true, said_target: true, ..candidate(1) };
         for happening in [Happening::Edit, Happening::Deletion, Happening::Reaction(Signal::Done)] {
-            assert_eq!(reached(Event { happening, ..MESSAGE }, std::slice::from_ref(&concerned)), []);
+            assert_eq!(reached(Event { happening, ..message() }, std::slice::from_ref(&concerned)), []);
         }
     }
 }

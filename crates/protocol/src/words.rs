@@ -41,6 +41,9 @@ macro_rules! words {
     };
 }
 
+/// For words that only one protocol has.
+pub(crate) use words;
+
 words! {
     /// What kind of conversation.
     pub enum ConversationKind {
@@ -324,6 +327,42 @@ words! {
         Silent = "silent",
     }
 
+    /// Where something was said, as C2A's wire has it: there a thread is a kind of its own, and so is what nobody said.
+    pub enum WireConversationKind {
+        /// Between two.
+        Dm = "dm",
+        /// Among many.
+        Channel = "channel",
+        /// In a thread of either.
+        Thread = "thread",
+        /// By the hub: a digest, an escalation, a notice.
+        System = "system",
+        /// A job.
+        Tool = "tool",
+    }
+
+    /// What kind of author.
+    pub enum AuthorKind {
+        /// A person.
+        Human = "human",
+        /// A program.
+        Agent = "agent",
+        /// The hub itself.
+        System = "system",
+    }
+
+    /// Who sees what an agent sends.
+    pub enum Visibility {
+        /// The other one of a conversation of two.
+        Dm = "dm",
+        /// Who reads the thread.
+        Thread = "thread",
+        /// Who reads the channel.
+        Channel = "channel",
+        /// Who looks at it right now; it is kept in the audit log only.
+        Ephemeral = "ephemeral",
+    }
+
     /// What was done that gives or takes rights: the words of the audit log.
     pub enum Action {
         /// A person's account was made, by whoever used a link or by the operator.
@@ -420,6 +459,9 @@ mod tests {
             Directedness: "to_me" "to_my_role" "to_other" "ambient";
             Policy: "must_respond" "may_respond" "ack_only" "must_not_respond";
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";
+            WireConversationKind: "dm" "channel" "thread" "system" "tool";
+            AuthorKind: "human" "agent" "system";
+            Visibility: "dm" "thread" "channel" "ephemeral";
             Action: "account.made" "account.disabled" "account.enabled" "agent.claimed" "agent.disabled"
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
                 "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
