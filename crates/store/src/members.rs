@@ -234,7 +234,7 @@ mod tests {
     #[tokio::test]
     async fn a_thread_is_looked_up_by_its_index() {
         let plan = crate::push::plan_of(AGENTS_IN_THREAD, 3).await;
-        assert!(plan.contains("members_by_member (member_id=? AND conversation_id=?)"), "{plan}");
+        assert!(plan.contains("SEARCH m USING PRIMARY KEY (conversation_id=? AND member_id=?)"), "{plan}");
         assert!(plan.contains("events_by_thread (thread_id=?)") && !plan.contains("SCAN e"), "{plan}");
     }
 }

@@ -2,10 +2,15 @@
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents};
 use crate::support::{Answer, SOON, Setup, eventually};
+use chorus_app::attention;
 use chorus_hub::Mail;
 use chorus_hub::quotas::OFF;
+use chorus_protocol::ids::EventId;
+use chorus_protocol::redact::Masked;
 use chorus_protocol::relay::Code;
 use chorus_protocol::time::rfc3339;
+use chorus_store::conversation::{self, Act, ConversationError, Post, Reach, Recipient};
+use chorus_store::{Tx, conversations};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::Method;
@@ -109,6 +114,49 @@ async fn a_message_that_was_deleted_is_not_posted() {
     assert_eq!(failed["rungs"][1]["reason"], "the message was deleted");
     fixture.delivery_is(&next, "delivered").await;
     assert_eq!(contents(&timber.requests()), ["@timber oops", "@timber hello"]);
+}
+
+/// Changes a message and delivers the change to whom it names, as if attention had decided so.
+async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static str, id: u128) -> String {
+    let (message, event) = (EventId::parse(message).unwrap(), EventId(uuid::Uuid::from_u128(id)));
+    let edit = move |tx: &mut dyn Tx| {
+        let said = conversations::event_by_id(tx, message)?.unwrap();
+        let (conversation, author, trace, now) =
+            (said.conversation, said.author, said.trace, said.created_at);
+        let act = Act { conversation, author, event, trace, now };
+        let new = Post::new(Masked::new(serde_json::Map::from_iter([("content".into(), content.into())])));
+        let draft = conversation::draft_edit(tx, &act, message, &new)?;
+        let (agent, handle) = draft.candidates.first().map(|one| (one.agent, one.handle.clone())).unwrap();
+        let recipients = vec![Recipient { agent, handle, attention: attention::FOREIGN }];
+        conversation::post(tx, &draft, Reach { recipients, left_out: vec![] })?;
+        Ok(())
+    };
+    fixture.hub.store().write::<_, ConversationError, _>(edit).await.unwrap();
+    event.to_string()
+}
+
+/// The Channel Protocol knows messages only; an inbox says what it is.
+#[tokio::test]
+async fn a_change_is_no_new_message() {
+    let ((fixture, _), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
+    let key = fixture.connected("timber", &timber).await["api_key"].as_str().unwrap().to_owned();
+    let first = fixture.say("@timber first").await;
+    fixture.delivery_is(&first, "delivered").await;
+    let edit = deliver_edit(&fixture, &first, "@timber changed", 1).await;
+    let next = fixture.say("@timber next").await;
+    let failed = fixture.delivery_is(&edit, "failed").await;
+    assert_eq!(failed["rungs"][1]["reason"], "a connection string takes messages only");
+    fixture.delivery_is(&next, "delivered").await;
+    assert_eq!(contents(&timber.requests()), ["@timber first", "@timber next"]);
+
+    let mut inbox = fixture.hub.inbox(&key, None).await;
+    let edit = deliver_edit(&fixture, &next, "@timber again", 2).await;
+    let chat = inbox.event("chat").await;
+    assert_eq!((&chat["event"]["event_id"], &chat["event"]["kind"]), (&json!(edit), &json!("edit")));
+    assert_eq!(
+        (&chat["event"]["target"], &chat["event"]["content"]),
+        (&json!(next), &json!("@timber again"))
+    );
 }
 
 /// What waited a day behind a connection that nobody mended says so.
