@@ -9,6 +9,7 @@ mod notices;
 mod operations;
 mod resources;
 mod service;
+mod words;
 
 use super::body;
 use crate::credentials::bearer;

@@ -3,7 +3,7 @@
 //! A commit moves the head of the conversation; then the log is read, by somebody who still may, for documents that
 //! changed. The place of an event is the id of its notices, so that a session's stream goes on after it, on any node.
 
-use super::service::{Failure, failure, log, session_id};
+use super::words::{Failure, failure, log, session_id};
 use chorus_app::Error;
 use chorus_app::mcp_sessions::{self, Change, MAX_SUBSCRIPTIONS, Watched};
 use chorus_app::open::Opened;

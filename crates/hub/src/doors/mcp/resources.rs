@@ -1,6 +1,6 @@
 //! Documents as resources.
 
-use super::service::{Failure, failure, session_id, text};
+use super::words::{Failure, failure, session_id, text};
 use chorus_app::tools::{Context, document_slug, document_uri};
 use chorus_app::{Refused, conversation, mcp_sessions};
 use chorus_mcp::{Ask, Revision, code};

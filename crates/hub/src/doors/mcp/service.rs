@@ -2,18 +2,17 @@
 //!
 //! One [`Channel`] is one caller in one channel, for one request.
 
+use super::words::{Failure, failure, log, session_id, text};
 use super::{notices, resources};
 use crate::error::ApiError;
+use chorus_app::mcp_sessions;
 use chorus_app::tools::{self, Context, Effect, Tool};
-use chorus_app::{Error, mcp_sessions};
 use chorus_mcp::{About, Ask, Notices, Outlet, Service, Wants};
-use chorus_protocol::code::Code;
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 /// The longest task that the prompt takes, in characters.
 const MAX_TASK: usize = 4000;
@@ -21,46 +20,12 @@ const MAX_TASK: usize = 4000;
 /// One caller in one channel.
 pub(super) struct Channel(pub(super) Context);
 
-pub(super) type Failure = chorus_mcp::Failure<ApiError>;
-
-/// What an act refused: who may not be here is told that alone, everybody else in the protocol's words.
-pub(super) fn failure(error: Error) -> Failure {
-    if error.keeps_out() {
-        return Failure::Refused(error.into());
-    }
-    let trouble = log(&error) || error.code.retryable();
-    let code = if trouble { RpcError::INTERNAL } else { RpcError::INVALID_PARAMS };
-    RpcError::new(code, tools::sentence(&error)).into()
-}
-
-/// Our own mistakes go to the log; whether it is one.
-pub(super) fn log(error: &Error) -> bool {
-    if error.code == Code::Internal {
-        tracing::error!(
-            cause = error.cause.as_deref().map(|cause| cause as &dyn std::error::Error),
-            "an MCP request failed"
-        );
-    }
-    error.code == Code::Internal
-}
-
-/// A text among the parameters of a method.
-pub(super) fn text<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, RpcError> {
-    let text = params.get(name).and_then(Value::as_str);
-    text.ok_or_else(|| RpcError::params(format_args!("{name}: must be a text")))
-}
-
 fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
     match params.get("arguments") {
         None => Ok(Map::new()),
         Some(Value::Object(arguments)) => Ok(arguments.clone()),
         Some(_) => Err(RpcError::params("arguments: must be an object")),
     }
-}
-
-/// A session that a client names. What is no id names none.
-pub(super) fn session_id(session: &str) -> Option<Uuid> {
-    Uuid::try_parse(session).ok()
 }
 
 /// The tools as this protocol lists them, made once.
