@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod agent_fixture;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod channel;

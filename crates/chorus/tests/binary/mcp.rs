@@ -1,7 +1,7 @@
 //! MCP with the program itself: clients that were written from the specification, beside `chorus agent`s, under a hub
 //! that is killed.
 
-use crate::agent::{HubFixture, SOON, text, until};
+use crate::agent_fixture::{HubFixture, SOON, text, until};
 use chorus_testkit::http;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

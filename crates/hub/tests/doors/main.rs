@@ -18,6 +18,8 @@ mod bad_http;
 #[cfg(test)]
 mod bad_receivers;
 #[cfg(test)]
+mod blocks;
+#[cfg(test)]
 mod bridges;
 #[cfg(test)]
 mod catch_up;

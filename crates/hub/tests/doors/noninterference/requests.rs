@@ -1,0 +1,220 @@
+//! Requests made up from the API's description.
+
+use super::{MEANT_EVERY, MUST_SUCCEED, RENEWED_EVERY, REQUESTS, SEED, bait};
+use crate::support::envelope;
+use serde_json::{Map, Value, json};
+
+/// Randomness that can be repeated.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+    }
+
+    pub(super) fn one_of<'a, T: ?Sized>(&mut self, of: &'a [&'a T]) -> &'a T {
+        of[self.below(of.len())]
+    }
+
+    pub(super) fn text(&mut self, of: &[String]) -> String {
+        of[self.below(of.len())].clone()
+    }
+}
+
+/// One request, the same for both.
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) route: String,
+    pub(super) path: String,
+    pub(super) key: Option<&'static str>,
+    pub(super) body: Option<Value>,
+}
+
+impl Asked {
+    /// Its own agent is needed to the end, with the key it has; and when an inbox that it opened and left counts as closed is
+    /// chance, which decides what becomes of what it sends itself.
+    pub(super) fn is_left_out(&self) -> bool {
+        let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
+        (self.route == "/agent/inbox" && self.key == Some("agent key"))
+            || (self.method == "delete" && self.path.starts_with("/agents/mallory"))
+            || (self.path == "/register" && body.contains("mallory"))
+    }
+}
+
+/// Makes requests up from the API's description.
+pub(super) struct RequestGenerator {
+    pub(super) random: Random,
+    pub(super) document: Value,
+    pub(super) operations: Vec<(String, String)>,
+    pub(super) words: Vec<String>,
+}
+
+impl RequestGenerator {
+    pub(super) fn new(private: Vec<String>) -> Self {
+        let document = serde_json::to_value(chorus_hub::openapi()).unwrap();
+        let methods = ["get", "put", "post", "delete", "patch"];
+        let paths = document["paths"].as_object().unwrap();
+        let operations = paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let found = methods.iter().filter(move |method| item.get(**method).is_some());
+                found.map(move |method| ((*method).to_owned(), path.clone()))
+            })
+            .collect();
+        let known = [
+            "zebra",
+            "4711",
+            "PIN",
+            "alice",
+            "bob",
+            "alice@chorus.example",
+            "mallory",
+            "mallory@example.org",
+            "nobody",
+            "nobody@example.org",
+            "keeper",
+            "@ali zebra",
+            "@anna",
+            "notes",
+            "x",
+            "true",
+            "0",
+            "1",
+            "end",
+            "{own:channel}",
+            "{own:event}",
+            "{own:next}",
+            "https://somewhere.example/hook",
+        ];
+        let words = known.map(str::to_owned).into_iter().chain(private).collect();
+        Self { random: Random(SEED), document, operations, words }
+    }
+
+    /// A request; every so often one that a stranger may well make.
+    pub(super) fn asked(&mut self, n: usize) -> Asked {
+        let meant = n.is_multiple_of(MEANT_EVERY).then(|| MUST_SUCCEED[n / MEANT_EVERY % MUST_SUCCEED.len()]);
+        // What reads is asked more often than what writes, and search most of all.
+        let (method, route) = loop {
+            if let Some((method, route)) = meant {
+                break (method.to_owned(), route.to_owned());
+            }
+            if self.random.below(8) == 0 {
+                break ("get".to_owned(), "/api/v1/search".to_owned());
+            }
+            let (method, route) = self.operations[self.random.below(self.operations.len())].clone();
+            if method == "get" || self.random.below(2) == 0 {
+                break (method, route);
+            }
+        };
+        let operation = self.document["paths"][&route][&method].clone();
+        let (mut path, mut query) = (route.clone(), vec![]);
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let own = meant.is_some() || self.random.below(2) == 0;
+            let word = match name {
+                "limit" => self.random.below(4).to_string(),
+                "id" | "channel" if own && route.contains("channel") => "{own:channel}".to_owned(),
+                "id" if own && route.contains("agents/") => "mallory".to_owned(),
+                "event_id" if own => "{own:event}".to_owned(),
+                "slug" if own => "notes".to_owned(),
+                "handle" if own => "mallory".to_owned(),
+                "q" if self.random.below(2) == 0 => bait(self.random.below(REQUESTS / RENEWED_EVERY)),
+                _ => self.random.text(&self.words),
+            };
+            let word: String = url::form_urlencoded::byte_serialize(word.as_bytes()).collect();
+            // What is filled in later is not to be encoded.
+            let word = word.replace("%7Bown%3A", "{own:").replace("%7D", "}").replace('+', "%20");
+            if parameter["in"] == "path" {
+                path = path.replace(&format!("{{{name}}}"), &word);
+            } else if parameter["in"] == "query"
+                && (parameter["required"] == true || (meant.is_none() && self.random.below(2) == 0))
+            {
+                query.push(format!("{name}={word}"));
+            }
+        }
+        if !query.is_empty() {
+            path = format!("{path}?{}", query.join("&"));
+        }
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let made_up = (!schema.is_null()).then(|| self.value(&schema.clone(), 0));
+        let sensible = meant.is_some() || self.random.below(2) == 0;
+        let body = if sensible { self.sensible(&method, &route).or(made_up) } else { made_up };
+        let keys =
+            ["agent key", "person key", "agent key", "person key", "", "ca_00000000000000000000000000000000"];
+        let among = if meant.is_some() { 2 } else { keys.len() };
+        let key = keys[self.random.below(among)];
+        Asked { method, route, path, key: Some(key).filter(|key| !key.is_empty()), body }
+    }
+
+    /// A body that may well be taken, for routes where one that is made up hardly ever is.
+    pub(super) fn sensible(&mut self, method: &str, route: &str) -> Option<Value> {
+        let word = self.random.text(&self.words);
+        Some(match (method, route) {
+            ("post", "/messages") => {
+                let to = self.random.one_of(&["alice", "bob", "mallory", "nobody"]);
+                json!({"receiver_id": to, "envelope": envelope("mallory", &word)})
+            }
+            ("post", "/mcp/{channel}") => {
+                json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
+            }
+            ("post", "/api/v1/channels/{id}/messages")
+            | ("patch", "/api/v1/channels/{id}/messages/{event_id}")
+            | ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": word}),
+            ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
+            ("post", "/api/v1/channels/{id}/members") if self.random.below(2) == 0 => {
+                json!({"agent": self.random.one_of(&["alice", "bob", "nobody"])})
+            }
+            ("post", "/api/v1/channels/{id}/members") => {
+                let known_or_not = ["anna@example.org", "ben@example.org", "nobody@example.org"];
+                json!({"account": self.random.one_of(&known_or_not)})
+            }
+            ("post", "/api/v1/channels/{id}/artifacts") => {
+                json!({"slug": format!("d{}", self.random.below(50)), "content": word})
+            }
+            ("post", "/api/v1/dms") => json!({"with": word}),
+            ("post", "/api/v1/me/blocks") => json!({"who": word}),
+            _ => return None,
+        })
+    }
+
+    /// Something of this shape.
+    pub(super) fn value(&mut self, schema: &Value, depth: usize) -> Value {
+        if depth > 6 {
+            return Value::Null;
+        }
+        if let Some(name) = schema["$ref"].as_str() {
+            let schema = self.document.pointer(&name[1..]).cloned().unwrap_or_default();
+            return self.value(&schema, depth + 1);
+        }
+        for choice in ["oneOf", "anyOf", "allOf"] {
+            if let Some(of) = schema[choice].as_array().filter(|of| !of.is_empty()) {
+                let chosen = of[self.random.below(of.len())].clone();
+                return self.value(&chosen, depth + 1);
+            }
+        }
+        if let Some(of) = schema["enum"].as_array().filter(|of| !of.is_empty()) {
+            return of[self.random.below(of.len())].clone();
+        }
+        let kinds = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
+        match kinds[0].as_str().unwrap_or("string") {
+            "object" => {
+                let mut members = Map::new();
+                let required = schema["required"].as_array().cloned().unwrap_or_default();
+                for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+                    if required.iter().any(|wanted| wanted == name) || self.random.below(2) == 0 {
+                        members.insert(name.clone(), self.value(schema, depth + 1));
+                    }
+                }
+                members.into()
+            }
+            "array" => (0..self.random.below(3)).map(|_| self.value(&schema["items"], depth + 1)).collect(),
+            "integer" | "number" => self.random.below(5).into(),
+            "boolean" => (self.random.below(2) == 0).into(),
+            _ => self.random.text(&self.words).into(),
+        }
+    }
+}
