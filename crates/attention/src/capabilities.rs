@@ -1,7 +1,7 @@
 //! What a harness can show its model, and what happens to an event that it cannot show as decided.
 //!
-//! Falling back changes how an event is shown and never what is expected. What was to be withheld stays withheld: a knock never
-//! becomes content.
+//! Falling back changes how an event is shown and never what is expected. What was to be withheld stays withheld: a
+//! knock never becomes content.
 
 use chorus_protocol::words::Mode;
 

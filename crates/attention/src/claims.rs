@@ -1,9 +1,9 @@
 //! Claims: the right of one agent, for a time, to answer an event that is for several.
 //!
-//! A state machine over what one event's claim is: [`Claim::apply`] gives the claim as it is afterwards, or says why not. Never
-//! two hold it at one time. What is offered to one first is open to the rest when that one lets the offer pass or declines;
-//! a claim that runs out is offered again in the same order. Time passes by itself: nothing has to be written when a
-//! claim expires, but somebody may want to look ([`Claim::next_change`]).
+//! A state machine over what one event's claim is: [`Claim::apply`] gives the claim as it is afterwards, or says why
+//! not. Never two hold it at one time. What is offered to one first is open to the rest when that one lets the offer
+//! pass or declines; a claim that runs out is offered again in the same order. Time passes by itself: nothing has to
+//! be written when a claim expires, but somebody may want to look ([`Claim::next_change`]).
 //!
 //! Who may see the event at all, and what a claim is worth to a sender ([`crate::outbound`]), is not decided here.
 

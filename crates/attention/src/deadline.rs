@@ -1,9 +1,9 @@
 //! What happens to an event that nobody deals with, and when.
 //!
-//! [`Pending::next_step`] says what is next and at what time; [`Pending::after`] is what is pending once that was done. Every
-//! event that has no final disposition has a next step, and without any help from its agent it comes to an end. What was not
-//! taken by a harness is sent again while one is connected; what must be answered is sent once more at its deadline, then
-//! downgraded and escalated to one other, never to all.
+//! [`Pending::next_step`] says what is next and at what time; [`Pending::after`] is what is pending once that was
+//! done. Every event that has no final disposition has a next step, and without any help from its agent it comes to
+//! an end. What was not taken by a harness is sent again while one is connected; what must be answered is sent once
+//! more at its deadline, then downgraded and escalated to one other, never to all.
 //!
 //! Nothing is sent here, and who leads or owns a conversation is told.
 
@@ -116,7 +116,8 @@ impl Pending {
         }
     }
 
-    /// What a harness took and did not answer was not needed; what none took stays a day, as everything that is pushed does.
+    /// What a harness took and did not answer was not needed; what none took stays a day, as everything that is
+    /// pushed does.
     fn end(&self, at_ms: i64) -> (Step, i64) {
         if self.acked {
             (Step::End(Disposition::Ignored), at_ms)

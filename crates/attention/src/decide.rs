@@ -1,8 +1,9 @@
 //! The decision for one recipient: the document's Default Matrix, and what it leaves open.
 //!
-//! First at whom the event is aimed, then what is expected, then how it is shown. What always holds: nothing but what is aimed at
-//! a recipient itself obliges it; what is for others or for nobody never enters its work; what an author declares lowers
-//! a decision and never raises it. The reason is what decided: the intent where it changed something or was declared, else the address.
+//! First at whom the event is aimed, then what is expected, then how it is shown. What always holds: nothing but what
+//! is aimed at a recipient itself obliges it; what is for others or for nobody never enters its work; what an author
+//! declares lowers a decision and never raises it. The reason is what decided: the intent where it changed something
+//! or was declared, else the address.
 //!
 //! Nothing is looked up here and nothing allocated: it runs once per recipient. Whether a way exists to show
 //! an event like that is [`crate::capabilities`]' business.
@@ -223,7 +224,8 @@ fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Addre
         Intent::Cancellation => (Policy::MayRespond, Mode::Immediate, Reason::Cancellation),
         Intent::Safety => (Policy::MayRespond, Mode::Immediate, Reason::Safety),
         intent if broadcast(intent) => told(intent),
-        // What a person adds for the agent that was asked belongs to what it was asked; so does what comes for a claimant.
+        // What a person adds for the agent that was asked belongs to what it was asked; so does what comes for a
+        // claimant.
         _ if recipient.holds_claim || corrected => (Policy::MayRespond, Mode::Buffered, reason),
         _ if address == Address::Role && recipient.offered_to_other => {
             (Policy::MayRespond, Mode::ToolMailbox, reason)

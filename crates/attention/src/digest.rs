@@ -1,7 +1,7 @@
 //! Digests: how much happened where nobody was concerned, for whoever leads there.
 //!
-//! Counts per kind of event and kind of author, of one channel or one work stream; never a word of what was said, and no name of who
-//! said it. Nothing is sent when there is nothing to say.
+//! Counts per kind of event and kind of author, of one channel or one work stream; never a word of what was said, and
+//! no name of who said it. Nothing is sent when there is nothing to say.
 
 use crate::event::AuthorKind;
 use chorus_protocol::attention::Attention;
@@ -110,7 +110,8 @@ fn name(kind: EventKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What a digest is to whoever gets it. Nobody answers one, unless it tells of something that names or tasks the recipient.
+/// What a digest is to whoever gets it. Nobody answers one, unless it tells of something that names or tasks the
+/// recipient.
 pub fn attention(names_recipient: bool) -> Attention {
     let policy = if names_recipient { Policy::MayRespond } else { Policy::MustNotRespond };
     Attention {

@@ -1,9 +1,9 @@
 //! What an agent made of an event: which cause leads to which disposition, under which policy.
 //!
 //! One function for everything that can happen to a delivered event, whatever door it came by. Nothing is read out of
-//! prose: a reply, a reaction, a notice, a tool call or silence each mean one thing. What time or an edit does
-//! never changes what is final; what the agent itself does later may, until it has responded. What happens when nothing does
-//! is [`crate::deadline`]'s.
+//! prose: a reply, a reaction, a notice, a tool call or silence each mean one thing. What time or an edit does never
+//! changes what is final; what the agent itself does later may, until it has responded. What happens when nothing
+//! does is [`crate::deadline`]'s.
 
 use chorus_protocol::words::{Disposition, Policy, Signal};
 use std::fmt;
@@ -300,7 +300,8 @@ mod tests {
                     prop_assert_eq!(following, current);
                 }
                 // Once it is done with, only the agent itself brings it back.
-                if current.is_some_and(is_final) && matches!(cause, Cause::TimedOut | Cause::Edited | Cause::Deleted | Cause::Acked) {
+                let passive = matches!(cause, Cause::TimedOut | Cause::Edited | Cause::Deleted | Cause::Acked);
+                if current.is_some_and(is_final) && passive {
                     prop_assert_eq!(following, current);
                 }
                 current = following;

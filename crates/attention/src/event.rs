@@ -27,7 +27,7 @@ pub enum Happening {
     Reaction(Signal),
 }
 
-/// An event, as far as attention is concerned. The default is a person's empty message that names nobody in a channel.
+/// An event, as far as attention is concerned.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
     /// What happened.
@@ -58,23 +58,28 @@ pub struct Event<'a> {
     pub damped: bool,
 }
 
+impl Event<'_> {
+    /// A person's empty message that names nobody, in a channel: what is left out of an event is as in this one.
+    pub const EMPTY: Self = Self {
+        happening: Happening::Message,
+        conversation: ConversationKind::Channel,
+        in_thread: false,
+        author: AuthorKind::Human,
+        author_leads: false,
+        text: "",
+        names_somebody: false,
+        intent: None,
+        directedness: None,
+        priority: None,
+        deadline_ms: None,
+        answers: None,
+        damped: false,
+    };
+}
+
 impl Default for Event<'_> {
     fn default() -> Self {
-        Self {
-            happening: Happening::Message,
-            conversation: ConversationKind::Channel,
-            in_thread: false,
-            author: AuthorKind::Human,
-            author_leads: false,
-            text: "",
-            names_somebody: false,
-            intent: None,
-            directedness: None,
-            priority: None,
-            deadline_ms: None,
-            answers: None,
-            damped: false,
-        }
+        Self::EMPTY
     }
 }
 

@@ -1,8 +1,8 @@
 //! A text as far as rules about words go: clauses of folded words, so that one way of writing a thing is like another.
 //!
-//! Folding takes away case, width, accents, apostrophes and repeated letters (`THAAANKS` is `thanks`); lists of words are
-//! folded by the same function, so what is lost is lost on both sides. Quotations, code, links and handles are not an author's own
-//! words: the first are left out, code and links stand as a word that is in no list. Scripts that
+//! Folding takes away case, width, accents, apostrophes and repeated letters (`THAAANKS` is `thanks`); lists of words
+//! are folded by the same function, so what is lost is lost on both sides. Quotations, code, links and handles are
+//! not an author's own words: the first are left out, code and links stand as a word that is in no list. Scripts that
 //! write no spaces give a word per sign. Linear, and bounded: of a long text the beginning and the end are read.
 //!
 //! It knows no grammar and no language.
@@ -196,7 +196,11 @@ fn is_question_mark(sign: char) -> bool {
 
 /// Han, and the Japanese syllables with the mark that makes a vowel long.
 fn is_spaceless(sign: char) -> bool {
-    matches!(sign, '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+    matches!(
+        sign,
+        '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}'
+    )
 }
 
 /// Marks without which a word is another, as in Hindi; Arabic is mostly written without its own.
@@ -206,7 +210,11 @@ fn is_letter(mark: char) -> bool {
 
 /// Pictures, without the marks that change their look.
 fn is_emoji(sign: char) -> bool {
-    matches!(sign, '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f300}'..='\u{1f3fa}' | '\u{1f400}'..='\u{1faff}' | '\u{1f170}'..='\u{1f251}')
+    matches!(
+        sign,
+        '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f300}'..='\u{1f3fa}'
+            | '\u{1f400}'..='\u{1faff}' | '\u{1f170}'..='\u{1f251}'
+    )
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! What a message is meant as, by rules alone.
 //!
-//! What an author declares wins and never gets here. Thanks, acknowledgements, approvals and cancellations are closed lists and must
-//! be the whole message, so that a thanks with a request behind it is a request; everything else goes by how a clause begins
-//! or ends. When in doubt it is [`Intent::Chat`], which is answered: to miss somebody is worse than one turn too many.
+//! What an author declares wins and never gets here. Thanks, acknowledgements, approvals and cancellations are closed
+//! lists and must be the whole message, so that a thanks with a request behind it is a request; everything else goes
+//! by how a clause begins or ends. When in doubt it is [`Intent::Chat`], which is answered: to miss somebody is worse
+//! than one turn too many.
 //!
 //! It does not try to understand: no irony, no negation inside a sentence, no request without a form that says so, no
-//! language that is not in the lists (question marks count in all scripts). It is linear in the text and reads a bounded part of it.
+//! language that is not in the lists (question marks count in all scripts). It is linear in the text and reads a
+//! bounded part of it.
 
 use crate::fold::{self, Clause};
 use crate::lexicon::{MARKED_ENDINGS, MARKERS, OPENINGS, Opening, WHOLE, Whole};

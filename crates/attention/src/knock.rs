@@ -1,7 +1,8 @@
 //! Knocks: that something is there, and not what it says.
 //!
-//! A knock is made of what the host itself knows. What an author wrote cannot get into one because [`Subject`] holds no text; of a
-//! text only its intent and its size are known. A conversation's name is shown as letters and digits, so that it forges nothing.
+//! A knock is made of what the host itself knows. What an author wrote cannot get into one because [`Subject`] holds
+//! no text; of a text only its intent and its size are known. A conversation's name is shown as letters and digits,
+//! so that it forges nothing.
 
 use crate::event::{AuthorKind, Classified};
 use chorus_protocol::attention::Attention;
@@ -231,7 +232,8 @@ mod tests {
                 let event = Event { text: &text, author, names_somebody: true, ..Event::default() };
                 let classified = classify(event);
                 let attention = decide(&classified, &Recipient { in_named_role: true, ..Recipient::default() });
-                let knock = Knock::new("agent:worker", "channel:c1", &attention, &Subject::new(&classified, Some("ops"), &[]));
+                let subject = Subject::new(&classified, Some("ops"), &[]);
+                let knock = Knock::new("agent:worker", "channel:c1", &attention, &subject);
                 // Another text of the same intent and size makes the same knock: nothing of this one is in it.
                 let other = "\u{2603}".repeat(text.trim().chars().count());
                 let same = Event { text: &other, intent: Some(classified.intent), ..event };

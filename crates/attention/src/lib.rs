@@ -1,9 +1,9 @@
-//! Attention: for one event and one recipient, whether it is aimed at it, what is expected of it, and how it gets to see it.
-//! Delivery is not injection.
+//! Attention: for one event and one recipient, whether it is aimed at it, what is expected of it, and how it gets to
+//! see it. Delivery is not injection.
 //!
-//! An engine: no clock, no I/O, no randomness; what is known comes in, a decision comes out. [`classify`] looks at an event
-//! once, [`decide`] at each recipient, so that who is not concerned costs nothing: the decision for a bystander is the
-//! same for all of them.
+//! An engine: no clock, no I/O, no randomness; what is known comes in, a decision comes out. [`classify`] looks at an
+//! event once, [`decide`] at each recipient, so that who is not concerned costs nothing: the decision for a bystander
+//! is the same for all of them.
 
 pub mod capabilities;
 pub mod claims;

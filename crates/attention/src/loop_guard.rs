@@ -1,11 +1,11 @@
 //! Agents that talk among themselves for too long: when what one of them says is no longer answered.
 //!
-//! A loop is an exchange that passes a number of turns without a person, or one that repeats itself: the same words again, or
-//! a message with another message inside of it that is no marked quotation, as two programs do that print what they read. Work on
-//! something that was given is no loop however long it takes; repeating oneself is no work.
+//! A loop is an exchange that passes a number of turns without a person, or one that repeats itself: the same words
+//! again, or a message with another message inside of it that is no marked quotation, as two programs do that print
+//! what they read. Work on something that was given is no loop however long it takes; repeating oneself is no work.
 //!
-//! What it needs of the past is an [`Exchange`]: a count and the last few texts. It remembers nothing by itself and never
-//! concerns what a person says.
+//! What it needs of the past is an [`Exchange`]: a count and the last few texts. It remembers nothing by itself and
+//! never concerns what a person says.
 
 use crate::fold;
 
@@ -135,7 +135,11 @@ mod tests {
     proptest! {
         /// Two programs that print what they read, whatever is put around it, stop at their first words.
         #[test]
-        fn what_prints_its_input_stops(said in "[a-z ]{0,40}", before in "[A-Za-z:\n -]{0,200}", after in "[A-Za-z\n -]{0,50}") {
+        fn what_prints_its_input_stops(
+            said in "[a-z ]{0,40}",
+            before in "[A-Za-z:\n -]{0,200}",
+            after in "[A-Za-z\n -]{0,50}",
+        ) {
             let question = format!("@ada @bob {said}");
             let echo = format!("{before}\n{question}\n{after}");
             let recent = [person(&question)];

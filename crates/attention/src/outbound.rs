@@ -1,7 +1,7 @@
 //! Whether an agent may say something in reply to an event: what its policy allows, and whose claim it is.
 //!
-//! Reactions are not asked about here: they are no chat, and [`crate::disposition`] says what they mean. Nor are limits of
-//! rate, nor what is said in reply to nothing.
+//! Reactions are not asked about here: they are no chat, and [`crate::disposition`] says what they mean. Nor are
+//! limits of rate, nor what is said in reply to nothing.
 
 use crate::claims::{self, Claim, Request};
 use crate::disposition::PolicyForbidden;
@@ -155,7 +155,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_forbidden_is_never_sent(text in any::<String>(), named: bool, needs_claim: bool, mentions: bool) {
-            let forbidden = Reply { policy: Policy::MustNotRespond, named, needs_claim, claim: None, text: &text, mentions };
+            let forbidden = reply(Policy::MustNotRespond);
+            let forbidden = Reply { named, needs_claim, text: &text, mentions, ..forbidden };
             prop_assert_eq!(code(&forbidden), "policy_forbidden");
             // Of two who answer one role mention, one does.
             let first = Reply { policy: Policy::MayRespond, named: false, needs_claim: true, ..forbidden };

@@ -1,12 +1,12 @@
 //! Turn assembly: what somebody types in pieces reaches the model as one turn.
 //!
-//! Pieces of one author in one conversation wait until it has paused, and at most so long; what must be seen at once goes
-//! at once, with what waited before it. A piece that is edited is replaced where it stands, one that is deleted is gone, one that comes
-//! twice is there once. [`Assembly::take`] is told what arrived, [`Assembly::due`] gives what is ready, in the
-//! order in which it began; both are told the time. Bounded: what does not fit goes out early.
+//! Pieces of one author in one conversation wait until it has paused, and at most so long; what must be seen at once
+//! goes at once, with what waited before it. A piece that is edited is replaced where it stands, one that is deleted
+//! is gone, one that comes twice is there once. [`Assembly::take`] is told what arrived, [`Assembly::due`] gives what
+//! is ready, in the order in which it began; both are told the time. Bounded: what does not fit goes out early.
 //!
-//! It keeps nothing on disk and does not run turns. A piece that arrives while a turn runs and nothing was sent can be merged by
-//! giving the turn back ([`Assembly::give_back`]).
+//! It keeps nothing on disk and does not run turns. A piece that arrives while a turn runs and nothing was sent can
+//! be merged by giving the turn back ([`Assembly::give_back`]).
 
 use chorus_protocol::words::{Mode, Reason};
 use std::collections::VecDeque;
@@ -17,9 +17,10 @@ pub const QUIET_MS: i64 = 3_000;
 /// How long the first piece waits at most.
 pub const LONGEST_MS: i64 = 30_000;
 
-/// The most pieces of one turn, and the most turns that wait.
+/// The most pieces of one turn.
 pub const MOST_PIECES: usize = 64;
-/// See [`MOST_PIECES`].
+
+/// The most turns that wait for their authors to pause.
 pub const MOST_TURNS: usize = 256;
 
 /// Whose words are put together.
@@ -147,8 +148,8 @@ impl<T> Assembly<T> {
         self.waiting.len()
     }
 
-    /// Puts back a turn that was broken off before anything was sent, before what its author has said since. How long it may
-    /// wait still counts from its first piece.
+    /// Puts back a turn that was broken off before anything was sent, before what its author has said since. How long
+    /// it may wait still counts from its first piece.
     pub fn give_back(&mut self, turn: Assembled<T>, now_ms: i64) {
         match self.waiting.iter().position(|waiting| waiting.turn.source == turn.source) {
             Some(place) => {

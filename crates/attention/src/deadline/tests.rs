@@ -122,12 +122,14 @@ prop_compose! {
             _ => Stage::Escalated(since_ms + 2_000),
         };
         let sent_at_ms = since_ms + sent;
-        Pending { policy, since_ms, deadline_ms, attempt, sent_at_ms, acked, connected, stage, disposition, until_ms: since_ms + until }
+        let until_ms = since_ms + until;
+        Pending { policy, since_ms, deadline_ms, attempt, sent_at_ms, acked, connected, stage, disposition, until_ms }
     }
 }
 
 proptest! {
-    /// No event is forgotten: whatever its state, it is done with or somebody will look at it again, and in the end it is.
+    /// No event is forgotten: whatever its state, it is done with or somebody will look at it again, and in the end
+    /// it is.
     #[test]
     fn every_event_comes_to_an_end(start in any_pending()) {
         let mut pending = start;

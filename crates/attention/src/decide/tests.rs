@@ -58,7 +58,8 @@ macro_rules! decides {
     )+};
 }
 
-/// The document's Default Matrix, in its words, each row as a person and, where it can be, an agent would bring it about.
+/// The document's Default Matrix, in its words, each row as a person and, where it can be, an agent would bring it
+/// about.
 #[test]
 fn the_default_matrix() {
     let role = naming(person("@backend look at this"));
@@ -386,7 +387,9 @@ prop_compose! {
         ],
         conversation in any_of(ConversationKind::ALL),
         author in prop::sample::select(vec![AuthorKind::Human, AuthorKind::Agent, AuthorKind::System]),
-        text in prop::sample::select(vec!["", "thanks", "ok", "why?", "please go", "stop", "60% done", "hello there", "approved", "emergency"]),
+        text in prop::sample::select(vec![
+            "", "thanks", "ok", "why?", "please go", "stop", "60% done", "hello there", "approved", "emergency",
+        ]),
         (in_thread, author_leads, names_somebody, damped) in any::<(bool, bool, bool, bool)>(),
         intent in prop::option::of(any_of(Intent::ALL)),
         directedness in prop::option::of(any_of(Directedness::ALL)),
@@ -394,7 +397,10 @@ prop_compose! {
         deadline_ms in any::<Option<i64>>(),
         answers in prop::option::of(any_of(Intent::ALL)),
     ) -> Event<'static> {
-        Event { happening, conversation, in_thread, author, author_leads, text, names_somebody, intent, directedness, priority, deadline_ms, answers, damped }
+        Event {
+            happening, conversation, in_thread, author, author_leads, text, names_somebody, intent, directedness,
+            priority, deadline_ms, answers, damped,
+        }
     }
 }
 
@@ -402,8 +408,17 @@ prop_compose! {
     fn any_recipient()(bits in any::<u16>()) -> Recipient {
         let bit = |place: u32| bits & (1 << place) != 0;
         Recipient {
-            named: bit(0), in_named_role: bit(1), offered_to_other: bit(2), owns_thread: bit(3), participates: bit(4), asked_in_thread: bit(5),
-            owns_stream: bit(6), said_target: bit(7), answered: bit(8), holds_claim: bit(9), claimed_by_other: bit(10),
+            named: bit(0),
+            in_named_role: bit(1),
+            offered_to_other: bit(2),
+            owns_thread: bit(3),
+            participates: bit(4),
+            asked_in_thread: bit(5),
+            owns_stream: bit(6),
+            said_target: bit(7),
+            answered: bit(8),
+            holds_claim: bit(9),
+            claimed_by_other: bit(10),
         }
     }
 }
@@ -450,7 +465,8 @@ proptest! {
         // Whoever may answer has a time for it.
         prop_assert_eq!(decision.deadline_ms.is_some(), decision.policy != Policy::MustNotRespond);
         prop_assert!(decision.deadline_ms.is_none_or(|deadline| DEADLINE_MS.contains(&deadline)));
-        prop_assert!(decision.priority != Priority::Urgent || event.author != AuthorKind::Agent || event.author_leads || interrupts(classified.intent));
+        let may_be_urgent = event.author != AuthorKind::Agent || event.author_leads || interrupts(classified.intent);
+        prop_assert!(decision.priority != Priority::Urgent || may_be_urgent);
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn approvals_blockers_cancellations_safety() {
         "approved | Approved! | yes, go ahead | ok, approved, thanks | ship it 🚀 | @bob go ahead | genehmigt |
          aprobado | 批准 | 承認します | одобрено | 승인합니다",
     );
-    check(Intent::Chat, "not approved | I have not approved anything");
+    check(Intent::Chat, "not approved | I have not approved anything | done | Done! | готово | yes");
     check(
         Intent::Blocker,
         "I'm blocked | Blocked on the key | blocker: no access | I can't proceed without the key |
@@ -194,6 +194,7 @@ proptest! {
     /// A courtesy asks for nothing, so nothing that asks may pass for one.
     #[test]
     fn a_question_is_no_courtesy(text in "[a-z ,.!👍🙏]{0,40}\\?") {
-        prop_assert!(!matches!(plain(&text), Intent::Thanks | Intent::Acknowledgement | Intent::Approval | Intent::Cancellation));
+        let courtesies = [Intent::Thanks, Intent::Acknowledgement, Intent::Approval, Intent::Cancellation];
+        prop_assert!(!courtesies.contains(&plain(&text)));
     }
 }

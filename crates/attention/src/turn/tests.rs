@@ -135,7 +135,9 @@ fn only_cancellation_and_safety_interrupt() {
 proptest! {
     /// Whatever arrives whenever: each piece comes out once, in order, within its time, and no more wait than may.
     #[test]
-    fn nothing_is_lost_doubled_or_kept(steps in prop::collection::vec((0i64..4_000, 0usize..300, any::<bool>()), 1..600)) {
+    fn nothing_is_lost_doubled_or_kept(
+        steps in prop::collection::vec((0i64..4_000, 0usize..300, any::<bool>()), 1..600),
+    ) {
         let mut assembly = Assembly::default();
         let (mut now_ms, mut out, mut arrived) = (0, vec![], vec![]);
         for (number, (passed, author, at_once)) in steps.into_iter().enumerate() {
@@ -156,9 +158,10 @@ proptest! {
         }
         prop_assert_eq!(out.len(), arrived.len());
         for author in 0..300usize {
-            let of_author = |author: usize| author.to_string();
-            let left: Vec<_> = out.iter().filter(|(name, ..)| *name == of_author(author)).map(|(_, body, _)| *body).collect();
-            let came: Vec<_> = arrived.iter().filter(|(who, ..)| *who == author).map(|(_, number, _)| *number).collect();
+            let name = author.to_string();
+            let left: Vec<_> = out.iter().filter(|(who, ..)| *who == name).map(|(_, body, _)| *body).collect();
+            let came = arrived.iter().filter(|(who, ..)| *who == author).map(|(_, number, _)| *number);
+            let came: Vec<_> = came.collect();
             prop_assert_eq!(left, came);
         }
     }
