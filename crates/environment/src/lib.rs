@@ -15,6 +15,7 @@ pub use uuid::Uuid;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use uuid::Builder;
 
@@ -25,6 +26,8 @@ pub struct Environment {
     clock: Arc<Clock>,
     elapsed: Arc<Clock>,
     random: Arc<Fill>,
+    /// The time and the counter of the last id that sorts by time.
+    last: Arc<AtomicU64>,
 }
 
 /// Says milliseconds.
@@ -35,6 +38,12 @@ type Fill = dyn Fn(&mut [u8]) + Send + Sync;
 
 /// How many random bytes are fetched at a time: every request needs a few ids, and each fetch is a system call.
 const POOL: usize = 1024;
+
+/// How many bits of an id count within a millisecond, where it begins there, and by how much it goes on, at random.
+const COUNTER_BITS: u32 = 12;
+const FIRST_COUNTER: u64 = 0x7ff;
+const STEP: u64 = 0x7;
+const MOST_AHEAD_MS: i64 = 1000;
 
 thread_local! {
     /// Random bytes, and how many of them are left.
@@ -73,7 +82,12 @@ impl Environment {
         clock: impl Fn() -> i64 + Send + Sync + 'static,
         elapsed: impl Fn() -> i64 + Send + Sync + 'static,
     ) -> Self {
-        Self { clock: Arc::new(clock), elapsed: Arc::new(elapsed), random: Arc::new(system_random) }
+        Self {
+            clock: Arc::new(clock),
+            elapsed: Arc::new(elapsed),
+            random: Arc::new(system_random),
+            last: Arc::default(),
+        }
     }
 
     /// Everything by a seed and a clock that is set by hand; whoever shares the clock shares the time. Anybody who knows
@@ -116,9 +130,21 @@ impl Environment {
         Builder::from_random_bytes(self.bytes()).into_uuid()
     }
 
-    /// An id that sorts by time, which keeps indexes compact.
+    /// An id that sorts by time, which keeps indexes compact; of one millisecond in the order in which they were made. How many
+    /// others were made in between cannot be told from two of them.
     pub fn uuid_v7(&self) -> Uuid {
-        Builder::from_unix_timestamp_millis(self.now().max(0) as u64, &self.bytes()).into_uuid()
+        let mut bytes: [u8; 10] = self.bytes();
+        let random = u64::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+        let first = ((self.now().max(0) as u64) << COUNTER_BITS) | (random & FIRST_COUNTER);
+        let follow = |last: u64| {
+            // Many ids run ahead of the clock a little; one that was set back by more begins anew.
+            let ahead_ms = (last >> COUNTER_BITS) as i64 - (first >> COUNTER_BITS) as i64;
+            if (0..=MOST_AHEAD_MS).contains(&ahead_ms) { last + 1 + (random & STEP) } else { first }
+        };
+        let last = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(follow(last)));
+        let id = follow(last.unwrap_or_else(|last| last));
+        bytes[..2].copy_from_slice(&(id as u16).to_be_bytes());
+        Builder::from_unix_timestamp_millis(id >> COUNTER_BITS, &bytes).into_uuid()
     }
 }
 
@@ -144,6 +170,18 @@ mod tests {
         assert_ne!(made(7), made(8));
         let (hex, _, [one, _, other], _) = made(7);
         assert!(hex.len() == 32 && one != other);
+    }
+
+    #[test]
+    fn ids_of_one_millisecond_sort_as_they_were_made() {
+        let clock = ManualClock::new(5);
+        let environment = Environment::seeded(1, &clock);
+        let mut ids: Vec<_> = (0..2000).map(|_| environment.uuid_v7()).collect();
+        clock.advance(100);
+        ids.push(environment.uuid_v7());
+        assert!(ids.is_sorted() && ids.windows(2).all(|two| two[0] != two[1]));
+        let time = ids.last().and_then(Uuid::get_timestamp).unwrap().to_unix();
+        assert_eq!((time, ids[0].get_version_num()), ((0, 105_000_000), 7));
     }
 
     #[test]
