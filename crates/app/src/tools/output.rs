@@ -33,7 +33,7 @@ struct AuthorShape {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Events {
+pub(super) struct EventPage {
     #[schema(value_type = Vec<EventShape>)]
     pub(super) events: Vec<EventView>,
     /// Where to go on: the `after` of the next call, or the `before` if you read backwards.

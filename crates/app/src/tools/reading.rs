@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::input::{GetRoster, Kind, ListEvents, Place, ReadThread, Search};
-use super::output::{Channel, Events, Found, MemberKind, Roster, RosterMember};
+use super::output::{Channel, EventPage, Found, MemberKind, Roster, RosterMember};
 use crate::error::Error;
 use crate::views::{self, EventView};
 use chorus_protocol::faults::Faults;
@@ -24,7 +24,7 @@ pub(super) fn of_kind(kind: Option<Kind>) -> Filter {
     Filter { thread: None, kind: kind.map(|Kind(kind)| kind) }
 }
 
-pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<Events, Error> {
+pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<EventPage, Error> {
     let ListEvents { after, before, limit, kind } = asked;
     let at = match (after, before) {
         (Some(_), Some(_)) => {
@@ -50,10 +50,10 @@ pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<E
     if backwards {
         events.reverse();
     }
-    Ok(Events { events, next, more })
+    Ok(EventPage { events, next, more })
 }
 
-pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<Events, Error> {
+pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<EventPage, Error> {
     let ReadThread { thread, after, limit } = asked;
     let at = At::After(after.map_or(0, |Place(after)| after));
     let (who, max_bytes) = (context.who, context.page_bytes());
@@ -67,7 +67,7 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
     let mut events = shown(&page.events, &page.standing);
     let more = page::cut(&mut events, max_bytes) || page.more;
     let next = events.last().filter(|_| more).map_or(end, |last| last.sequence);
-    Ok(Events { events, next, more })
+    Ok(EventPage { events, next, more })
 }
 
 pub(super) async fn search(context: Context, asked: Search) -> Result<Found, Error> {

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::input::{Place, WaitForEvents};
-use super::output::Events;
+use super::output::EventPage;
 use super::reading::{of_kind, shown};
 use crate::error::Error;
 use chorus_protocol::page;
@@ -17,7 +17,7 @@ struct Poll {
     own: bool,
 }
 
-pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> Result<Events, Error> {
+pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> Result<EventPage, Error> {
     let WaitForEvents { after, wait_ms, limit, kind, include_own } = asked;
     let after = after.map(|Place(after)| after);
     let mut poll = Poll { after, limit, filter: of_kind(kind), own: include_own };
@@ -52,7 +52,7 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
 }
 
 /// What came after the cursor, the new cursor, and whether there is more.
-async fn look(context: &Context, poll: &Poll) -> Result<Events, Error> {
+async fn look(context: &Context, poll: &Poll) -> Result<EventPage, Error> {
     let Poll { after, limit, filter, own } = poll;
     let (who, after, limit, filter, own) = (context.who, *after, *limit, filter.clone(), *own);
     let max_bytes = context.page_bytes();
@@ -70,7 +70,7 @@ async fn look(context: &Context, poll: &Poll) -> Result<Events, Error> {
     let mut events = shown(&page.events, &page.standing);
     if page::cut(&mut events, max_bytes) {
         let next = events.last().map_or(next, |last| last.sequence);
-        return Ok(Events { events, next, more: true });
+        return Ok(EventPage { events, next, more: true });
     }
-    Ok(Events { events, next, more: page.more })
+    Ok(EventPage { events, next, more: page.more })
 }
