@@ -34,7 +34,6 @@ struct Fixtures {
     asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     count: AtomicU64,
     changes: broadcast::Sender<&'static str>,
-    url: String,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -537,7 +536,6 @@ async fn main() -> std::io::Result<()> {
         asked: Mutex::default(),
         count: AtomicU64::new(1),
         changes: broadcast::channel(16).0,
-        url: url.clone(),
     });
     println!("{url}/mcp");
     axum::serve(listener, axum::Router::new().route("/mcp", axum::routing::any(serve)).with_state(fixtures))
