@@ -47,12 +47,23 @@ const CHATS: &str = concat!(
 const OF_ENTRY: usize = 8;
 const OF_CONVERSATION: usize = 9;
 
-/// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves.
-pub fn of_page(tx: &mut dyn Tx, agent: AgentId, entries: &[Entry]) -> Result<Vec<ChatEntry>, StoreError> {
+/// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves. Texts may have grown
+/// since they were said: what does not fit into about `max_bytes` is taken off the page, but for its first entry.
+pub fn of_page(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    entries: &mut Vec<Entry>,
+    max_bytes: usize,
+) -> Result<Vec<ChatEntry>, StoreError> {
+    let chats = entries.iter().filter(|entry| entry.kind == EntryKind::Chat);
+    let places: Vec<i64> = chats.map(|entry| entry.seq).collect();
+    let Some((first, last)) = places.first().zip(places.last()) else { return Ok(vec![]) };
+    let page = [(&agent).into(), (*first).into(), (*last).into()];
+    let (texts, end) = log::texts_of_page(tx, &page, max_bytes)?;
+    let keep = entries.iter().take_while(|entry| end.is_none_or(|end| entry.seq < end)).count();
+    entries.truncate(keep.max(1));
     let chats = entries.iter().filter(|entry| entry.kind == EntryKind::Chat);
     let bodies: HashMap<i64, &str> = chats.map(|entry| (entry.seq, &*entry.body)).collect();
-    let Some((first, last)) = bodies.keys().min().zip(bodies.keys().max()) else { return Ok(vec![]) };
-    let page = [(&agent).into(), (*first).into(), (*last).into()];
 
     let mut found = vec![];
     for row in tx.query(CHATS, &page)? {
@@ -65,7 +76,7 @@ pub fn of_page(tx: &mut dyn Tx, agent: AgentId, entries: &[Entry]) -> Result<Vec
     }
     let stays = stays(tx, &page)?;
     let mut changes: HashMap<EventId, Vec<Event>> = HashMap::new();
-    for change in log::changes_of_page(tx, &page)? {
+    for change in texts.into_iter().chain(log::reactions_of_page(tx, &page)?) {
         // Who has left meanwhile is not told what happened since.
         let stays = stays.get(&change.conversation).map_or([].as_slice(), Vec::as_slice);
         if let Some((target, change)) = change.target.zip(log::as_seen(change, stays)) {

@@ -3,9 +3,9 @@
 //! Where a member reads only what was said while it was there, that holds for changes too: a text that stands since a
 //! time it was away is not shown, nor is the one before it, which its author took back. A deletion holds for all.
 
-use crate::conversations::{self, Conversation, Event, History, event, select_event};
+use crate::conversations::{self, Conversation, Event, History, event, event_columns, select_event};
 use crate::members::{self, MembershipInterval};
-use crate::{Param, StoreError, Tx, TxExt};
+use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::words::{EventKind, Signal};
 use serde_json::Value;
@@ -315,22 +315,53 @@ pub(crate) fn as_seen(mut change: Event, stays: &[MembershipInterval]) -> Option
 }
 
 /// The same as [`TEXTS`], of what an agent was sent: its inbox from one place to another, at most 200 entries.
-const TEXTS_OF_PAGE: &str = select_event!(
-    "JOIN chats h ON h.event_id = e.target_id WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3
+const TEXTS_OF_PAGE: &str = concat!(
+    "SELECT h.seq, ",
+    event_columns!("COALESCE(e.body, b.body)"),
+    " FROM chats h JOIN events e ON e.target_id = h.event_id LEFT JOIN large_bodies b ON b.event_id = e.id
+      WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3
          AND (e.kind = 'delete' OR (e.kind = 'edit' AND NOT EXISTS
              (SELECT 1 FROM events n WHERE n.target_id = e.target_id AND n.seq > e.seq AND n.kind = 'edit')))
-     ORDER BY e.seq LIMIT 400"
+      ORDER BY h.seq, e.seq LIMIT 400"
 );
+/// The newest of each message first, so that many on one leave room for those on others.
 const REACTIONS_OF_PAGE: &str = select_event!(
-    "JOIN chats h ON h.event_id = e.target_id WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3 AND e.kind = 'reaction'
-     ORDER BY e.seq DESC LIMIT 4000"
+    "JOIN (SELECT r.id, ROW_NUMBER() OVER (PARTITION BY r.target_id ORDER BY r.seq DESC) AS newer
+           FROM chats h JOIN events r ON r.target_id = h.event_id AND r.kind = 'reaction'
+           WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3) r ON r.id = e.id
+     ORDER BY r.newer LIMIT 4000"
 );
 
-/// What changed the messages of a page of an inbox, as they were said: an agent, a place and a later one.
-pub(crate) fn changes_of_page(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<Vec<Event>, StoreError> {
-    let texts = tx.query(TEXTS_OF_PAGE, page)?;
-    let reactions = tx.query(REACTIONS_OF_PAGE, page)?;
-    texts.into_iter().chain(reactions.into_iter().rev()).map(event).collect()
+/// What the messages of a page of an inbox (an agent, a place and a later one) were changed to say, or that they were taken
+/// back, in the order of the inbox; and if it is more than `max_bytes`, the place from which on it is not told.
+pub(crate) fn texts_of_page(
+    tx: &mut dyn Tx,
+    page: &[Param<'_>],
+    max_bytes: usize,
+) -> Result<(Vec<Event>, Option<i64>), StoreError> {
+    let (mut texts, mut bytes, mut last, mut end) = (vec![], 0, None, None);
+    tx.each(TEXTS_OF_PAGE, page, &mut |mut row| {
+        let columns = Row(row.0.split_off(1));
+        let (place, text) = (row.int(0)?, event(columns)?);
+        bytes += text.body.len();
+        // All of one message, or nothing.
+        if bytes > max_bytes && last.is_some_and(|last| last != place) {
+            end = Some(place);
+            return Ok(false);
+        }
+        last = Some(place);
+        texts.push(text);
+        Ok(true)
+    })?;
+    Ok((texts, end))
+}
+
+/// What was thought of the messages of a page of an inbox, the oldest first.
+pub(crate) fn reactions_of_page(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<Vec<Event>, StoreError> {
+    let mut reactions =
+        tx.query(REACTIONS_OF_PAGE, page)?.into_iter().map(event).collect::<Result<Vec<_>, _>>()?;
+    reactions.sort_by_key(|reaction| reaction.seq);
+    Ok(reactions)
 }
 
 fn replies(

@@ -15,6 +15,9 @@ use chorus_store::deliveries::OnItsWay;
 use chorus_store::{StoreError, Tx, chats};
 use std::sync::Arc;
 
+/// How much is encoded for the inboxes that one message goes to.
+const MAX_FRAMES_BYTES: usize = 256 * 1024;
+
 /// Appends a draft, delivered to whom attention decides. It is counted for its author, and published once it is committed.
 pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Posted, ConversationError> {
     let reach = attention::decide(tx, draft)?;
@@ -36,7 +39,7 @@ fn publish(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>, posted: &Posted) 
     match draft.kind {
         DraftKind::Message(_) => publish_message(app, tx, draft, posted),
         // What changes a message is shown as it stands when it is read.
-        DraftKind::Edit(target) | DraftKind::Deletion(target) => forget_frames(app, tx, target),
+        DraftKind::Edit(target) | DraftKind::Deletion(target) => forget_frames(app, tx, draft, target),
         DraftKind::Reaction(..) => Ok(()),
     }
 }
@@ -75,6 +78,9 @@ fn publish_message(
         let frame = DIALECT.event(EventKind::Message.as_str(), seq, event.get());
         frames.push((DIALECT, act.conversation.0, seq, frame));
     }
+    // This is done while others' writes wait, and all frames share one cache: what is long is read from the store.
+    let frames_bytes = event.get().len().saturating_mul(open.len());
+    let open = if frames_bytes > MAX_FRAMES_BYTES { vec![] } else { open };
     for ((recipient, id, way), dialect) in open {
         let delivery = ChatDelivery {
             conversation: &draft.conversation,
@@ -101,9 +107,16 @@ fn open_session(app: &AppState, (to, _, way): &(Recipient, DeliveryId, OnItsWay)
 }
 
 /// Frames of a message show it as it was said: once this is committed, it is read from the store.
-fn forget_frames(app: &AppState, tx: &mut dyn Tx, message: EventId) -> Result<(), StoreError> {
+fn forget_frames(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    message: EventId,
+) -> Result<(), StoreError> {
     let (sent, live) = (chats::of_event(tx, message)?, Arc::clone(&app.live));
+    let (conversation, seq) = (draft.act.conversation, draft.changed_seq);
     tx.after_commit(Box::new(move || {
+        seq.into_iter().for_each(|seq| live.frames.forget(conversation.0, seq));
         for id in sent {
             live.frames.forget(id.agent.0, id.seq);
         }

@@ -41,13 +41,15 @@ pub enum Content {
 }
 
 impl Content {
-    /// Looks up what the entries of a page of an agent's inbox do not hold themselves, for all of them together.
+    /// Looks up what the entries of a page of an agent's inbox do not hold themselves, for all of them together; those of
+    /// them that fit into about `max_bytes`, and one at least.
     pub fn read(
         tx: &mut dyn Tx,
         agent: AgentId,
-        entries: Vec<Entry>,
+        mut entries: Vec<Entry>,
+        max_bytes: usize,
     ) -> Result<Vec<(Entry, Self)>, StoreError> {
-        let chats = chats::of_page(tx, agent, &entries)?;
+        let chats = chats::of_page(tx, agent, &mut entries, max_bytes)?;
         let mut chats: HashMap<i64, ChatEntry> = chats.into_iter().map(|chat| (chat.seq, chat)).collect();
         let content = |entry: Entry| {
             let content = match entry.kind {
@@ -157,8 +159,8 @@ pub struct StoredChat {
 impl StoredChat {
     /// What this delivery is about; nothing if it is about no conversation.
     pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
-        let entries = deliveries::page(tx, id.agent, id.seq - 1, 1, usize::MAX)?;
-        let chats = chats::of_page(tx, id.agent, &entries)?;
+        let mut entries = deliveries::page(tx, id.agent, id.seq - 1, 1, usize::MAX)?;
+        let chats = chats::of_page(tx, id.agent, &mut entries, usize::MAX)?;
         let chat = chats.into_iter().find(|chat| chat.seq == id.seq);
         Ok(chat.map(|chat| Self { agent: id.agent, chat }))
     }

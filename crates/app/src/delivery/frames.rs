@@ -11,6 +11,8 @@ use uuid::Uuid;
 
 /// How many bytes of frames one node keeps.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// About so many places in the order may belong to frames that were forgotten.
+const MAX_FORGOTTEN: usize = 1024;
 
 #[derive(Default)]
 pub struct Frames {
@@ -51,6 +53,11 @@ impl Frames {
             if let Some(frame) = state.frames.remove(&(dialect, stream, seq)) {
                 state.bytes -= frame.len();
             }
+        }
+        // What was forgotten has no place in the order either, looked for seldom enough to cost each a constant.
+        if state.order.len() > MAX_FORGOTTEN + 2 * state.frames.len() {
+            let State { frames, order, .. } = &mut *state;
+            order.retain(|key| frames.contains_key(key));
         }
     }
 
@@ -123,5 +130,16 @@ mod tests {
         assert_eq!(frames.after(Dialect::Sse, stream, 0, 100), None);
         assert!(frames.after(Dialect::Sse, stream, 19, 100).is_some());
         assert!(frames.state().bytes <= MAX_BYTES);
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_nothing() {
+        let (frames, stream) = (Frames::default(), Uuid::nil());
+        for seq in 1..=10_000 {
+            frames.put(Dialect::Sse, stream, seq, Bytes::from_static(b"frame"));
+            frames.forget(stream, seq);
+        }
+        let state = frames.state();
+        assert!(state.bytes == 0 && state.frames.is_empty() && state.order.len() <= MAX_FORGOTTEN + 1);
     }
 }

@@ -200,7 +200,7 @@ impl Reader {
         let (agent, after, head) = (self.inbox.agent, self.cursor, self.inbox.head());
         let read = move |tx: &mut dyn Tx| {
             let entries = deliveries::page(tx, agent, after, READ_ENTRIES, READ_BYTES)?;
-            Content::read(tx, agent, entries)
+            Content::read(tx, agent, entries, READ_BYTES)
         };
         let entries = self.app.store.read::<_, StoreError, _>(read).await?;
         // Nothing between here and the head: it was removed as too old.
@@ -364,10 +364,24 @@ mod tests {
     async fn what_was_taken_back_is_not_handed_out_from_the_frames() {
         let hub = Fixture::new().await;
         let mut reader = hub.open(None).await;
+        let following = hub.app.live.follow(hub.channel.0);
         let said = hub.say("@bob not meant for you").await;
+        let of_followers = || hub.app.live.frames.after(Dialect::Sse, hub.channel.0, 2, FRAME_BYTES);
+        assert!(of_followers().is_some());
         delete(&hub.app, hub.ann, (hub.channel, said), Once::NO_KEY).await.unwrap();
+        assert!(of_followers().is_none());
+        drop(following);
         let heard = next(&mut reader).await;
         assert!(heard.contains(r#""deleted":true"#) && !heard.contains("not meant"), "{heard}");
+    }
+
+    #[tokio::test]
+    async fn what_is_long_is_read_from_the_store() {
+        let hub = Fixture::new().await;
+        let mut reader = hub.open(None).await;
+        hub.say(&format!("@bob {}", "\u{1f600}".repeat(99_000))).await;
+        assert_eq!(hub.app.live.frames.after(Dialect::Sse, hub.bob.id.0, 0, FRAME_BYTES), None);
+        assert!(next(&mut reader).await.contains("\u{1f600}"));
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ pub async fn history(app: &App, identity: &Identity, after: i64, limit: i64) -> 
     let (agent, max_bytes) = (identity.id, app.config.quotas.page_bytes);
     let read = move |tx: &mut dyn Tx| {
         let entries = deliveries::page(tx, agent, after, limit, max_bytes as usize)?;
-        let entries = Content::read(tx, agent, entries)?;
+        let entries = Content::read(tx, agent, entries, max_bytes as usize)?;
         Ok((entries, inboxes::handed_through(tx, agent)?, tx.head(agent.0)?))
     };
     let (entries, handed, head) = app.store.read::<_, StoreError, _>(read).await?;

@@ -220,7 +220,7 @@ impl Hub {
         let (frames, cursor) = self.run(async |app| {
             let read = move |tx: &mut dyn Tx| {
                 let entries = deliveries::page(tx, agent, after, 8, usize::MAX)?;
-                Content::read(tx, agent, entries)
+                Content::read(tx, agent, entries, usize::MAX)
             };
             let entries = app.store.read::<_, StoreError, _>(read).await.unwrap();
             let (mut frames, mut cursor) = (vec![], after);

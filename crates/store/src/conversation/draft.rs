@@ -105,6 +105,8 @@ pub struct Draft<'a> {
     pub handle: String,
     /// The thread it is in.
     pub thread: Option<EventId>,
+    /// The place of the message that it changes or takes back.
+    pub changed_seq: Option<i64>,
     /// Whether it names any member, agent or person.
     pub names_somebody: bool,
     /// Whom it may concern: those of a conversation of two, then those it is for, then those it mentions, then others.
@@ -160,7 +162,7 @@ pub fn draft_edit<'a>(
 ) -> Result<Draft<'a>, ConversationError> {
     let (conversation, author, target) = own(tx, act, target, false)?;
     let mut draft = draft(act, DraftKind::Edit(target.id), Cow::Borrowed(&new.body), conversation, author);
-    draft.thread = target.thread;
+    (draft.thread, draft.changed_seq) = (target.thread, Some(target.seq));
     draft.find_pair(tx)?;
     draft.find_named(tx, &[], &new.mentions)?;
     draft.find_thread(tx)?;
@@ -176,7 +178,7 @@ pub fn draft_deletion<'a>(
     let (conversation, author, target) = own(tx, act, target, true)?;
     let (kind, nothing) = (DraftKind::Deletion(target.id), Cow::Owned(Masked::nothing()));
     let mut draft = draft(act, kind, nothing, conversation, author);
-    draft.thread = target.thread;
+    (draft.thread, draft.changed_seq) = (target.thread, Some(target.seq));
     draft.find_pair(tx)?;
     draft.find_author_of(tx, &target)?;
     draft.find_thread(tx)?;
@@ -243,6 +245,7 @@ fn draft<'a>(
         conversation,
         handle: author.handle,
         thread: None,
+        changed_seq: None,
         names_somebody: false,
         candidates: vec![],
     }

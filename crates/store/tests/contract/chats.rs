@@ -14,7 +14,8 @@ use uuid::Uuid;
 on_both!(
     a_page_is_read_as_its_entries_are,
     a_page_costs_the_same_however_long_it_is,
-    an_event_and_its_deliveries
+    an_event_and_its_deliveries,
+    what_edits_added_counts
 );
 
 /// Counts what is asked of the database.
@@ -64,11 +65,17 @@ impl Tx for Counting<'_> {
 }
 
 /// A page of an inbox, what conversations add to it, and how many queries that took.
-async fn page(store: &Store, agent: AgentId, after: i64, limit: i64) -> (Vec<Entry>, Vec<ChatEntry>, usize) {
+async fn page(
+    store: &Store,
+    agent: AgentId,
+    after: i64,
+    limit: i64,
+    max_bytes: usize,
+) -> (Vec<Entry>, Vec<ChatEntry>, usize) {
     read(store, move |tx| {
         let mut counting = Counting { tx, queries: 0 };
-        let entries = deliveries::page(&mut counting, agent, after, limit, usize::MAX)?;
-        let chats = chats::of_page(&mut counting, agent, &entries)?;
+        let mut entries = deliveries::page(&mut counting, agent, after, limit, usize::MAX)?;
+        let chats = chats::of_page(&mut counting, agent, &mut entries, max_bytes)?;
         Ok((entries, chats, counting.queries))
     })
     .await
@@ -102,7 +109,7 @@ async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
     edit(store, other, other.owner, unseen, "not for bob").await;
     react(store, other, other.owner, unseen).await;
 
-    let (entries, chats, _) = page(store, bob.id, 0, 100).await;
+    let (entries, chats, _) = page(store, bob.id, 0, 100, usize::MAX).await;
     assert_eq!(entries.len(), 6);
     let found: Vec<_> = chats.iter().map(|chat| (chat.seq, chat.event.id)).collect();
     assert_eq!(found, [(1, plain), (3, edited), (4, deleted), (5, long), (6, unseen)]);
@@ -134,7 +141,7 @@ async fn a_page_costs_the_same_however_long_it_is(fixture: Fixture) {
     let store = &fixture.store;
     let (bob, amy) = (agent(store, "bob").await, agent(store, "amy").await);
     deliver(store, message(&amy, &bob)).await;
-    assert_eq!(page(store, bob.id, 0, 64).await.2, 1, "envelopes need nothing but the page");
+    assert_eq!(page(store, bob.id, 0, 64, usize::MAX).await.2, 1, "envelopes need nothing but the page");
     let mut rooms = vec![];
     for _ in 0..4 {
         let room = room(store, History::All).await;
@@ -146,8 +153,8 @@ async fn a_page_costs_the_same_however_long_it_is(fixture: Fixture) {
         let event = tell(store, room, "hello").await;
         react(store, room, room.owner, event).await;
     }
-    let (one, _, few) = page(store, bob.id, 1, 1).await;
-    let (many, chats, same) = page(store, bob.id, 0, 64).await;
+    let (one, _, few) = page(store, bob.id, 1, 1, usize::MAX).await;
+    let (many, chats, same) = page(store, bob.id, 0, 64, usize::MAX).await;
     assert_eq!((one.len(), many.len(), chats.len()), (1, 61, 60));
     assert!(chats.iter().all(|chat| chat.changes.len() == 1));
     assert_eq!((few, same), (5, 5));
@@ -162,6 +169,34 @@ async fn an_event_and_its_deliveries(fixture: Fixture) {
     let sent: Vec<_> = of(event).await.iter().map(|id| (id.agent, id.seq)).collect();
     assert_eq!(sent, [(bob.id, 1)]);
     assert!(of(EventId(fresh())).await.is_empty());
-    let (entries, ..) = page(store, bob.id, 0, 1).await;
+    let (entries, ..) = page(store, bob.id, 0, 1, usize::MAX).await;
     assert_eq!(entries[0].kind, EntryKind::Chat);
+}
+
+async fn what_edits_added_counts(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, room) = (agent(store, "bob").await, room(store, History::All).await);
+    join(store, room, bob.id.into(), "bob").await;
+    let long = "long ".repeat(2_000).leak();
+    let mut said = vec![];
+    for _ in 0..3 {
+        let event = tell(store, room, "short").await;
+        edit(store, room, room.owner, event, long).await;
+        said.push(event);
+    }
+    delete(store, room, room.owner, said[0]).await.unwrap();
+    let kept = |(entries, chats, _): (Vec<Entry>, Vec<ChatEntry>, usize)| {
+        assert_eq!(entries.len(), chats.len());
+        let changes: Vec<_> = chats.iter().map(|chat| chat.changes.len()).collect();
+        (entries.last().unwrap().seq, changes)
+    };
+    assert_eq!(kept(page(store, bob.id, 0, 64, 25_000).await), (2, vec![2, 1]));
+    // The first comes in any case, and whole: that it was taken back as well.
+    assert_eq!(kept(page(store, bob.id, 0, 64, 1).await), (1, vec![2]));
+    assert_eq!(kept(page(store, bob.id, 1, 64, 1).await), (2, vec![1]));
+    // What there is of one message takes no room from another's.
+    for _ in 0..3 {
+        react(store, room, room.owner, said[1]).await;
+    }
+    assert_eq!(kept(page(store, bob.id, 0, 64, usize::MAX).await), (3, vec![2, 2, 1]));
 }
