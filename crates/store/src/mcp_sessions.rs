@@ -1,7 +1,8 @@
 //! Sessions of MCP clients: whose each is, in which conversation, and what it subscribed to.
 //!
 //! A session is looked up with its owner and its conversation, so another's id is as unknown as one that never was. It lasts
-//! until it is ended, until nobody has used it for a day, or until its owner has opened so many there that the oldest goes.
+//! until it is ended, until nobody has used it for a day, or until its owner has opened so many, there or in all, that
+//! the oldest goes.
 //! It holds nothing else, so a restart changes nothing.
 
 use crate::{StoreError, Tx, TxExt};
@@ -10,6 +11,8 @@ use uuid::Uuid;
 
 /// The most sessions of one owner in one conversation.
 pub const MAX_SESSIONS: i64 = 16;
+/// The most sessions of one owner in all.
+pub const MAX_OF_OWNER: i64 = 256;
 /// The most documents that one session is subscribed to.
 pub const MAX_SUBSCRIPTIONS: usize = 100;
 /// How long one lasts that nobody uses.
@@ -86,6 +89,12 @@ pub fn begin(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid, now: i64) 
              (SELECT id FROM mcp_sessions WHERE owner_id = $1 AND conversation_id = $2
               ORDER BY created_at DESC LIMIT 1000 OFFSET $3)",
         &[(&owner.uuid()).into(), (&conversation).into(), MAX_SESSIONS.into()],
+    )?;
+    tx.execute(
+        "DELETE FROM mcp_sessions WHERE id IN
+             (SELECT id FROM mcp_sessions WHERE owner_id = $1 AND id <> $2
+              ORDER BY created_at DESC LIMIT 1000 OFFSET $3)",
+        &[(&owner.uuid()).into(), (&id).into(), (MAX_OF_OWNER - 1).into()],
     )?;
     Ok(())
 }

@@ -29,7 +29,7 @@ use chorus_store::relay::{self, SendError, Sent};
 use chorus_store::{Tx, push};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
 /// How long an address takes events.
@@ -90,12 +90,6 @@ pub async fn take(
     let events = read_events(is_ndjson, body)?;
     let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
     let delivery = token.delivery;
-    if messages > 0 {
-        // Or it would be counted for whatever conversation the path names.
-        let answers = move |tx: &mut dyn Tx| answered(tx, delivery, conversation).map(drop);
-        app.store.read::<_, Error, _>(answers).await?;
-        may_say(app, delivery.agent.into(), conversation, messages as u32)?;
-    }
     let answer = Answer {
         // Made here: the transaction may run again.
         events: events.into_iter().map(|event| (EventId(app.environment.uuid_v7()), event)).collect(),
@@ -106,7 +100,18 @@ pub async fn take(
         token,
     };
     let may = move |tx: &mut dyn Tx| answered(tx, delivery, conversation).map(drop);
-    app.once(once, may, move |tx| answer.record(tx)).await
+    let (hub, counted) = (Arc::clone(app), OnceLock::new());
+    let work = move |tx: &mut dyn Tx| {
+        // Not for whatever conversation the path names, nor for what is only said again. The transaction may run again: what was
+        // decided stands.
+        if messages > 0 {
+            answered(tx, delivery, conversation)?;
+            let may = || may_say(&hub, delivery.agent.into(), conversation, messages as u32);
+            counted.get_or_init(may).clone()?;
+        }
+        answer.record(tx)
+    };
+    app.once(once, may, work).await
 }
 
 fn unknown() -> Error {

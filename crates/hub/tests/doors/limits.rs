@@ -169,11 +169,13 @@ async fn what_an_agent_says_in_a_minute() {
     let several = async |count: usize| {
         let lines = "{\"type\": \"message\", \"content\": \"x\"}\n".repeat(count);
         let request = fixture.hub.client.post(callback.as_str().unwrap());
-        Answer::of(request.header("content-type", "application/x-ndjson").body(lines)).await
+        let request = request.header("content-type", "application/x-ndjson").header("idempotency-key", count);
+        Answer::of(request.body(lines)).await
     };
     let refused = several(31).await;
     assert!(refused.own_failure(Code::Validation).contains("at most 30 messages"), "{}", refused.text);
     assert_eq!(several(29).await.status, 200);
+    assert_eq!(several(29).await.status, 200, "what is only said again is not counted again");
     several(2).await.own_failure(Code::RateLimited);
     let say = async |key| fixture.hub.post(&path, key, &json!({"content": "x"})).await;
     assert_eq!(say(key).await.status, 201);

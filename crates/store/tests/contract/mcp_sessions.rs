@@ -3,7 +3,8 @@
 use crate::support::{Fixture, NOW, count, fresh, on_both, read, write};
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId};
 use chorus_store::mcp_sessions::{
-    self, LIFE_MS, MAX_SESSIONS, MAX_SUBSCRIPTIONS, Place, Session, begin, end, subscribe, touch,
+    self, LIFE_MS, MAX_OF_OWNER, MAX_SESSIONS, MAX_SUBSCRIPTIONS, Place, Session, begin, end, subscribe,
+    touch,
 };
 use chorus_store::{Store, settings};
 use tokio::task::JoinSet;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 on_both![
     each_is_its_owners_in_its_conversation,
     the_oldest_makes_room,
+    an_owner_has_so_many_in_all,
     opened_at_once_none_is_lost,
     subscriptions_are_bounded,
     who_is_not_used_for_a_day_is_gone,
@@ -67,6 +69,21 @@ async fn the_oldest_makes_room(fixture: Fixture) {
     assert!(get(store, anna, late, NOW).await.is_some());
     assert_eq!(get(store, anna, ids[1], NOW).await, None);
     assert!(get(store, elsewhere, other, NOW).await.is_some(), "each conversation has its own");
+}
+
+async fn an_owner_has_so_many_in_all(fixture: Fixture) {
+    let (store, anna) = (&fixture.store, agent());
+    let first = open(store, anna, NOW).await;
+    let mut last = (anna, first);
+    for n in 1..=MAX_OF_OWNER {
+        let place = (anna.0, ConversationId(fresh()));
+        last = (place, open(store, place, NOW + n).await);
+    }
+    assert_eq!(get(store, anna, first, NOW).await, None);
+    // In a place where a clock that was set back makes it the oldest, the new one stays.
+    let newest = open(store, anna, NOW - 1).await;
+    assert!(get(store, anna, newest, NOW).await.is_some() && get(store, last.0, last.1, NOW).await.is_some());
+    assert_eq!(count(store, "SELECT COUNT(*) FROM mcp_sessions").await, MAX_OF_OWNER);
 }
 
 async fn opened_at_once_none_is_lost(fixture: Fixture) {
