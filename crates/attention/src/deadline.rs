@@ -152,10 +152,23 @@ pub fn escalation() -> Attention {
 
 /// Whom an escalation is told: the lead, or else the owner, but not who has just not answered. An escalation that its
 /// lead does not answer goes on to the owner, and no further.
-pub fn escalate_to<T: PartialEq>(responsible: &T, lead: Option<T>, owner: Option<T>) -> Option<T> {
+pub fn escalate_to<T: PartialEq>(
+    responsible: &T,
+    is_escalation: bool,
+    lead: Option<T>,
+    owner: Option<T>,
+) -> Option<T> {
+    let owner = owner.filter(|owner| owner != responsible);
     match lead {
-        Some(lead) if lead != *responsible => Some(lead),
-        _ => owner.filter(|owner| owner != responsible),
+        Some(lead) if lead != *responsible => {
+            if is_escalation {
+                None
+            } else {
+                Some(lead)
+            }
+        }
+        Some(_) => owner,
+        None => owner.filter(|_| !is_escalation),
     }
 }
 

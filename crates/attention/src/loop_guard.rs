@@ -53,8 +53,8 @@ pub fn is_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> bool 
 fn repeats(text: &str, exchange: &Exchange<'_>) -> bool {
     let own = fold::letters(text, READ);
     if own.is_empty() {
-        // Nothing but what another said; a message without text has something else to show.
-        return !text.trim().is_empty();
+        // Nothing but what another said. A smile, or a message without text, has something else to show.
+        return text.lines().any(|line| line.trim_start().starts_with('>'));
     }
     exchange.recent.iter().take(RECENT).any(|earlier| {
         let probe = fold::letters(earlier.text, PROBE);
@@ -123,6 +123,8 @@ mod tests {
             ("ok, the parser is fixed", agent("ok"), false, false),
             // But nothing beside it says nothing.
             ("> the parser is broken again", agent("something else"), false, true),
+            (":)", agent("something else"), false, false),
+            ("\u{2026}", agent("something else"), false, false),
             ("", agent("something else"), false, false),
         ];
         for (text, earlier, on_task, expected) in rows {

@@ -22,6 +22,8 @@ pub const MOST_PIECES: usize = 64;
 
 /// The most turns that wait for their authors to pause.
 pub const MOST_TURNS: usize = 256;
+/// The most edits that are remembered of what waits in one turn.
+const MOST_EDITS: usize = 256;
 
 /// Whose words are put together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,12 +79,40 @@ pub struct Assembled<T> {
 #[derive(Debug, Clone)]
 struct Waiting<T> {
     turn: Assembled<T>,
+    /// Ids that pieces had before they were edited, and those they have now: these may come again.
+    superseded: Vec<(String, String)>,
     /// When its author last did something.
     active_ms: i64,
     at_once: bool,
 }
 
 impl<T> Waiting<T> {
+    fn new(turn: Assembled<T>, active_ms: i64, at_once: bool) -> Self {
+        Self { turn, superseded: vec![], active_ms, at_once }
+    }
+
+    fn place(&self, event_id: &str) -> Option<usize> {
+        let edited = self.superseded.iter().find(|(before, _)| before == event_id);
+        let event_id = edited.map_or(event_id, |(_, now)| now);
+        self.turn.pieces.iter().position(|piece| piece.event_id == event_id)
+    }
+
+    fn replace(&mut self, place: usize, piece: Piece<T>) {
+        let now = piece.event_id.clone();
+        let before = std::mem::replace(&mut self.turn.pieces[place], piece).event_id;
+        if before == now {
+            return;
+        }
+        for (_, latest) in self.superseded.iter_mut().filter(|(_, latest)| *latest == before) {
+            latest.clone_from(&now);
+        }
+        // The oldest edit is forgotten, rather than a message that is edited all day kept growing.
+        if self.superseded.len() >= MOST_EDITS {
+            self.superseded.remove(0);
+        }
+        self.superseded.push((before, now));
+    }
+
     fn due_ms(&self) -> i64 {
         let latest_ms = self.turn.began_ms + LONGEST_MS;
         if self.at_once { self.turn.began_ms } else { latest_ms.min(self.active_ms + QUIET_MS) }
@@ -113,7 +143,7 @@ impl<T> Assembly<T> {
                 };
                 waiting.active_ms = now_ms;
                 waiting.at_once |= mode == Mode::Immediate;
-                waiting.turn.pieces[place] = piece;
+                waiting.replace(place, piece);
             }
             Arrival::Deleted(event_id) => {
                 let Some((waiting, place)) = self.find(&event_id) else {
@@ -156,8 +186,9 @@ impl<T> Assembly<T> {
                 let waiting = &mut self.waiting[place];
                 waiting.turn.began_ms = turn.began_ms;
                 waiting.turn.pieces.splice(..0, turn.pieces);
+                waiting.at_once |= waiting.turn.pieces.len() >= MOST_PIECES;
             }
-            None => self.waiting.push_front(Waiting { turn, active_ms: now_ms, at_once: false }),
+            None => self.waiting.push_front(Waiting::new(turn, now_ms, false)),
         }
     }
 
@@ -179,7 +210,7 @@ impl<T> Assembly<T> {
             oldest.at_once = true;
         }
         let turn = Assembled { source, pieces: vec![piece], began_ms: now_ms };
-        self.waiting.push_back(Waiting { turn, active_ms: now_ms, at_once });
+        self.waiting.push_back(Waiting::new(turn, now_ms, at_once));
     }
 
     fn of(&mut self, source: &Source) -> Option<&mut Waiting<T>> {
@@ -190,7 +221,7 @@ impl<T> Assembly<T> {
 
     fn find(&mut self, event_id: &str) -> Option<(&mut Waiting<T>, usize)> {
         self.waiting.iter_mut().find_map(|waiting| {
-            let place = waiting.turn.pieces.iter().position(|piece| piece.event_id == event_id)?;
+            let place = waiting.place(event_id)?;
             Some((waiting, place))
         })
     }

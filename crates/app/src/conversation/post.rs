@@ -116,7 +116,9 @@ fn forget_frames(
     let (sent, live) = (chats::of_event(tx, message)?, Arc::clone(&app.live));
     let (conversation, seq) = (draft.act.conversation, draft.changed_seq);
     tx.after_commit(Box::new(move || {
-        seq.into_iter().for_each(|seq| live.frames.forget(conversation.0, seq));
+        if let Some(seq) = seq {
+            live.frames.forget(conversation.0, seq);
+        }
         for id in sent {
             live.frames.forget(id.agent.0, id.seq);
         }

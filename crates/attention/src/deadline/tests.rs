@@ -93,14 +93,19 @@ fn a_claim_or_deferral_that_ends_opens_it_again() {
 
 #[test]
 fn whom_it_is_escalated_to() {
-    for (lead, owner, expected) in [
-        (Some("lead"), Some("owner"), Some("lead")),
-        (None, Some("owner"), Some("owner")),
-        (Some("me"), Some("owner"), Some("owner")),
-        (Some("me"), Some("me"), None),
-        (None, None, None),
+    for (is_escalation, lead, owner, expected) in [
+        (false, Some("lead"), Some("owner"), Some("lead")),
+        (false, None, Some("owner"), Some("owner")),
+        (false, Some("me"), Some("owner"), Some("owner")),
+        (false, Some("me"), Some("me"), None),
+        (false, None, None, None),
+        // From the lead to the owner, and never back.
+        (true, Some("me"), Some("owner"), Some("owner")),
+        (true, Some("lead"), Some("me"), None),
+        (true, Some("lead"), Some("owner"), None),
+        (true, None, Some("owner"), None),
     ] {
-        assert_eq!(escalate_to(&"me", lead, owner), expected);
+        assert_eq!(escalate_to(&"me", is_escalation, lead, owner), expected);
     }
     let attention = downgraded(escalation());
     assert_eq!((attention.policy, attention.reason), (Policy::MayRespond, Reason::Stale));

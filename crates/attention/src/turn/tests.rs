@@ -166,3 +166,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_comes_again_after_an_edit_is_there_once() {
+    let edited = |supersedes: &str, now| Arrival::Edited {
+        supersedes: supersedes.into(),
+        source: source("ann"),
+        mode: Mode::Buffered,
+        piece: piece(now),
+    };
+    let mut assembly = Assembly::default();
+    for _ in 0..2 {
+        for arrival in
+            [said("ann", Mode::Buffered, "1"), edited("1", "2"), edited("1", "3"), edited("2", "3")]
+        {
+            assert_eq!(assembly.take(arrival, 0), None);
+        }
+    }
+    assert_eq!(bodies(assembly.clone().due(QUIET_MS)), Some(vec!["3"]));
+    // Taken back under the name it had first.
+    assert_eq!(assembly.take(Arrival::Deleted("1".into()), 0), None);
+    assert_eq!(assembly.waiting(), 0);
+}
