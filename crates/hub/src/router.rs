@@ -19,7 +19,7 @@ fn documented() -> Routes {
 pub(crate) fn router(app: AppState) -> Router {
     let names = Arc::new(origin::names(&app.config, app.on_loopback));
     documented()
-        .and(pages::routes(&openapi()))
+        .and(pages::routes())
         .and(mcp::routes())
         .and(signin::routes())
         .and(tokens::routes())

@@ -7,17 +7,16 @@ use crate::error::ApiError;
 use crate::route::Route;
 use crate::routes::Routes;
 use askama::Template;
+use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Extension, Router};
 use bytes::Bytes;
 use chorus_app::authenticate::of_browser;
 use chorus_app::caller::Shown;
 use chorus_app::{AppState, agents};
-use std::sync::Arc;
-use utoipa::openapi::OpenApi;
+use std::sync::{Arc, LazyLock};
 
 /// What is told of the routes themselves.
 #[derive(Clone)]
@@ -26,16 +25,17 @@ struct Reference {
     operations: Arc<Vec<Operation>>,
 }
 
-/// All pages.
-pub(crate) fn routes(document: &OpenApi) -> Routes {
-    let document = serde_json::to_value(document).unwrap_or_default();
+/// Made when somebody first asks for it: a hub that nobody asks does without the memory it takes.
+static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
+    let document = serde_json::to_value(crate::openapi()).unwrap_or_default();
     let operations = Arc::new(operations(&document));
-    let reference = Reference { document: document.to_string().into(), operations };
+    Reference { document: document.to_string().into(), operations }
+});
+
+pub(crate) fn routes() -> Routes {
     let pages = Router::new()
         .route("/api", get(api))
         .route("/api/openapi.json", get(openapi))
-        // Before the rest, which does without.
-        .layer(Extension(reference))
         .route("/", get(home))
         .route("/assets/{name}", get(asset));
     Routes::default().group(Route::PUBLIC, pages)
@@ -79,16 +79,17 @@ async fn home(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
 }
 
 /// The API, for reading.
-async fn api(
-    State(app): State<AppState>,
-    Extension(reference): Extension<Reference>,
-) -> Result<Response, ApiError> {
-    page(&Api { style: &STYLE_NAME, host: app.config.host_name.clone(), operations: reference.operations })
+async fn api(State(app): State<AppState>) -> Result<Response, ApiError> {
+    page(&Api {
+        style: &STYLE_NAME,
+        host: app.config.host_name.clone(),
+        operations: Arc::clone(&REFERENCE.operations),
+    })
 }
 
 /// The API, for programs.
-async fn openapi(Extension(reference): Extension<Reference>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], reference.document).into_response()
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], REFERENCE.document.clone()).into_response()
 }
 
 /// What pages refer to.
