@@ -35,12 +35,17 @@ async fn one_mention_is_one_delivery() {
     assert_eq!(members(&said), ["attention", "event_id", "sequence", "thread"]);
     assert!(id(&said).starts_with("evt_") && id(&said).len() == 36, "{said}");
     assert_eq!((&said["sequence"], &said["thread"]), (&json!(4), &json!(null)));
-    assert_eq!(said["attention"], json!({"woken": ["bob"], "knocked": [], "stored_for": []}));
+    assert_eq!(
+        said["attention"],
+        json!({"woken": ["bob"], "knocked": [], "stored_for": [], "stored_count": 0})
+    );
 
     let mut inbox = hub.inbox(&bob, None).await;
     let chat = inbox.event("chat").await;
     assert_eq!((&chat["event"]["event_id"], &chat["event"]["content"]), (&said["event_id"], &json!(content)));
-    assert_eq!(chat["attention"]["reason"], "direct_mention");
+    let attention = json!({"reason": "direct_mention", "directedness": "to_me", "policy": "must_respond", "mode": "buffered",
+        "priority": "high", "deadline_ms": 60_000});
+    assert_eq!(chat["attention"], attention);
     inbox.assert_quiet().await;
     assert_eq!(hub.history(&carol).await, [] as [Value; 0]);
     assert_eq!(hub.history(&bob).await.len(), 1);
@@ -137,7 +142,10 @@ async fn a_dry_run_writes_nothing() {
     assert_eq!(members(&answer.body), ["attention"]);
     let mut attention = answer.body["attention"].as_array().unwrap().clone();
     attention.sort_by_key(|decision| decision["handle"].as_str().unwrap().to_owned());
-    let decision = |handle: &str| json!({"handle": handle, "directedness": "to_me", "policy": "must_respond", "mode": "immediate", "reason": "direct_mention"});
+    let decision = |handle: &str| {
+        json!({"handle": handle, "directedness": "to_me", "policy": "must_respond", "mode": "buffered", "reason": "direct_mention",
+        "priority": "normal", "deadline_ms": 300_000})
+    };
     assert_eq!(attention, [decision("bob"), decision("carol")]);
     assert_eq!(hub.log(&channel, &anna, "").await.len(), 3);
     assert_eq!(hub.history(&bob).await, [] as [Value; 0]);
