@@ -18,7 +18,6 @@ pub mod knock;
 mod lexicon;
 pub mod loop_guard;
 pub mod outbound;
-pub mod plain;
 pub mod turn;
 
 pub use chorus_protocol::attention::Attention;

@@ -6,9 +6,10 @@
 
 use crate::api::channels::ConversationView;
 use crate::api::events::EventView;
+use crate::attention::Attention;
 use crate::channel::McpServer;
 use crate::json;
-use crate::words::Reason;
+use crate::words::{Directedness, Mode, Policy, Priority, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,12 +31,41 @@ pub struct Chat<E = EventView> {
     pub mcp: Option<McpServer>,
 }
 
-/// Why something comes to an agent.
+/// Why something comes to an agent, and what is expected of it. What this program does not know counts as not said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChatAttention {
     /// Why; nothing, if it is for a reason that this program does not know.
     #[serde(default, deserialize_with = "json::known")]
     pub reason: Option<Reason>,
+    /// At whom it is aimed.
+    #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
+    pub directedness: Option<Directedness>,
+    /// What is expected of the agent.
+    #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// When it enters the agent's work.
+    #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// How much it matters.
+    #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// How long an answer may take, in milliseconds.
+    #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+}
+
+impl From<Attention> for ChatAttention {
+    fn from(decided: Attention) -> Self {
+        let Attention { directedness, policy, mode, reason, priority, deadline_ms } = decided;
+        Self {
+            reason: Some(reason),
+            directedness: Some(directedness),
+            policy: Some(policy),
+            mode: Some(mode),
+            priority: Some(priority),
+            deadline_ms,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -50,7 +80,8 @@ mod tests {
             r#""owner":{"id":"acc_1","kind":"account"},"history":"all","created_at":"t","archived":false},"#,
             r#""event":{"event_id":"evt_1","sequence":7,"kind":"message","#,
             r#""author":{"id":"acc_1","kind":"account","handle":"anna"},"content":"hi","thread":null,"reply_to":null,"#,
-            r#""created_at":"t","trace_id":"t","intent":"chat"},"attention":{"reason":"direct_mention"},"#,
+            r#""created_at":"t","trace_id":"t","intent":"chat"},"attention":{"reason":"direct_mention","#,
+            r#""directedness":"to_me","policy":"must_respond","mode":"buffered","priority":"normal","deadline_ms":300000},"#,
             r#""callback":"http://hub/cb","mcp":{"url":"http://hub/mcp","headers":{"Authorization":"Bearer x"}}}"#,
         );
         let chat: Chat = serde_json::from_str(text).unwrap();
@@ -67,6 +98,7 @@ mod tests {
         chat["attention"] = json!({"reason": "direct_mention", "policy": "must_respond"});
         let read: Chat = serde_json::from_value(chat.clone()).unwrap();
         assert_eq!(read.attention.reason, Some(Reason::DirectMention));
+        assert_eq!((read.attention.policy, read.attention.mode), (Some(Policy::MustRespond), None));
         chat["attention"] = json!({"reason": "a reason of tomorrow"});
         assert_eq!(serde_json::from_value::<Chat>(chat).unwrap().attention.reason, None);
     }

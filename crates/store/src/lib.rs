@@ -29,6 +29,7 @@ pub mod idempotency;
 pub mod inboxes;
 pub mod invitations;
 pub mod log;
+pub mod loop_guards;
 pub mod mcp_sessions;
 pub mod members;
 mod migrate;

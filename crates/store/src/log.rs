@@ -131,6 +131,39 @@ const THREAD_BACKWARD: &str = select_event!(
      ORDER BY e.seq DESC LIMIT $4"
 );
 
+const LAST_MESSAGES: &str = select_event!(
+    "WHERE e.conversation_id = $1 AND e.kind = 'message' AND e.seq <> 0 ORDER BY e.seq DESC LIMIT $2"
+);
+// The subquery looks no further back than it says, whatever else agents note in a thread.
+const LAST_OF_THREAD: &str = select_event!(
+    "WHERE e.kind = 'message' AND e.conversation_id = $1 AND e.id IN
+         (SELECT t.id FROM events t WHERE t.thread_id = $3 ORDER BY t.seq DESC LIMIT 100)
+     ORDER BY e.seq DESC LIMIT $2"
+);
+
+/// The last messages of a conversation, or those of a thread with the one that began it, as they were said; the last first,
+/// but before all of them the one that began the thread. For rules about what was said, and for nobody to read.
+pub fn last_messages(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    thread: Option<EventId>,
+    limit: i64,
+) -> Result<Vec<Event>, StoreError> {
+    let (mut messages, rows) = match thread {
+        None => (vec![], tx.query(LAST_MESSAGES, &[(&conversation).into(), limit.into()])?),
+        Some(thread) => {
+            let first = conversations::event_by_id(tx, thread)?;
+            let rest = limit - i64::from(first.is_some());
+            let page = [(&conversation).into(), rest.into(), (&thread).into()];
+            (Vec::from_iter(first), tx.query(LAST_OF_THREAD, &page)?)
+        }
+    };
+    for row in rows {
+        messages.push(event(row)?);
+    }
+    Ok(messages)
+}
+
 /// Events as they are read, the nearest first.
 struct Reading {
     events: Vec<Event>,
@@ -379,4 +412,19 @@ fn replies(
         }
     }
     Ok(replies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST_MESSAGES, LAST_OF_THREAD};
+
+    /// What was said last is found without going through what else there is.
+    #[tokio::test]
+    async fn the_last_messages_are_found_by_their_indexes() {
+        let plan = crate::push::plan_of(LAST_MESSAGES, 2).await;
+        assert!(plan.contains("events_by_kind (conversation_id=? AND kind=?"), "{plan}");
+        let plan = crate::push::plan_of(LAST_OF_THREAD, 3).await;
+        assert!(plan.contains("events_by_thread (thread_id=?)") && !plan.contains("SCAN e"), "{plan}");
+        assert!(plan.contains("events_by_id (id=?)"), "{plan}");
+    }
 }

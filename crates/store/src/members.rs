@@ -166,29 +166,58 @@ pub fn page(
 /// As far back as it is looked up who has spoken in a thread, in events.
 const THREAD_LOOK_BACK: i64 = 100;
 
-const AGENTS_IN_THREAD: &str = "SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at,
-            CASE WHEN m.member_id = (SELECT b.author_id FROM events b WHERE b.id = $2) THEN 1 ELSE 0 END AS began_it
-     FROM members m
-     WHERE m.conversation_id = $1 AND m.left_seq IS NULL AND m.kind = 'agent' AND m.member_id IN
-         (SELECT f.author_id FROM events f WHERE f.id = $2
-          UNION SELECT t.author_id FROM
-              (SELECT e.author_id, e.kind FROM events e WHERE e.thread_id = $2 ORDER BY e.seq DESC LIMIT $3) t
-          WHERE t.kind = 'message')
-     ORDER BY began_it DESC, m.handle_key";
+/// The most agents of a thread that something in it may concern.
+const MAX_IN_THREAD: i64 = 50;
 
-/// The present agents that have spoken in a thread lately, whoever began it first; and whether each began it.
+// The joins are in this order for a planner that knows no numbers: from the thread, and never from the roster.
+const AGENTS_IN_THREAD: &str = "WITH thread AS (
+        SELECT f.id, f.author_id, f.seq, f.kind FROM events f WHERE f.id = $2
+        UNION ALL SELECT l.id, l.author_id, l.seq, l.kind FROM
+            (SELECT e.id, e.author_id, e.seq, e.kind FROM events e WHERE e.thread_id = $2 ORDER BY e.seq DESC LIMIT $3) l),
+    concerned AS (
+        SELECT t.author_id AS agent_id, t.seq, 1 AS spoke FROM thread t WHERE t.kind = 'message'
+        UNION ALL SELECT c.agent_id, t.seq, 0 FROM thread t CROSS JOIN chats c
+        WHERE c.event_id = t.id AND t.kind = 'message' AND COALESCE(c.directedness, 'to_me') = 'to_me'),
+    latest AS (
+        SELECT c.agent_id, MAX(c.seq) AS place, MAX(c.spoke) AS spoke FROM concerned c GROUP BY c.agent_id)
+    SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at,
+           CASE WHEN m.member_id = (SELECT b.author_id FROM events b WHERE b.id = $2) THEN 1 ELSE 0 END AS began_it,
+           l.spoke, l.place
+    FROM latest l CROSS JOIN members m
+    WHERE m.member_id = l.agent_id AND m.conversation_id = $1 AND m.left_seq IS NULL AND m.kind = 'agent'
+    ORDER BY began_it DESC, l.place DESC, m.handle_key LIMIT $4";
+
+/// A present agent that has lately spoken in a thread, or was asked something there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InThread {
+    /// Which.
+    pub member: Member,
+    /// It began the thread.
+    pub began_it: bool,
+    /// It has spoken there.
+    pub spoke: bool,
+    /// No other agent has spoken there or was asked after it.
+    pub is_last: bool,
+}
+
+/// The present agents that a thread concerned lately, whoever began it first, then the latest.
 pub fn agents_in_thread(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     thread: EventId,
-) -> Result<Vec<(Member, bool)>, StoreError> {
-    tx.query(AGENTS_IN_THREAD, &[(&conversation).into(), (&thread).into(), THREAD_LOOK_BACK.into()])?
-        .into_iter()
-        .map(|mut row| {
-            let began_it = row.int(7)? == 1;
-            Ok((member(row)?, began_it))
-        })
-        .collect()
+) -> Result<Vec<InThread>, StoreError> {
+    let rows = tx.query(
+        AGENTS_IN_THREAD,
+        &[(&conversation).into(), (&thread).into(), THREAD_LOOK_BACK.into(), MAX_IN_THREAD.into()],
+    )?;
+    let mut last = 0;
+    let mut agents = vec![];
+    for mut row in rows {
+        let (began_it, spoke, place) = (row.int(7)? == 1, row.int(8)? == 1, row.int(9)?);
+        last = last.max(place);
+        agents.push((place, InThread { member: member(row)?, began_it, spoke, is_last: false }));
+    }
+    Ok(agents.into_iter().map(|(place, agent)| InThread { is_last: place == last, ..agent }).collect())
 }
 
 /// All stays of somebody, the oldest first.
@@ -233,8 +262,9 @@ mod tests {
     /// Who speaks in a thread is found by the thread, and nobody goes through the roster for it.
     #[tokio::test]
     async fn a_thread_is_looked_up_by_its_index() {
-        let plan = crate::push::plan_of(AGENTS_IN_THREAD, 3).await;
+        let plan = crate::push::plan_of(AGENTS_IN_THREAD, 4).await;
         assert!(plan.contains("SEARCH m USING PRIMARY KEY (conversation_id=? AND member_id=?)"), "{plan}");
         assert!(plan.contains("events_by_thread (thread_id=?)") && !plan.contains("SCAN e"), "{plan}");
+        assert!(plan.contains("chats_by_event (event_id=?)"), "{plan}");
     }
 }

@@ -35,6 +35,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0012_documents.sql"),
     migration!("0013_chats.sql"),
     migration!("0014_mcp_sessions.sql"),
+    migration!("0016_loop_guards.sql"),
 ];
 
 /// The number of the newest.

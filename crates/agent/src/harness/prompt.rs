@@ -6,11 +6,11 @@
 //! off gives the text back.
 
 use super::turn::Turn;
-use chorus_protocol::words::{EntryKind, Reason};
+use chorus_protocol::words::{EntryKind, Policy, Reason};
 
 /// The headers of a prompt. A line of user text that begins with one of them, or something that looks like it, is
 /// escaped.
-const HEADERS: [&str; 14] = [
+const HEADERS: [&str; 15] = [
     "Channel",
     "Channel id",
     "Service",
@@ -22,6 +22,7 @@ const HEADERS: [&str; 14] = [
     "Your culture",
     "Cultural context",
     "Why you",
+    "Response policy",
     "Message id",
     "System",
     "Assistant",
@@ -61,6 +62,7 @@ pub(crate) fn prompt(turn: &Turn, own: Own<'_>, delimiter: &str) -> String {
     }
     header("Cultural context", turn.culture.as_ref().and_then(|culture| culture.context.as_deref()));
     header("Why you", turn.reason.map(Reason::as_str));
+    header("Response policy", turn.policy.map(Policy::as_str));
     header("Message id", Some(&turn.message_id));
     format!("{}\n{}", lines.join("\n"), block("message", &turn.text, delimiter))
 }
@@ -144,6 +146,7 @@ mod tests {
             }),
             culture: None,
             reason: Some(Reason::DirectMention),
+            policy: Some(Policy::MustRespond),
             text: text.into(),
             back: Back::Callback("http://hub/cb/tok_secret".into()),
             mcp: vec![],
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!(
             prompt(&turn("@echo hi"), OWN, "d1"),
             "Channel: ops\nChannel id: ch_1\nAbout: Where operations are coordinated\nFrom: anna\nYour name: echo\n\
-             Why you: direct_mention\nMessage id: evt_1\n----- message d1\n@echo hi\n----- end d1\n"
+             Why you: direct_mention\nResponse policy: must_respond\nMessage id: evt_1\n----- message d1\n@echo hi\n----- end d1\n"
         );
     }
 
@@ -168,6 +171,7 @@ mod tests {
             place: None,
             culture: Some(culture),
             reason: None,
+            policy: None,
             sender: "alice@x".into(),
             ..turn("下午一起喝杯咖啡?")
         };

@@ -9,7 +9,7 @@ use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::{EnvelopeText, InboxMessage, check_envelope};
-use chorus_protocol::words::{EntryKind, Reason};
+use chorus_protocol::words::{EntryKind, Policy, Reason};
 use data_encoding::HEXLOWER;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -82,6 +82,8 @@ pub struct Turn {
     pub culture: Option<Culture>,
     /// Why it comes to this agent.
     pub reason: Option<Reason>,
+    /// What is expected of it, where the hub says so.
+    pub policy: Option<Policy>,
     /// What was said.
     pub text: String,
     /// How to answer.
@@ -114,7 +116,7 @@ impl Turn {
         turn.id = format!("chat {}", turn.message_id);
         turn.kind = EntryKind::Chat;
         turn.trace_id = trace_id;
-        turn.reason = attention.reason;
+        (turn.reason, turn.policy) = (attention.reason, attention.policy);
         if let Some(place) = &mut turn.place {
             place.thread = event.thread;
             // Sequences begin with 1: a hub that says none has none.
@@ -146,6 +148,7 @@ impl Turn {
             }),
             culture: None,
             reason: None,
+            policy: None,
             text: message.content,
             back: Back::Callback(callback),
             mcp,
@@ -191,6 +194,7 @@ impl Turn {
                 context: envelope.cultural_context,
             }),
             reason: None,
+            policy: None,
             text: envelope.original_text.unwrap_or_default(),
             back: Back::Envelope(Box::new(back)),
             mcp: Vec::new(),

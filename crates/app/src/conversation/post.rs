@@ -22,6 +22,7 @@ const MAX_FRAMES_BYTES: usize = 256 * 1024;
 pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Posted, ConversationError> {
     let reach = attention::decide(tx, draft)?;
     let posted = conversation::post(tx, draft, reach)?;
+    attention::loop_guard::remember(tx, draft, &posted)?;
     // Who has no room left can still take back what he said.
     if !matches!(draft.kind, DraftKind::Deletion(_)) {
         app.count_bytes(tx, draft.act.author, event_bytes(draft.body.json().len()))?;

@@ -16,7 +16,10 @@ use chorus_store::Tx;
 use chorus_store::conversation::{self, Act, ConversationError, Post, Posted};
 use std::sync::{Arc, OnceLock};
 
-/// Says something. Agents that are mentioned, that it is for, or that the conversation is with are woken; nobody else is.
+/// How many of those that only find it are told of by name.
+const MAX_STORED_FOR: usize = 20;
+
+/// Says something. Which agents are woken by it is attention's to decide.
 pub async fn say(
     app: &AppState,
     who: Principal,
@@ -52,7 +55,9 @@ pub fn post_in(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result
 
 /// Whom it reaches, by handle.
 fn reached(posted: Posted) -> Reached {
-    let mut reached = Reached { stored_for: posted.left_out, ..Reached::default() };
+    let mut reached = Reached { stored_count: posted.stored_for.len() as i64, ..Reached::default() };
+    let stored_for = posted.stored_for.into_iter().take(MAX_STORED_FOR);
+    reached.stored_for.extend(stored_for.map(|recipient| recipient.handle));
     for (recipient, ..) in posted.delivered {
         let told = recipient.attention.mode == Mode::Notify;
         if told { &mut reached.knocked } else { &mut reached.woken }.push(recipient.handle);
@@ -60,7 +65,7 @@ fn reached(posted: Posted) -> Reached {
     reached
 }
 
-/// Who would be reached if it were said, and why. Nothing is written.
+/// Whom it would be for if it were said, who would be woken, and why. Nothing is written.
 pub async fn preview(
     app: &App,
     who: Principal,
@@ -73,9 +78,9 @@ pub async fn preview(
         Ok(attention::decide(tx, &draft)?)
     };
     let reach = app.store.read::<_, Error, _>(find).await?;
-    let decided = reach.recipients.into_iter().map(|recipient| {
-        let Attention { directedness, policy, mode, reason, .. } = recipient.attention;
-        Decision { handle: recipient.handle, directedness, policy, mode, reason }
+    let decided = reach.recipients.into_iter().chain(reach.stored_for).map(|recipient| {
+        let Attention { directedness, policy, mode, reason, priority, deadline_ms } = recipient.attention;
+        Decision { handle: recipient.handle, directedness, policy, mode, reason, priority, deadline_ms }
     });
     Ok(Preview { attention: decided.collect() })
 }

@@ -11,7 +11,7 @@ use crate::views::{self, EventView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, TraceId};
-use chorus_protocol::inbox::{Chat, ChatAttention};
+use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::InboxMessage;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{DeliveryState, EntryKind, EventKind};
@@ -127,7 +127,7 @@ impl ChatDelivery<'_> {
             trace_id: Some(self.trace.to_string()),
             channel: views::conversation(self.conversation),
             event,
-            attention: ChatAttention { reason: Some(self.attention.reason) },
+            attention: self.attention.into(),
             callback: self.callback(app),
             mcp: Some(self.mcp(app)),
         }

@@ -62,8 +62,10 @@ pub(super) struct Sent {
     pub(super) woken: Vec<String>,
     /// Agents that were told only that there is something.
     pub(super) knocked: Vec<String>,
-    /// Agents it is kept for until they ask.
+    /// Agents it is for and that only find it when they look, the first 20.
     pub(super) stored_for: Vec<String>,
+    /// How many these are.
+    pub(super) stored_count: i64,
     /// The kinds of credentials that were masked in it.
     pub(super) masked: Vec<String>,
 }

@@ -22,6 +22,7 @@ pub(super) async fn send_message(context: Context, message: SendMessage) -> Resu
         woken: said.attention.woken,
         knocked: said.attention.knocked,
         stored_for: said.attention.stored_for,
+        stored_count: said.attention.stored_count,
         masked: said.masked,
     })
 }

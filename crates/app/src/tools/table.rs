@@ -25,10 +25,11 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         Tool::new(
             ("chat_send_message", "Say something", Wakes),
             speaking::send_message,
-            "Say something in this channel, in markdown. It is stored before this call returns. It WAKES exactly the agents that `content` \
-             mentions with @handle or that `to` lists (in a conversation of two, the other one), each at the price of a turn; everybody else finds it \
-             in the log. The result says it: `woken` are the handles of agents it was delivered to, `knocked` of those told only that there is something, \
-             `stored_for` of those it is kept for until they ask; the last two are empty on a hub without an attention engine. People are never listed: they \
+            "Say something in this channel, in markdown. It is stored before this call returns. It WAKES the agents that `content` \
+             mentions with @handle or that `to` lists (in a conversation of two, the other one; in a thread, a question also the agent it was about last), \
+             each at the price of a turn. Thanks, acknowledgements and reports of how something stands wake no agent, nor does what agents repeat to each \
+             other. Everybody finds it in the log. The result says it: `woken` are the handles of agents it was delivered to, `knocked` of those told only \
+             that there is something, `stored_for` of those it is for and that only find it when they look (the first 20 of `stored_count`). People are never listed: they \
              see it in their browser. Set `thread` or `reply_to` to answer in a thread. Give an `idempotency_key`: the same value for every retry of \
              the same message; a new value only for a new one. Do not send messages that only say thanks or that you are at work: use chat_react or set_status.",
         ),

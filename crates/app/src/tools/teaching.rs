@@ -27,7 +27,10 @@ pub async fn instructions(context: &Context) -> Result<String, Error> {
 const RULES: &str = "\
 ## What wakes whom
 
-- A message wakes exactly the agents it names with @handle (or with `to`). In a conversation of two it wakes the other one.
+- A message wakes the agents it names with @handle (or with `to`). In a conversation of two it wakes the other one. A question that \
+answers a message in a thread wakes whoever said that.
+- Thanks, acknowledgements and reports of how something stands wake no agent, even when they name one. Nor does what repeats what was \
+said before, or goes on and on among agents without a person.
 - Everything else wakes nobody: it waits in the log until somebody reads it. People see everything in their browser.
 - Reactions, statuses and changed documents wake nobody.
 - So: name an agent only if you want it to work now, and one agent for one piece of work. A name in passing costs its owner a turn; \

@@ -62,6 +62,21 @@ fn nothing_is_lost_and_nobody_answers_twice() {
     assert!(!many || (sum.answers > 500 && sum.crashes > 100 && sum.answers < sum.deliveries), "{sum:?}");
 }
 
+/// Whoever is named answers once, and nobody answers what another printed.
+#[test]
+fn two_that_print_what_they_read_come_to_rest() {
+    let mut answers = 0;
+    for seed in 0..10 {
+        let mut story = Story::of_echoes(seed);
+        story.play();
+        let (tally, named) =
+            (judge(&story), story.sayings.iter().map(|saying| saying.text.matches('@').count()));
+        assert_eq!(tally.deliveries, named.sum::<usize>(), "seed {seed}");
+        answers += tally.answers;
+    }
+    assert!(answers > 20, "{answers}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_world_and_another_another() {
     let (one, _) = play(7);

@@ -1,5 +1,5 @@
-//! A person and two agents in a channel. The person names one or both; whoever is named answers, and names the other until a
-//! count has run down, so that nobody goes on for ever. Meanwhile requests and answers are lost and come twice, connections
+//! A person and two agents in a channel. The person names one or both; whoever is named answers, and names the other, or prints
+//! what it read: that nobody goes on for ever is the hub's to see to. Meanwhile requests and answers are lost and come twice, connections
 //! break, and the hub and the agents crash. Then there is peace, and all of it comes to rest.
 
 use crate::agent::{Agent, Connection};
@@ -89,6 +89,8 @@ pub(crate) struct Story {
     pub(crate) channel: ConversationId,
     pub(crate) sayings: Vec<Saying>,
     connections: u64,
+    /// The agents print what they read.
+    echoes: bool,
 }
 
 impl Story {
@@ -107,9 +109,15 @@ impl Story {
             .collect();
         let ids: Vec<_> = agents.iter().map(|agent| agent.id).collect();
         let channel = hub.make_channel(&person, "room", &ids);
-        let mut story = Self { world, hub, agents, person, channel, sayings: vec![], connections: 0 };
+        let mut story =
+            Self { world, hub, agents, person, channel, sayings: vec![], connections: 0, echoes: false };
         story.set_out();
         story
+    }
+
+    /// The same with agents that print what they read.
+    pub(crate) fn of_echoes(seed: u64) -> Self {
+        Self { echoes: true, ..Self::new(seed) }
     }
 
     fn set_out(&mut self) {
@@ -128,7 +136,7 @@ impl Story {
         }
         for n in 0..3 + world.below(8) as usize {
             let whom = ["@alpha", "@beta", "@alpha @beta", "nobody"][world.below(4) as usize];
-            let text = format!("{whom} message {n}, count {}", world.below(4));
+            let text = format!("{whom} message {n}");
             self.sayings.push(Saying { text, place: None });
             let time = world.below(PEACE_AT * 2 / 3);
             world.after(time, Happening::Says(n));
@@ -421,19 +429,18 @@ impl Story {
         let outcome = match self.world.below(20) {
             0 => Outcome::Silence,
             1 => Outcome::Failed { why: "the driver failed".into(), code: "failed" },
+            _ if self.echoes => {
+                Outcome::Say { text: format!("From: {}\n{}", turn.sender, turn.text), cut: false }
+            }
             _ => Outcome::Say { text: reply(n, &turn), cut: false },
         };
         self.tell(n, Event::Ended(outcome));
     }
 }
 
-/// Names the other one until the count has run down.
+/// Names the other one, always.
 fn reply(n: usize, turn: &Turn) -> String {
-    let count: u32 = turn.text.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
-    match count.checked_sub(1) {
-        Some(left) => format!("@{} of {}, count {left}", NAMES[1 - n], turn.message_id),
-        None => format!("enough of {}", turn.message_id),
-    }
+    format!("@{} of {}", NAMES[1 - n], turn.message_id)
 }
 
 fn failed(why: &str, retry_after_ms: Option<u64>, perhaps_arrived: bool) -> Posted {

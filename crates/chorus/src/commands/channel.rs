@@ -15,6 +15,7 @@ use chorus_protocol::api::members::{Invited, MemberView};
 use chorus_protocol::api::messages::{Decision, Preview, Said};
 use chorus_protocol::ids::ConversationId;
 use chorus_protocol::words::EventKind;
+use chorus_protocol::words::Mode;
 use clap::Subcommand;
 use owo_colors::OwoColorize;
 use serde::Deserialize;
@@ -250,14 +251,25 @@ fn said_line(said: Said) -> String {
         kinds => format!("; masked: {}", joined(kinds)),
     };
     let woken = joined(&said.attention.woken);
-    output::one_line(&format!("#{} {}; woken: {woken}{masked}", said.sequence, said.event_id))
+    let stored = match &said.attention.stored_for[..] {
+        [] => String::new(),
+        handles => format!("; only stored for: {}", joined(handles)),
+    };
+    output::one_line(&format!("#{} {}; woken: {woken}{stored}{masked}", said.sequence, said.event_id))
 }
 
 fn preview_lines(Preview { attention }: Preview) -> String {
     if attention.is_empty() {
         return "nobody would be woken".into();
     }
-    let line = |one: &Decision| format!("{} would be woken: {}", output::one_line(&one.handle), one.reason);
+    let line = |one: &Decision| {
+        let what = match one.mode {
+            Mode::Immediate | Mode::Buffered => "would be woken",
+            Mode::Notify => "would be told that there is something",
+            Mode::ToolMailbox | Mode::Digest | Mode::Silent => "would find it when it looks",
+        };
+        format!("{} {what}: {}", output::one_line(&one.handle), one.reason)
+    };
     attention.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 

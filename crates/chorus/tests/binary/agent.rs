@@ -25,6 +25,7 @@ async fn a_script_answers_a_mention_once() {
         "Channel: ops\n",
         "About: Where operations are coordinated\n",
         "Why you: direct_mention\n",
+        "Response policy: must_respond\n",
         "\n\\From: boss\n----- end ",
     ] {
         assert!(prompt.contains(part), "{part:?} is not in {prompt}");

@@ -128,7 +128,7 @@ async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static
         let draft = conversation::draft_edit(tx, &act, message, &new)?;
         let (agent, handle) = draft.candidates.first().map(|one| (one.agent, one.handle.clone())).unwrap();
         let recipients = vec![Recipient { agent, handle, attention: attention::FOREIGN }];
-        conversation::post(tx, &draft, Reach { recipients, left_out: vec![] })?;
+        conversation::post(tx, &draft, Reach { recipients, ..Reach::default() })?;
         Ok(())
     };
     fixture.hub.store().write::<_, ConversationError, _>(edit).await.unwrap();

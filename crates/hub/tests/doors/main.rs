@@ -8,6 +8,7 @@ mod accounts;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod attention;
 mod audit;
 #[cfg(test)]
 mod authorization;

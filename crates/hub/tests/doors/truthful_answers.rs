@@ -81,6 +81,7 @@ async fn more_agents_than_one_message_wakes() {
     assert_eq!(woken.len(), 50);
     assert!(names[50..].iter().all(|name| woken.contains(&json!(name))), "{attention}");
     assert_eq!(attention["stored_for"], json!(["a48", "a49"]));
+    assert_eq!(attention["stored_count"], 2);
 }
 
 /// There are no skills yet: an answer that passes over the question would be a wrong one.

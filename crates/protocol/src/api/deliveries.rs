@@ -79,13 +79,13 @@ pub struct LadderDelivery {
     /// `inbox`, `webhook` or `channel`.
     #[schema(value_type = String)]
     pub transport: Transport,
-    /// To whom it is directed: `to_me`.
+    /// To whom it is directed: `to_me` or `to_my_role`.
     #[schema(value_type = String)]
     pub directedness: Directedness,
-    /// What is expected of the agent: `must_respond`.
+    /// What is expected of the agent: `must_respond` or `may_respond`.
     #[schema(value_type = String)]
     pub policy: Policy,
-    /// When it enters the agent's work: `immediate`.
+    /// When it enters the agent's work: `immediate`, or `buffered` after a pause of its author.
     #[schema(value_type = String)]
     pub mode: Mode,
     /// Why it goes to this agent.

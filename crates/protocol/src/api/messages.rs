@@ -55,14 +55,18 @@ pub struct Reached {
     pub woken: Vec<String>,
     /// Agents that are told there is something.
     pub knocked: Vec<String>,
-    /// Agents it is kept for until they ask: who is named beyond the 50 that one message wakes.
+    /// Agents it is for and that only find it when they look, the first 20: it says thanks or how something stands, or goes on
+    /// with what agents repeat to each other, or names more than the 50 that one message wakes.
     pub stored_for: Vec<String>,
+    /// How many these are.
+    #[serde(default)]
+    pub stored_count: i64,
 }
 
 /// Whom a message would reach.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Preview {
-    /// One for each agent that would be woken.
+    /// One for each agent that it is for: those that would be woken, then those that only find it.
     pub attention: Vec<Decision>,
 }
 
@@ -76,10 +80,14 @@ pub struct Decision {
     pub directedness: Directedness,
     /// What is expected of it.
     pub policy: Policy,
-    /// When it enters the agent's work.
+    /// When it enters the agent's work: at once, after a pause of its author, or when it looks (`tool_mailbox`, `silent`).
     pub mode: Mode,
     /// Why.
     pub reason: Reason,
+    /// How much it matters.
+    pub priority: Priority,
+    /// How long an answer may take, in milliseconds, where one may come.
+    pub deadline_ms: Option<i64>,
 }
 
 /// What a message is to say instead.

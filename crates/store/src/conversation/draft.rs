@@ -84,7 +84,9 @@ pub struct Candidate {
     pub owns_thread: bool,
     /// It has spoken in the thread, as far back as that is looked up.
     pub participates: bool,
-    /// It said what the event changes or reacts to.
+    /// Of all agents it was the last that spoke or was asked in the thread; several, if they were asked together.
+    pub last_in_thread: bool,
+    /// It said what the event changes or reacts to, or what a message in a thread answers.
     pub said_target: bool,
 }
 
@@ -103,10 +105,14 @@ pub struct Draft<'a> {
     pub conversation: Conversation,
     /// What its author is called there.
     pub handle: String,
+    /// Whether its author leads there, or owns it.
+    pub author_leads: bool,
     /// The thread it is in.
     pub thread: Option<EventId>,
     /// The place of the message that it changes or takes back.
     pub changed_seq: Option<i64>,
+    /// What a message answers: what it says it does, or in a conversation of two the message before it.
+    pub answers: Option<Event>,
     /// Whether it names any member, agent or person.
     pub names_somebody: bool,
     /// Whom it may concern: those of a conversation of two, then those it is for, then those it mentions, then others.
@@ -146,9 +152,13 @@ fn message_of<'a>(
         let event = message(tx, &draft.conversation, act.author, *target)?;
         let is_thread = Some(*target) == new.thread;
         draft.thread = event.thread.or(is_thread.then_some(event.id)).or(draft.thread);
+        if Some(*target) == new.reply_to {
+            draft.answers = Some(event);
+        }
     }
     draft.find_pair(tx)?;
     draft.find_named(tx, &new.to, &new.mentions)?;
+    draft.find_answered(tx)?;
     draft.find_thread(tx)?;
     Ok(draft)
 }
@@ -242,10 +252,12 @@ fn draft<'a>(
         act,
         kind,
         body,
+        author_leads: author.lead || conversation.owner == act.author,
         conversation,
         handle: author.handle,
         thread: None,
         changed_seq: None,
+        answers: None,
         names_somebody: false,
         candidates: vec![],
     }
@@ -263,6 +275,7 @@ impl Draft<'_> {
                 named: false,
                 owns_thread: false,
                 participates: false,
+                last_in_thread: false,
                 said_target: false,
             });
             self.candidates.len() - 1
@@ -312,12 +325,32 @@ impl Draft<'_> {
         Ok(())
     }
 
+    fn find_answered(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
+        let answered = self.answers.take();
+        if self.thread.is_some()
+            && let Some(answered) = &answered
+        {
+            self.find_author_of(tx, answered)?;
+        }
+        self.answers = match answered {
+            None if self.conversation.kind == ConversationKind::Dm => {
+                log::last_messages(tx, self.act.conversation, None, 1)?.pop()
+            }
+            answered => answered,
+        };
+        Ok(())
+    }
+
     fn find_thread(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
         let Some(thread) = self.thread else { return Ok(()) };
-        for (member, began_it) in members::agents_in_thread(tx, self.act.conversation, thread)? {
-            if let Some(candidate) = self.candidate(member) {
-                candidate.participates = true;
-                candidate.owns_thread = began_it;
+        for agent in members::agents_in_thread(tx, self.act.conversation, thread)? {
+            // Who was asked once and never spoke has nothing to do with it any more.
+            if (agent.spoke || agent.is_last)
+                && let Some(candidate) = self.candidate(agent.member)
+            {
+                candidate.participates = agent.spoke;
+                candidate.owns_thread = agent.began_it;
+                candidate.last_in_thread = agent.is_last;
             }
         }
         Ok(())

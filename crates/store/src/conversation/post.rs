@@ -10,7 +10,7 @@ use crate::push::{self, GIVE_UP_MS};
 use crate::{StoreError, Tx, blocks, directory, search};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
-use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
+use chorus_protocol::words::{DeliveryState, EntryKind, Mode, Transport};
 use std::collections::BTreeSet;
 
 /// The most agents that one event is delivered to.
@@ -32,8 +32,8 @@ pub struct Recipient {
 pub struct Reach {
     /// To whom it is delivered.
     pub recipients: Vec<Recipient>,
-    /// To whom it would be, by handle, but for the number that one event is delivered to at most.
-    pub left_out: Vec<String>,
+    /// Who only finds it.
+    pub stored_for: Vec<Recipient>,
 }
 
 /// What was appended.
@@ -45,26 +45,41 @@ pub struct Posted {
     pub thread: Option<EventId>,
     /// To whom it is delivered, by which delivery, and by which way that goes.
     pub delivered: Vec<(Recipient, DeliveryId, OnItsWay)>,
-    /// To whom it would be, by handle, but for the number that one event is delivered to at most.
-    pub left_out: Vec<String>,
+    /// Who only finds it.
+    pub stored_for: Vec<Recipient>,
 }
 
-/// Those of them that an event of this author reaches, the first first.
-pub fn reach(tx: &mut dyn Tx, author: Principal, decided: Vec<Recipient>) -> Result<Reach, StoreError> {
-    let mut reach = Reach::default();
+/// Those of them that an event of this author reaches: delivered to the first of `decided`, as many as one event is delivered
+/// to at most, and only found by the others and by `stored_for`.
+pub fn reach(
+    tx: &mut dyn Tx,
+    author: Principal,
+    decided: Vec<Recipient>,
+    stored_for: Vec<Recipient>,
+) -> Result<Reach, StoreError> {
+    let mut recipients = reached(tx, author, decided)?;
+    let mut found = recipients.split_off(MAX_RECIPIENTS.min(recipients.len()));
+    for one in &mut found {
+        one.attention.mode = Mode::ToolMailbox;
+    }
+    found.extend(reached(tx, author, stored_for)?);
+    Ok(Reach { recipients, stored_for: found })
+}
+
+fn reached(
+    tx: &mut dyn Tx,
+    author: Principal,
+    decided: Vec<Recipient>,
+) -> Result<Vec<Recipient>, StoreError> {
+    let mut reached = vec![];
     for recipient in decided {
         let Some(agent) = directory::by_id(tx, recipient.agent)? else { continue };
         // Whoever is kept out reaches nobody, wherever he says it.
-        if agent.has_blocks && blocks::keeps_out(tx, recipient.agent.into(), author)? {
-            continue;
-        }
-        if reach.recipients.len() < MAX_RECIPIENTS {
-            reach.recipients.push(recipient);
-        } else {
-            reach.left_out.push(recipient.handle);
+        if !(agent.has_blocks && blocks::keeps_out(tx, recipient.agent.into(), author)?) {
+            reached.push(recipient);
         }
     }
-    Ok(reach)
+    Ok(reached)
 }
 
 /// Appends a draft, and delivers it.
@@ -81,7 +96,7 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
     }
 
     // The smaller inbox first, so that two that go to the same agents never wait for each other.
-    let Reach { mut recipients, left_out } = reach;
+    let Reach { mut recipients, stored_for } = reach;
     recipients.sort_by_key(|recipient| recipient.agent);
     let mut delivered = vec![];
     for recipient in recipients {
@@ -90,7 +105,7 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
             delivered.push((recipient, id, way));
         }
     }
-    Ok(Posted { seq, thread: draft.thread, delivered, left_out })
+    Ok(Posted { seq, thread: draft.thread, delivered, stored_for })
 }
 
 /// Keeps others from all these inboxes, before the first of several drafts of one transaction is posted. Posted one after the

@@ -10,12 +10,13 @@ use chorus_store::conversation::{
     self, Act, Candidate, ConversationError, Draft, Post, Posted, Reach, Reaction, Recipient,
 };
 use chorus_store::conversations::{ConversationKind, History};
-use chorus_store::{Store, Tx, push};
+use chorus_store::{Store, Tx, log, loop_guards, push};
 use serde_json::json;
 
 on_both!(
     whom_a_message_may_concern,
     whom_a_change_may_concern,
+    what_agents_repeat_to_each_other,
     a_decision_is_kept_with_its_delivery,
     what_was_delivered_before_decisions_were_kept,
     credentials_in_names_are_not_told,
@@ -46,7 +47,7 @@ pub(crate) fn named(draft: &Draft<'_>) -> Vec<Recipient> {
 /// Says something to whom it names.
 pub(crate) fn post_in(tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
     let draft = conversation::draft_message(tx, act, new)?;
-    let reach = conversation::reach(tx, act.author, named(&draft))?;
+    let reach = conversation::reach(tx, act.author, named(&draft), vec![])?;
     Ok(conversation::post(tx, &draft, reach)?)
 }
 
@@ -86,9 +87,14 @@ async fn agents<const N: usize>(store: &Store, room: Room, names: [&str; N]) -> 
 
 /// A candidate as `handle: what it has to do with it`.
 fn told(candidate: &Candidate) -> String {
-    let Candidate { handle, named, owns_thread, participates, said_target, .. } = candidate;
-    let known =
-        [(named, "named"), (owns_thread, "owns"), (participates, "participates"), (said_target, "target")];
+    let Candidate { handle, named, owns_thread, participates, last_in_thread, said_target, .. } = candidate;
+    let known = [
+        (named, "named"),
+        (owns_thread, "owns"),
+        (participates, "participates"),
+        (last_in_thread, "last"),
+        (said_target, "target"),
+    ];
     let known: Vec<_> = known.iter().filter(|(holds, _)| **holds).map(|(_, what)| *what).collect();
     format!("{handle}: {}", known.join(" "))
 }
@@ -116,10 +122,63 @@ async fn whom_a_message_may_concern(fixture: Fixture) {
     assert_eq!(concerned(store, owner, post_of("x", &["owner", "nobody"], None)).await, (true, vec![]));
     // Who spoke in it and is there; who is named comes first, and who does both is one.
     let in_thread = concerned(store, owner, post_of("x", &["cid"], Some(first))).await;
-    let expected = ["cid: named", "ann: owns participates", "bob: participates"].map(str::to_owned);
+    let expected = ["cid: named", "ann: owns participates", "bob: participates last"].map(str::to_owned);
     assert_eq!(in_thread, (true, expected.to_vec()));
     let bobs = concerned(store, act(room, bob.into()), post_of("x", &["ann", "bob"], Some(first))).await;
     assert_eq!(bobs, (true, vec!["ann: named owns participates".to_owned()]));
+    // Who is asked there is the last, though it has said nothing yet; after another was, it has nothing to do with it.
+    say_to(store, room, first, &["cid"]).await;
+    let asked = concerned(store, owner, post_of("x", &[], Some(first))).await;
+    let expected = ["ann: owns participates", "cid: last", "bob: participates"].map(str::to_owned);
+    assert_eq!(asked, (false, expected.to_vec()));
+    say_to(store, room, first, &["ann", "eve"]).await;
+    let together = concerned(store, owner, post_of("x", &[], Some(first))).await;
+    let expected = ["ann: owns participates last", "eve: last", "bob: participates"].map(str::to_owned);
+    assert_eq!(together, (false, expected.to_vec()));
+    // Whoever said what is answered is found, and what it said.
+    let answers = Post { reply_to: Some(first), ..post_of("x", &[], Some(first)) };
+    let (owner_act, post) = (owner, answers.clone());
+    let found = run(store, move |tx| {
+        let draft = conversation::draft_message(tx, &owner_act, &post)?;
+        Ok((draft.author_leads, draft.answers.as_ref().map(|event| event.id)))
+    });
+    assert_eq!(found.await.unwrap(), (true, Some(first)));
+    let (_, candidates) = concerned(store, act(room, bob.into()), answers).await;
+    assert_eq!(candidates, ["ann: owns participates last target", "eve: last"]);
+}
+
+/// The owner says something to these in a thread.
+async fn say_to(store: &Store, room: Room, thread: EventId, mentions: &[&str]) {
+    let (act, new) = (act(room, room.owner), post_of("x", mentions, Some(thread)));
+    run(store, move |tx| post_in(tx, &act, &new).map(drop)).await.unwrap();
+}
+
+async fn what_agents_repeat_to_each_other(fixture: Fixture) {
+    let store = &fixture.store;
+    let (one, other) = (room(store, History::All).await, room(store, History::All).await);
+    let turns = async |room: Room| read(store, move |tx| loop_guards::turns(tx, room.id)).await;
+    for expected in 1..=3 {
+        write(store, move |tx| loop_guards::count(tx, one.id)).await;
+        assert_eq!((turns(one).await, turns(other).await), (expected, 0));
+    }
+    write(store, move |tx| loop_guards::reset(tx, one.id)).await;
+    write(store, move |tx| loop_guards::reset(tx, other.id)).await;
+    assert_eq!(turns(one).await, 0);
+
+    // Of a thread what began it and then the last; else the last of all.
+    let first = say(store, one, one.owner, "first").await;
+    let second = say_in(store, one, one.owner, "second", Some(first)).await;
+    let third = say_in(store, one, one.owner, "third", Some(first)).await;
+    let fourth = say(store, one, one.owner, "fourth").await;
+    let last = async |thread: Option<EventId>, limit: i64| {
+        let events = read(store, move |tx| log::last_messages(tx, one.id, thread, limit)).await;
+        events.iter().map(|event| event.id).collect::<Vec<_>>()
+    };
+    assert_eq!(last(None, 2).await, [fourth, third]);
+    assert_eq!(last(Some(first), 2).await, [first, third]);
+    assert_eq!(last(Some(first), 8).await, [first, third, second]);
+    let none = read(store, move |tx| log::last_messages(tx, other.id, None, 8)).await;
+    assert_eq!(none, []);
 }
 
 async fn whom_a_change_may_concern(fixture: Fixture) {
@@ -138,7 +197,7 @@ async fn whom_a_change_may_concern(fixture: Fixture) {
     assert_eq!(edit(bob.into(), answer, &[]).await, (false, expected));
     let by_owner = act(room, room.owner);
     let deletion = move |tx: &mut dyn Tx| Ok(all_told(&conversation::draft_deletion(tx, &by_owner, answer)?));
-    let expected = vec!["bob: participates target".to_owned(), "ann: owns participates".to_owned()];
+    let expected = vec!["bob: participates last target".to_owned(), "ann: owns participates".to_owned()];
     assert_eq!(run(store, deletion).await.unwrap(), (false, expected));
     let reaction = async |who: Principal| {
         let (act, body) = (act(room, who), masked(json!({"signal": "done"})));
@@ -173,7 +232,7 @@ async fn a_decision_is_kept_with_its_delivery(fixture: Fixture) {
     let reach = move || {
         let to =
             |agent: AgentId, handle: &str, attention| Recipient { agent, handle: handle.into(), attention };
-        Reach { recipients: vec![to(ann, "ann", quiet), to(bob, "bob", MENTIONED)], left_out: vec![] }
+        Reach { recipients: vec![to(ann, "ann", quiet), to(bob, "bob", MENTIONED)], stored_for: vec![] }
     };
     let act_of_message = act(room, room.owner);
     let say = move |tx: &mut dyn Tx| {

@@ -42,7 +42,8 @@ async fn whom_it_is_for_comes_first(fixture: Fixture) {
     let woken: Vec<_> = posted.delivered.iter().map(|(to, ..)| to.handle.clone()).collect();
     assert_eq!(woken.len(), 50);
     assert!(to.iter().all(|to| woken.contains(to)), "{woken:?}");
-    assert_eq!(posted.left_out, mentioned[35..]);
+    let stored_for: Vec<_> = posted.stored_for.iter().map(|recipient| recipient.handle.clone()).collect();
+    assert_eq!(stored_for, mentioned[35..]);
 }
 
 /// Two messages in one transaction, the first to the later inbox. Somebody who has the earlier one and then wants the

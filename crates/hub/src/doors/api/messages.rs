@@ -34,13 +34,15 @@ struct How {
 
 /// Say something
 ///
-/// Success means committed to disk. Agents that are mentioned, that it is for, or that the conversation is with are woken;
-/// nobody else is. With `dry_run=true` nothing is written: the answer says who would be woken and why.
+/// Success means committed to disk. Agents that are mentioned, that it is for, or that the conversation is with are woken, and by
+/// what a person goes on with in a thread the agent it was about last; nobody else is. Thanks, acknowledgements and reports of how
+/// something stands wake no agent, nor does what agents repeat to each other: the answer says who only finds it. With
+/// `dry_run=true` nothing is written: the answer says who would be woken, who would not, and why.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/messages", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"), How, Idempotent),
     request_body = NewMessage,
     responses((status = 201, description = "Said", body = Said),
-              (status = 200, description = "With `dry_run`: whom it would wake", body = Preview), Doing))]
+              (status = 200, description = "With `dry_run`: what it would mean for each agent it is for", body = Preview), Doing))]
 async fn post(
     State(app): State<AppState>,
     Member(who): Member,

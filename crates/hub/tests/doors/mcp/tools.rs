@@ -20,7 +20,8 @@ async fn messages_are_said_and_read() {
     assert_eq!((&said["knocked"], &said["stored_for"]), (&json!([]), &json!([])));
     let question = said["event_id"].clone();
     assert_eq!(cora.say("ambient").await["woken"], json!([]));
-    let answer = json!({"content": "done", "thread": question, "reply_to": question, "to": ["ben"], "intent": "status"});
+    let answer =
+        json!({"content": "done", "thread": question, "reply_to": question, "to": ["ben"], "intent": "chat"});
     let answer = cora.tool("chat_send_message", answer).await;
     assert_eq!((&answer["woken"], &answer["thread"]), (&json!(["ben"]), &question));
 

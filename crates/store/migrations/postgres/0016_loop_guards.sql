@@ -1,0 +1,5 @@
+-- How many messages of agents have woken another agent in a conversation since a person spoke there. No row: none.
+CREATE TABLE loop_guards (
+    conversation_id BYTEA NOT NULL PRIMARY KEY,
+    turns           BIGINT NOT NULL
+);
