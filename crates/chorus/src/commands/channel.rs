@@ -172,7 +172,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let channel = find(global, channel).await?;
             let items = global.all_items(&["channels", &channel, "members"], &[]).await?;
             list(global, &items, ["HANDLE", "KIND", "ROLES", "JOINED"], |member: MemberView| {
-                [member.handle, member.kind, joined(&member.roles), member.joined_at]
+                [member.handle, member.kind.to_string(), joined(&member.roles), member.joined_at]
             })?;
         }
         Command::Leave { channel, handle } => {
