@@ -129,11 +129,6 @@ pub fn key_hash(key: &str) -> KeyHash {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// The hash of the operator's key as it is stored: hex.
-pub fn operator_key_hash(key: &str) -> String {
-    data_encoding::HEXLOWER.encode(&key_hash(key))
-}
-
 /// What a request shows of its caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
