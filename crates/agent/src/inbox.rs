@@ -9,8 +9,9 @@
 use crate::client::header;
 use crate::seen::{REMEMBERED, Seen, turn_name};
 use crate::{Backoff, Client, ClientError};
-use chorus_protocol::relay::{Connected, EnvelopeText, Gap, InboxMessage};
+use chorus_protocol::relay::{Connected, EnvelopeText, Gap, InboxMessage, Notice};
 use chorus_protocol::sse::{Event, Item, Parser};
+use chorus_protocol::words::EntryKind;
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use std::collections::VecDeque;
@@ -189,14 +190,14 @@ impl Inbox {
             Item::Event(event) => event,
         };
         self.failures = 0;
-        match event.event.as_str() {
-            "connected" => Some(self.connected(&event.data)),
-            "takeover" => {
+        match Notice::parse(&event.event) {
+            Some(Notice::Connected) => Some(self.connected(&event.data)),
+            Some(Notice::Takeover) => {
                 self.state = State::Ended;
                 self.pending.clear();
                 Some(InboxItem::Takeover)
             }
-            _ => self.numbered(event),
+            Some(Notice::Gap | Notice::Typing) | None => self.numbered(event),
         }
     }
 
@@ -220,13 +221,15 @@ impl Inbox {
             }
             self.last_id = Some(id.clone());
         }
-        match event.as_str() {
-            _ if self.url.is_some() => Some(InboxItem::Other { event, id, data }),
-            "message" => match serde_json::from_str::<InboxMessage>(&data) {
+        if self.url.is_some() {
+            return Some(InboxItem::Other { event, id, data });
+        }
+        match (EntryKind::parse(&event), Notice::parse(&event)) {
+            (Some(EntryKind::Message), _) => match serde_json::from_str::<InboxMessage>(&data) {
                 Ok(message) => self.is_new_turn(&message).then_some(InboxItem::Message { id, message }),
                 Err(error) => Some(InboxItem::Malformed { id, what: format!("not a message: {error}") }),
             },
-            "gap" => Some(match serde_json::from_str(&data) {
+            (_, Some(Notice::Gap)) => Some(match serde_json::from_str(&data) {
                 Ok(gap) => InboxItem::Gap(gap),
                 Err(error) => InboxItem::Malformed { id, what: format!("not a gap: {error}") },
             }),

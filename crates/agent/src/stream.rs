@@ -10,7 +10,7 @@ use crate::reach::Http;
 use crate::{Client, ClientError, Reach};
 use bytes::Bytes;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::Outcome;
+use chorus_protocol::relay::{Outcome, ReplyKind, ReplyLine};
 use chorus_protocol::sse::{Item, Parser};
 use futures_util::stream;
 use reqwest::header::CONTENT_TYPE;
@@ -20,15 +20,14 @@ use std::collections::VecDeque;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// What a receiver says while it is being listened to. The data is the receiver's own, JSON by custom.
+/// What a receiver says while it is being listened to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplyEvent {
-    /// A piece of its output.
-    Chunk(String),
-    /// It is done; the last thing that comes. The message counts as delivered.
-    Done(String),
-    /// It failed; the last thing that comes. The message counts as failed.
-    Error(String),
+pub struct ReplyEvent {
+    /// Whether more comes. Nothing follows what is done, and the message counts as delivered, nor an error, and it counts
+    /// as failed.
+    pub kind: ReplyKind,
+    /// The receiver's own, JSON by custom.
+    pub data: String,
 }
 
 /// The answer to a send that asked for a stream.
@@ -68,14 +67,9 @@ impl ReplyStream {
         while !self.ended {
             while let Some(item) = self.pending.pop_front() {
                 let Item::Event(event) = item else { continue };
-                let said = match event.event.as_str() {
-                    "chunk" => return Some(Ok(ReplyEvent::Chunk(event.data))),
-                    "done" => ReplyEvent::Done(event.data),
-                    "error" => ReplyEvent::Error(event.data),
-                    _ => continue,
-                };
-                self.ended = true;
-                return Some(Ok(said));
+                let Some(kind) = ReplyKind::parse(&event.event) else { continue };
+                self.ended = kind != ReplyKind::Chunk;
+                return Some(Ok(ReplyEvent { kind, data: event.data }));
             }
             let piece = timeout(IDLE_LIMIT, self.response.chunk()).await;
             match read(piece.ok(), &self.client, &mut self.parser) {
@@ -116,12 +110,12 @@ pub(crate) async fn reply_by(
         let mut whole = String::new();
         while let Some(piece) = output.recv().await {
             whole.push_str(&piece);
-            if lines.send(Ok(line(&json!({"type": "chunk", "text": piece})))).await.is_err() {
+            if lines.send(Ok(line(&ReplyLine::Chunk { text: piece }))).await.is_err() {
                 return;
             }
         }
         // Whoever reads the body has gone, or gets the last line.
-        drop(lines.send(Ok(line(&json!({"type": "done", "result": whole})))).await);
+        drop(lines.send(Ok(line(&ReplyLine::Done { result: whole.into() }))).await);
     });
     let body = stream::unfold(body, |mut body| async { Some((body.recv().await?, body)) });
     let request = request.header(CONTENT_TYPE, "application/x-ndjson");
@@ -132,6 +126,7 @@ pub(crate) async fn reply_by(
     reading.map_err(|_| ClientError::Lost("the hub did not finish its answer"))?.map(drop)
 }
 
-fn line(value: &Value) -> Bytes {
-    format!("{value}\n").into()
+/// A line of a reply, with its end.
+pub(crate) fn line(said: &ReplyLine) -> Bytes {
+    format!("{}\n", json!(said)).into()
 }

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use chorus_protocol::ids::{AccountId, AgentId, Principal};
 use chorus_protocol::relay::Code;
+use chorus_protocol::words::PrincipalKind;
 use chorus_store::audit::Actor;
 use chorus_store::directory::KeyHash;
 use sha2::{Digest, Sha256};
@@ -118,24 +119,14 @@ impl Caller {
     }
 
     /// Its kind, for the log.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Agent(_) => "agent",
-            Self::Account(_) => "account",
-            Self::Operator => "operator",
-            Self::Nobody => "nobody",
-        }
+    pub fn kind(&self) -> PrincipalKind {
+        self.actor().kind()
     }
 }
 
 /// The hash under which a key is known.
 pub fn key_hash(key: &str) -> KeyHash {
     Sha256::digest(key.as_bytes()).into()
-}
-
-/// The hash of the operator's key as it is stored: hex.
-pub fn operator_key_hash(key: &str) -> String {
-    data_encoding::HEXLOWER.encode(&key_hash(key))
 }
 
 /// What a request shows of its caller.

@@ -21,7 +21,7 @@ pub use channels::{archive, change_channel, list_conversations, look_at, make_ch
 pub use document::{
     change_document, list_documents, make_document, no_document, put, read_document, shown, version,
 };
-pub use events::{At, Filter, read_events};
+pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, list_members, remove_member};

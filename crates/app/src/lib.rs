@@ -56,7 +56,7 @@ pub mod webhooks;
 mod whom;
 
 pub use app::{App, AppState};
-pub use caller::{key_hash, operator_key_hash};
+pub use caller::key_hash;
 pub use config::{Config, Signup, TimeLimits};
 pub use error::{Error, Refused};
 pub use fingerprint::{FINGERPRINT, FingerprintError, check_fingerprint, keep_fingerprint};

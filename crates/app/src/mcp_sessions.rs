@@ -5,8 +5,9 @@
 
 use crate::error::Error;
 use crate::tools::Context;
+use chorus_protocol::words::EventKind;
 use chorus_store::Tx;
-use chorus_store::log::{self, At, Filter};
+use chorus_store::log::{self, At, Filter, Kinds};
 use chorus_store::mcp_sessions::{self, Session};
 use serde_json::Value;
 use uuid::Uuid;
@@ -113,7 +114,7 @@ pub async fn changes(context: &Context, watched: &Watched, after: i64) -> Result
             }
             Watched::These(slugs, added) => (slugs.clone(), *added, None),
         };
-        let filter = Filter { thread: None, kind: Some("artifact".into()) };
+        let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Artifact) };
         let page = log::page(tx, &conversation, who, &filter, At::After(after), READ_EVENTS, READ_BYTES)?;
         let end = tx.head(conversation.id.0)?;
         let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);

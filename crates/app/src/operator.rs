@@ -1,13 +1,15 @@
 //! What the operator does about people and agents, and sees of the hub: one file for each.
 //!
-//! Who calls these has seen the operator's key.
+//! Who calls these has seen the operator's key, which is made here too.
 
 mod audit_log;
 mod disable;
 mod figures;
+mod key;
 mod overview;
 
 pub use audit_log::audit_log;
 pub use disable::{disable_account, disable_agent, enable_account, enable_agent, end_sessions_of};
 pub use figures::figures;
+pub use key::keep_operator_key;
 pub use overview::overview;

@@ -32,7 +32,7 @@ pub fn conversation(conversation: &Conversation) -> ConversationView {
 pub fn member(member: Member) -> MemberView {
     MemberView {
         id: member.principal.to_string(),
-        kind: member.principal.kind().to_owned(),
+        kind: member.principal.kind().into(),
         handle: member.handle,
         roles: member.roles,
         lead: member.lead,
@@ -77,7 +77,7 @@ pub fn event(event: &Event) -> EventView {
         kind: event.kind.as_str().into(),
         author: AuthorView {
             id: event.author.to_string(),
-            kind: event.author.kind().to_owned(),
+            kind: event.author.kind().as_str().into(),
             handle: event.handle.clone(),
         },
         content,

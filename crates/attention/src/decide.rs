@@ -8,10 +8,10 @@
 //! Nothing is looked up here and nothing allocated: it runs once per recipient. Whether a way exists to show
 //! an event like that is [`crate::capabilities`]' business.
 
-use crate::event::{AuthorKind, Classified, Happening};
+use crate::event::{Classified, Happening};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::words::{
-    ConversationKind, Directedness, Intent, Mode, Policy, Priority, Reason, Signal,
+    AuthorKind, ConversationKind, Directedness, Intent, Mode, Policy, Priority, Reason, Signal,
 };
 
 /// How long an answer may take when nobody says.

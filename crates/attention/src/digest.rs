@@ -3,9 +3,8 @@
 //! Counts per kind of event and kind of author, of one channel or one work stream; never a word of what was said, and
 //! no name of who said it. Nothing is sent when there is nothing to say.
 
-use crate::event::AuthorKind;
 use chorus_protocol::attention::Attention;
-use chorus_protocol::words::{Directedness, EventKind, Mode, Policy, Priority, Reason};
+use chorus_protocol::words::{AuthorKind, Directedness, EventKind, Mode, Policy, Priority, Reason};
 use std::collections::BTreeMap;
 use std::fmt;
 

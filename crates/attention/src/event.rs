@@ -1,18 +1,7 @@
 //! What is known of an event, and what follows from it alone, whoever the recipient is.
 
 use crate::intent::{self, Clues};
-use chorus_protocol::words::{ConversationKind, Directedness, Intent, Priority, Signal};
-
-/// Who speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AuthorKind {
-    /// A person.
-    Human,
-    /// A program.
-    Agent,
-    /// The hub itself.
-    System,
-}
+use chorus_protocol::words::{AuthorKind, ConversationKind, Directedness, Intent, Priority, Signal};
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

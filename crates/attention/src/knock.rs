@@ -4,9 +4,9 @@
 //! no text; of a text only its intent and its size are known. A conversation's name is shown as letters and digits,
 //! so that it forges nothing.
 
-use crate::event::{AuthorKind, Classified};
+use crate::event::Classified;
 use chorus_protocol::attention::Attention;
-use chorus_protocol::words::{Directedness, Intent, Policy, Priority};
+use chorus_protocol::words::{AuthorKind, Directedness, Intent, Policy, Priority};
 use std::fmt;
 
 /// What brings the content.

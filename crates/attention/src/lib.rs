@@ -21,5 +21,6 @@ pub mod outbound;
 pub mod turn;
 
 pub use chorus_protocol::attention::Attention;
+pub use chorus_protocol::words::AuthorKind;
 pub use decide::{DEADLINE_MS, DEFAULT_DEADLINE_MS, Recipient, decide};
-pub use event::{AuthorKind, Classified, Event, Happening, classify};
+pub use event::{Classified, Event, Happening, classify};

@@ -112,7 +112,7 @@ async fn read(app: &App, request: Request) -> Result<(bytes::Bytes, Once), ApiEr
     let limit = parts.extensions.get::<BodyLimit>().map_or(MAX_BODY, |BodyLimit(limit)| limit(app));
     let bytes = body::read(app, &parts.headers, body, limit).await?;
     let caller = caller_of(&parts)?;
-    let by = caller.id().map_or_else(|| caller.kind().to_owned(), |id| id.to_string());
+    let by = caller.id().map_or_else(|| caller.kind().to_string(), |id| id.to_string());
     let what = format!("{} {}", parts.method, parts.uri.path());
     let key = body::idempotency_key(&parts.headers)?;
     let once = Once::new(app, "api", &by, &what, key, &bytes);

@@ -22,9 +22,10 @@ mod stall;
 mod unread;
 
 pub use chorus_app::accounts::first_link;
-pub use chorus_app::caller::{key_hash, operator_key_hash};
+pub use chorus_app::caller::key_hash;
 pub use chorus_app::delivery;
 pub use chorus_app::mail::Mail;
+pub use chorus_app::operator::keep_operator_key;
 pub use chorus_app::secrets::MasterKey;
 pub use chorus_app::{
     Config, FINGERPRINT, FingerprintError, Signup, TimeLimits, TrustedProxies, check_fingerprint,

@@ -108,7 +108,7 @@ pub(crate) async fn around(State(guard): State<Guard>, mut request: Request, nex
     app.metrics.request(method.as_str(), &pattern, status, elapsed.as_secs_f64());
     tracing::info!(
         method = %method, route = pattern, status, duration_ms = elapsed.as_secs_f64() * 1000.0,
-        caller = kind, caller_id = who.map(tracing::field::display), peer = %client.0, request_id = &*id, "request"
+        caller = kind.as_str(), caller_id = who.map(tracing::field::display), peer = %client.0, request_id = &*id, "request"
     );
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);

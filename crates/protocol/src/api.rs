@@ -13,6 +13,7 @@ pub mod messages;
 pub mod operator;
 
 use crate::ids::Principal;
+use crate::words::{PrincipalKind, Word};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -41,12 +42,13 @@ pub struct PrincipalView {
     /// The id of an account or an agent.
     pub id: String,
     /// `account` or `agent`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: Word<PrincipalKind>,
 }
 
 impl From<Principal> for PrincipalView {
     fn from(principal: Principal) -> Self {
-        Self { id: principal.to_string(), kind: principal.kind().to_owned() }
+        Self { id: principal.to_string(), kind: principal.kind().into() }
     }
 }
 

@@ -60,3 +60,66 @@ fn optional(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<Strin
     fields.check_length(name, text, 0, max);
     Some(text.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    /// Every text of an object is taken with just those lengths that its description says; `takes` has the name of one
+    /// and its length. (A description holds numbers only, so that it cannot name the constants.)
+    fn as_described(schema: &Value, texts: &[&str], takes: impl Fn(&str, usize) -> bool) {
+        let mut described = vec![];
+        for (name, property) in schema["properties"].as_object().unwrap() {
+            let Some(max) = property["maxLength"].as_u64() else { continue };
+            let (min, max) = (property["minLength"].as_u64().unwrap_or(0) as usize, max as usize);
+            assert!(takes(name, min) && takes(name, max) && !takes(name, max + 1), "{name}: {property}");
+            assert!(min == 0 || !takes(name, min - 1), "{name}: {property}");
+            described.push(name.as_str());
+        }
+        described.sort_unstable();
+        assert_eq!(described, texts);
+    }
+
+    #[test]
+    fn posts_are_bounded_as_they_are_described() {
+        for (part, schema, texts) in [
+            ("channel", json!(Channel::schema()), &["context", "id", "name", "service"][..]),
+            ("message", json!(Message::schema()), &["content", "id", "sender"]),
+        ] {
+            as_described(&schema, texts, |name, length| {
+                let message = json!({"id": "m", "sender": "s", "content": "x"});
+                let mut body = json!({"channel": {"id": "c"}, "message": message, "callback": "http://s/"});
+                body[part][name] = "x".repeat(length).into();
+                Post::read(body.to_string().as_bytes()).is_ok()
+            });
+        }
+        assert_eq!(json!(WebUrl::schema())["maxLength"], MAX_URL);
+    }
+
+    #[test]
+    fn events_are_bounded_as_they_are_described() {
+        let schema = json!(CallbackEvent::schema());
+        let kinds = schema["oneOf"].as_array().unwrap();
+        assert_eq!(kinds.len(), KINDS.len());
+        for kind in kinds {
+            let (event, texts) = match kind["properties"]["type"]["enum"][0].as_str().unwrap() {
+                "message" => (json!({"type": "message"}), &["content"][..]),
+                "tool_call" => (json!({"type": "tool_call", "name": "n", "id": "i"}), &["id", "name"][..]),
+                "tool_result" => {
+                    (json!({"type": "tool_result", "id": "i", "content": "x"}), &["content", "id"][..])
+                }
+                "status" => (json!({"type": "status"}), &["status"][..]),
+                "error" => (json!({"type": "error", "message": "m"}), &["code", "message"][..]),
+                "lifecycle" => (json!({"type": "lifecycle", "status": "idle"}), &[][..]),
+                other => panic!("{other} is new"),
+            };
+            as_described(kind, texts, |name, length| {
+                let mut event = event.clone();
+                event[name] = "x".repeat(length).into();
+                CallbackEvent::read(event.to_string().as_bytes()).is_ok()
+            });
+        }
+    }
+}

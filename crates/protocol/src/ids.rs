@@ -4,6 +4,7 @@
 //! conversations and deliveries carry a prefix; a trace id is 32 hex digits, the form W3C trace context uses.
 //! Ids are made by whoever owns a source of randomness; this module only names, prints and reads them.
 
+use crate::words::PrincipalKind;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use uuid::Uuid;
@@ -159,18 +160,18 @@ pub enum Principal {
 impl Principal {
     /// What [`Self::kind`] and [`Self::uuid`] gave.
     pub fn new(kind: &str, id: Uuid) -> Option<Self> {
-        match kind {
-            "account" => Some(Self::Account(AccountId(id))),
-            "agent" => Some(Self::Agent(AgentId(id))),
-            _ => None,
+        match PrincipalKind::parse(kind)? {
+            PrincipalKind::Account => Some(Self::Account(AccountId(id))),
+            PrincipalKind::Agent => Some(Self::Agent(AgentId(id))),
+            PrincipalKind::Operator | PrincipalKind::Nobody => None,
         }
     }
 
     /// `account` or `agent`.
-    pub fn kind(self) -> &'static str {
+    pub fn kind(self) -> PrincipalKind {
         match self {
-            Self::Account(_) => "account",
-            Self::Agent(_) => "agent",
+            Self::Account(_) => PrincipalKind::Account,
+            Self::Agent(_) => PrincipalKind::Agent,
         }
     }
 
@@ -258,7 +259,7 @@ mod tests {
             assert_eq!(DeliveryId::parse(wrong), None, "{wrong}");
         }
         for principal in [Principal::Account(AccountId(uuid)), Principal::Agent(AgentId(uuid))] {
-            assert_eq!(Principal::new(principal.kind(), principal.uuid()), Some(principal));
+            assert_eq!(Principal::new(principal.kind().as_str(), principal.uuid()), Some(principal));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Relay: the Chorus Transport Profile 0.4. Envelopes between agents, by way of a hub or directly.
 //!
-//! `a2a` finds an envelope inside an A2A message, `envelope` what is carried, `request` what a client sends, `answer` what it gets back, `health` how the hub is.
+//! `a2a` finds an envelope inside an A2A message, `envelope` what is carried, `request` what a client sends, `answer` what it gets back, `stream`
+//! what is said in between, `health` how the hub is.
 //! Envelopes are checked but never rewritten: what is relayed are the bytes that came in.
 
 mod a2a;
@@ -8,6 +9,7 @@ mod answer;
 mod envelope;
 mod health;
 mod request;
+mod stream;
 
 pub use crate::code::Code;
 pub use crate::words::DeliveryState as Delivery;
@@ -19,6 +21,7 @@ pub use answer::{
 pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, StoreReport};
 pub use request::{AgentFilter, Register, RegisterBody, RequestFault, Send, check_endpoint};
+pub use stream::{Challenge, EndpointQuestion, Notice, ReplyKind, ReplyLine};
 
 /// Version of the envelope and of this profile.
 pub const CHORUS_VERSION: &str = "0.4";

@@ -202,6 +202,27 @@ impl Message {
     }
 }
 
+impl Response {
+    /// Reads what somebody else answered, as far as it can be understood: the version may be missing, and of an error
+    /// everything but its message. A response with neither is one with the result `null`. Nothing, if it is no response.
+    pub fn read(mut answer: Value) -> Option<Self> {
+        let members = answer.as_object_mut()?;
+        if members.get("method").is_some_and(|method| !method.is_null()) {
+            return None;
+        }
+        let id = members.remove("id").and_then(Id::read);
+        let error = members.get("error").unwrap_or(&Value::Null);
+        let outcome = match error["message"].as_str() {
+            Some(message) => {
+                let code = error["code"].as_i64().unwrap_or(RpcError::INTERNAL);
+                Err(RpcError { code, message: message.to_owned(), data: error.get("data").cloned() })
+            }
+            None => Ok(members.remove("result").unwrap_or_default()),
+        };
+        Some(Self { id, outcome })
+    }
+}
+
 impl Serialize for Request {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(4))?;
@@ -261,6 +282,22 @@ mod tests {
             assert_eq!(Message::read(written.to_string().as_bytes()), Ok(message), "{written}");
         }
         assert_eq!(json!(error)["error"], json!({"code": -32602, "message": "wrong", "data": {"uri": "x"}}));
+    }
+
+    #[test]
+    fn an_answer_is_read_as_far_as_it_is_understood() {
+        let (one, refused) = (Some(Id::from(1)), Err(RpcError::new(RpcError::INTERNAL, "no")));
+        for (answer, outcome) in [
+            (json!({"id": 1, "result": {"a": 1}}), Ok(json!({"a": 1}))),
+            (json!({"jsonrpc": "2.0", "id": 1, "result": [], "error": null}), Ok(json!([]))),
+            (json!({"id": 1, "error": {"message": "no"}}), refused),
+            (json!({"id": 1}), Ok(Value::Null)),
+        ] {
+            assert_eq!(Response::read(answer), Some(Response { id: one.clone(), outcome }));
+        }
+        for none in [json!([]), json!(7), json!({"id": 1, "method": "sampling/createMessage"})] {
+            assert_eq!(Response::read(none), None);
+        }
     }
 
     #[test]

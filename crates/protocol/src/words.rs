@@ -41,6 +41,9 @@ macro_rules! words {
     };
 }
 
+mod word;
+
+pub use word::Word;
 /// For words that only one protocol has.
 pub(crate) use words;
 
@@ -351,6 +354,18 @@ words! {
         System = "system",
     }
 
+    /// What kind of somebody calls, or did something.
+    pub enum PrincipalKind {
+        /// A person, by its account.
+        Account = "account",
+        /// An agent.
+        Agent = "agent",
+        /// Who runs the hub.
+        Operator = "operator",
+        /// Somebody who showed no key.
+        Nobody = "nobody",
+    }
+
     /// Who sees what an agent sends.
     pub enum Visibility {
         /// The other one of a conversation of two.
@@ -461,6 +476,7 @@ mod tests {
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";
             WireConversationKind: "dm" "channel" "thread" "system" "tool";
             AuthorKind: "human" "agent" "system";
+            PrincipalKind: "account" "agent" "operator" "nobody";
             Visibility: "dm" "thread" "channel" "ephemeral";
             Action: "account.made" "account.disabled" "account.enabled" "agent.claimed" "agent.disabled"
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"

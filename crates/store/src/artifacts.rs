@@ -63,7 +63,7 @@ pub(crate) fn insert(
             new.title.as_str().into(),
             new.content_type.as_str().into(),
             new.content.as_str().into(),
-            new.author.kind().into(),
+            new.author.kind().as_str().into(),
             (&new.author.uuid()).into(),
             new.created_at.into(),
             (&trace).into(),

@@ -8,6 +8,7 @@
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal};
 pub use chorus_protocol::words::Action;
+use chorus_protocol::words::PrincipalKind;
 use uuid::{Builder, Uuid};
 
 /// How long rows are kept.
@@ -27,12 +28,12 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// `agent`, `account`, `operator` or `nobody`.
-    pub fn kind(self) -> &'static str {
+    /// What kind of somebody it is.
+    pub fn kind(self) -> PrincipalKind {
         match self {
             Self::Principal(principal) => principal.kind(),
-            Self::Operator => "operator",
-            Self::Nobody => "nobody",
+            Self::Operator => PrincipalKind::Operator,
+            Self::Nobody => PrincipalKind::Nobody,
         }
     }
 
@@ -40,7 +41,7 @@ impl Actor {
     pub fn id(self) -> String {
         match self {
             Self::Principal(principal) => principal.to_string(),
-            other => other.kind().to_owned(),
+            other => other.kind().to_string(),
         }
     }
 }
@@ -64,8 +65,8 @@ impl Subject {
     /// `account`, `agent`, `channel`, `credential` or `hub`.
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Account(_) => "account",
-            Self::Agent(_) => "agent",
+            Self::Account(_) => PrincipalKind::Account.as_str(),
+            Self::Agent(_) => PrincipalKind::Agent.as_str(),
             Self::Channel(_) => "channel",
             Self::Credential(_) => "credential",
             Self::Hub => "hub",
@@ -119,7 +120,7 @@ pub fn record(tx: &mut dyn Tx, entry: &Entry) -> Result<(), StoreError> {
         &[
             (&entry.id).into(),
             entry.at.into(),
-            entry.actor.kind().into(),
+            entry.actor.kind().as_str().into(),
             actor.as_str().into(),
             entry.action.as_str().into(),
             entry.subject.kind().into(),
@@ -145,7 +146,7 @@ pub struct Recorded {
     /// Who: kind and id.
     pub actor: (String, String),
     /// What.
-    pub action: String,
+    pub action: Action,
     /// To whom: kind and id.
     pub subject: (String, String),
     /// What else there is to say, JSON.
@@ -214,7 +215,8 @@ fn recorded(mut row: Row) -> Result<Recorded, StoreError> {
         id: AuditId(row.uuid(0)?),
         at: row.int(1)?,
         actor: (row.text(2)?, row.text(3)?),
-        action: row.text(4)?,
+        action: Action::parse(&row.text(4)?)
+            .ok_or_else(|| StoreError::unexpected("an act of no known kind"))?,
         subject: (row.text(5)?, row.text(6)?),
         detail: row.text(7)?,
         request_id: row.text(8)?,

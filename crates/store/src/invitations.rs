@@ -155,7 +155,7 @@ pub fn insert(
     let open = count(
         "SELECT COUNT(*) FROM invitations
          WHERE invitee IN ($1, $2) AND inviter_kind = $3 AND state = 'open' AND expires_at > $4",
-        &[key.as_str().into(), other.as_str().into(), new.inviter.kind().into(), now.into()],
+        &[key.as_str().into(), other.as_str().into(), new.inviter.kind().as_str().into(), now.into()],
     )?;
     // An agent's are its owner's.
     let theirs = count(
@@ -179,7 +179,7 @@ pub fn insert(
          ON CONFLICT (inviter_id, invitee, conversation_id) DO NOTHING",
         &[
             (&new.id).into(),
-            new.inviter.kind().into(),
+            new.inviter.kind().as_str().into(),
             (&inviter).into(),
             key.as_str().into(),
             (&conversation).into(),

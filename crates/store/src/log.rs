@@ -18,8 +18,27 @@ const TOGETHER: usize = 20;
 pub struct Filter {
     /// Only this thread, its first message included.
     pub thread: Option<EventId>,
-    /// Only this kind, as a caller spelled it: a word that is no kind finds nothing.
-    pub kind: Option<String>,
+    /// Of which kinds.
+    pub kinds: Kinds,
+}
+
+/// Which kinds of events a page holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kinds {
+    /// All.
+    #[default]
+    All,
+    /// This one.
+    Only(EventKind),
+    /// None: what was asked for is no kind.
+    Nothing,
+}
+
+impl Kinds {
+    /// The kind that a caller names. A word that is no kind finds nothing, and is no fault.
+    pub fn named(word: &str) -> Self {
+        EventKind::parse(word).map_or(Self::Nothing, Self::Only)
+    }
 }
 
 /// Where a page of events lies.
@@ -192,15 +211,19 @@ impl Reading {
         filter: &Filter,
         at: At,
     ) -> Result<(), StoreError> {
-        let kind = filter.kind.as_deref().unwrap_or_default();
+        let kind = match filter.kinds {
+            Kinds::All => None,
+            Kinds::Only(kind) => Some(kind),
+            Kinds::Nothing => return Ok(()),
+        };
         let mut first = match filter.thread {
             Some(thread) => conversations::event_by_id(tx, thread)?.filter(|first| {
-                let asked = (kind.is_empty() || first.kind.as_str() == kind) && at.holds(first.seq);
+                let asked = kind.is_none_or(|kind| first.kind == kind) && at.holds(first.seq);
                 first.conversation == id && asked && MembershipInterval::any_holds(stays, first.seq)
             }),
             None => None,
         };
-        let (forward, backward) = match (filter.thread, &filter.kind) {
+        let (forward, backward) = match (filter.thread, kind) {
             (Some(_), _) => (THREAD_FORWARD, THREAD_BACKWARD),
             (None, Some(_)) => (KIND_FORWARD, KIND_BACKWARD),
             (None, None) => (FORWARD, BACKWARD),
@@ -226,8 +249,8 @@ impl Reading {
             };
             let limit = (self.limit + 1 - self.events.len()) as i64;
             let mut params = vec![(&id).into(), from.into(), to.into(), limit.into()];
-            if filter.kind.is_some() || filter.thread.is_some() {
-                params.push(kind.into());
+            if kind.is_some() || filter.thread.is_some() {
+                params.push(kind.map_or("", EventKind::as_str).into());
             }
             params.extend(filter.thread.as_ref().map(Param::from));
             tx.each(sql, &params, &mut |row| Ok(self.take(event(row)?)))?;

@@ -51,7 +51,7 @@ pub fn get(
          WHERE id = $1 AND owner_kind = $2 AND owner_id = $3 AND conversation_id = $4 AND last_used_at > $5",
         &[
             (&id).into(),
-            owner.kind().into(),
+            owner.kind().as_str().into(),
             (&owner.uuid()).into(),
             (&conversation).into(),
             (now - LIFE_MS).into(),
@@ -77,7 +77,7 @@ pub fn begin(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid, now: i64) 
          VALUES ($1, $2, $3, $4, $5, $6, '[]')",
         &[
             (&id).into(),
-            owner.kind().into(),
+            owner.kind().as_str().into(),
             (&owner.uuid()).into(),
             (&conversation).into(),
             created_at.into(),
@@ -103,7 +103,7 @@ pub fn begin(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid, now: i64) 
 pub fn end(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid) -> Result<(), StoreError> {
     tx.execute(
         "DELETE FROM mcp_sessions WHERE id = $1 AND owner_kind = $2 AND owner_id = $3 AND conversation_id = $4",
-        &[(&id).into(), owner.kind().into(), (&owner.uuid()).into(), (&conversation).into()],
+        &[(&id).into(), owner.kind().as_str().into(), (&owner.uuid()).into(), (&conversation).into()],
     )?;
     Ok(())
 }

@@ -83,7 +83,7 @@ pub fn insert(
             (&conversation).into(),
             (&member.principal.uuid()).into(),
             member.joined_seq.into(),
-            member.principal.kind().into(),
+            member.principal.kind().as_str().into(),
             member.handle.as_str().into(),
             handle_key(&member.handle).as_str().into(),
             roles.as_str().into(),

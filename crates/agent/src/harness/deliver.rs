@@ -4,14 +4,13 @@
 
 use super::core::{Posted, To};
 use crate::client::{REQUEST_LIMIT, may_pass};
-use crate::stream::reply_by;
+use crate::stream::{line, reply_by};
 use crate::{Callback, CallbackError, Client, ClientError, Reach, Retry, SendBody, send_direct};
 use chorus_environment::Environment;
 use chorus_protocol::channel::CallbackEvent;
-use chorus_protocol::relay::{Code, Delivery, ReceiverStatus};
+use chorus_protocol::relay::{Code, Delivery, ReceiverStatus, ReplyLine};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Url};
-use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -83,8 +82,8 @@ impl Sender {
         let Ok(url) = Url::parse(url) else { return };
         let Ok(http) = self.reach.http(&url) else { return };
         let Ok(request) = http.request(Method::POST, url) else { return };
-        let line = format!("{}\n", json!({"type": "error", "code": code, "message": why}));
-        let request = request.header(CONTENT_TYPE, "application/x-ndjson").body(line);
+        let failed = ReplyLine::Error { code: code.to_owned(), message: why.to_owned() };
+        let request = request.header(CONTENT_TYPE, "application/x-ndjson").body(line(&failed));
         request.timeout(REQUEST_LIMIT).send().await.ok();
     }
 

@@ -22,7 +22,8 @@ pub(super) async fn read(hub: Option<&Client>, turn: &Turn, delimiter: &str) -> 
     let (Some(hub), Some(place)) = (hub, place) else { return vec![] };
     let Some(sequence) = place.sequence else { return vec![] };
     let before = sequence.to_string();
-    let mut query = vec![("before", before.as_str()), ("limit", MESSAGES), ("kind", "message")];
+    let mut query =
+        vec![("before", before.as_str()), ("limit", MESSAGES), ("kind", EventKind::Message.as_str())];
     query.extend(place.thread.as_deref().map(|thread| ("thread", thread)));
     let page = hub.api_get::<Items<EventView>>(&["channels", &place.id, "events"], &query).await;
     let Ok(Items { items, .. }) = page else { return vec![] };

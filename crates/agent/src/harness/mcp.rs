@@ -9,9 +9,11 @@ use crate::answer::collect;
 use crate::reach::Http;
 use chorus_outbound::Blocked;
 use chorus_protocol::channel::McpServer;
+use chorus_protocol::rpc::{Notification, Request, Response};
 use chorus_protocol::sse::{Item, Parser};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, Url};
+use reqwest::{Method, Response as HttpResponse, Url};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -77,7 +79,7 @@ pub(crate) struct Mcp {
     url: Url,
     /// What the service wants to see, then the session and the version.
     headers: HeaderMap,
-    next_id: u64,
+    next_id: i64,
 }
 
 impl Mcp {
@@ -101,8 +103,12 @@ impl Mcp {
         self.headers.remove(SESSION);
         self.headers.remove(PROTOCOL);
         let client = json!({"name": "chorus-agent", "version": env!("CARGO_PKG_VERSION")});
-        let params = json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client});
-        let (result, session) = self.once("initialize", params).await?;
+        let params = [
+            ("protocolVersion", VERSION.into()),
+            ("capabilities", Map::new().into()),
+            ("clientInfo", client),
+        ];
+        let (result, session) = self.once("initialize", named(params)).await?;
         let version = result["protocolVersion"].as_str().unwrap_or(VERSION);
         let version =
             HeaderValue::from_str(version).map_err(|_| McpError::Protocol("its version is none"))?;
@@ -110,8 +116,8 @@ impl Mcp {
         if let Some(session) = session {
             self.headers.insert(SESSION, session);
         }
-        let body = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let response = timeout(REQUEST_LIMIT, self.post(&body)).await.map_err(|_| McpError::Late)??;
+        let told = Notification { method: "notifications/initialized".into(), params: Map::new() };
+        let response = timeout(REQUEST_LIMIT, self.post(&told)).await.map_err(|_| McpError::Late)??;
         if response.status().is_success() {
             Ok(())
         } else {
@@ -123,7 +129,8 @@ impl Mcp {
     pub(crate) async fn tools(&mut self) -> Result<Vec<Tool>, McpError> {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
-            let params = cursor.take().map_or_else(|| json!({}), |cursor: Value| json!({"cursor": cursor}));
+            let params =
+                cursor.take().map(|cursor: Value| ("cursor".to_owned(), cursor)).into_iter().collect();
             let mut result = self.call("tools/list", params).await?;
             let Value::Array(page) = result["tools"].take() else {
                 return Err(McpError::Protocol("its list of tools is none"));
@@ -143,7 +150,9 @@ impl Mcp {
         name: &str,
         args: &Map<String, Value>,
     ) -> Result<Given, McpError> {
-        let result = self.call("tools/call", json!({"name": name, "arguments": args})).await?;
+        let result = self
+            .call("tools/call", named([("name", name.into()), ("arguments", args.clone().into())]))
+            .await?;
         Ok(read_given(&result))
     }
 
@@ -156,7 +165,7 @@ impl Mcp {
     }
 
     /// One request; a session that is gone is opened anew, since the server has done nothing then.
-    async fn call(&mut self, method: &str, params: Value) -> Result<Value, McpError> {
+    async fn call(&mut self, method: &str, params: Map<String, Value>) -> Result<Value, McpError> {
         match self.once(method, params.clone()).await {
             Err(McpError::Status(404)) if self.headers.contains_key(SESSION) => {
                 self.greet().await?;
@@ -166,12 +175,16 @@ impl Mcp {
         }
     }
 
-    async fn once(&mut self, method: &str, params: Value) -> Result<(Value, Option<HeaderValue>), McpError> {
+    async fn once(
+        &mut self,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Result<(Value, Option<HeaderValue>), McpError> {
         let id = self.next_id;
         self.next_id += 1;
-        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let request = Request { id: id.into(), method: method.to_owned(), params };
         let exchange = async {
-            let response = self.post(&body).await?;
+            let response = self.post(&request).await?;
             if !response.status().is_success() {
                 return Err(McpError::Status(response.status().as_u16()));
             }
@@ -181,10 +194,10 @@ impl Mcp {
         timeout(limit(method), exchange).await.map_err(|_| McpError::Late)?
     }
 
-    async fn post(&self, body: &Value) -> Result<Response, McpError> {
+    async fn post(&self, message: &impl Serialize) -> Result<HttpResponse, McpError> {
         let request = self.http.request(Method::POST, self.url.clone())?.headers(self.headers.clone());
         let request = request.header(ACCEPT, "application/json, text/event-stream");
-        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        let request = request.header(CONTENT_TYPE, "application/json").body(json!(message).to_string());
         request.send().await.map_err(|error| match Blocked::cause_of(&error) {
             Some(blocked) => blocked.clone().into(),
             None => McpError::Unreachable,
@@ -192,12 +205,17 @@ impl Mcp {
     }
 }
 
+/// Parameters by name.
+fn named<const N: usize>(params: [(&str, Value); N]) -> Map<String, Value> {
+    params.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+}
+
 fn limit(method: &str) -> Duration {
     if method == "tools/call" { CALL_LIMIT } else { REQUEST_LIMIT }
 }
 
 /// The result of the request `id`, in either form.
-async fn read_answer(mut response: Response, id: u64) -> Result<Value, McpError> {
+async fn read_answer(mut response: HttpResponse, id: i64) -> Result<Value, McpError> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("text/event-stream") {
         let body = collect(response, MAX_ANSWER).await;
@@ -226,17 +244,13 @@ async fn read_answer(mut response: Response, id: u64) -> Result<Value, McpError>
 }
 
 /// What an answer holds, if it is the one to the request `id`.
-fn result(mut answer: Value, id: u64) -> Option<Result<Value, McpError>> {
-    if answer["id"].as_u64() != Some(id) || !answer["method"].is_null() {
-        return None;
-    }
-    if let Some(message) = answer["error"]["message"].as_str() {
-        return Some(Err(McpError::Refused(message.to_owned())));
-    }
-    match answer["result"].take() {
-        Value::Null => Some(Err(McpError::Protocol("it gave neither a result nor an error"))),
-        result => Some(Ok(result)),
-    }
+fn result(answer: Value, id: i64) -> Option<Result<Value, McpError>> {
+    let answer = Response::read(answer).filter(|answer| answer.id == Some(id.into()))?;
+    Some(match answer.outcome {
+        Ok(Value::Null) => Err(McpError::Protocol("it gave neither a result nor an error")),
+        Ok(result) => Ok(result),
+        Err(error) => Err(McpError::Refused(error.message)),
+    })
 }
 
 fn read_tool(mut tool: Value) -> Option<Tool> {

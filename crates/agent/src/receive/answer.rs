@@ -9,7 +9,8 @@ use bytes::Bytes;
 use chorus_protocol::faults::{Faults, Fields};
 use chorus_protocol::json;
 use chorus_protocol::relay::{
-    CHORUS_VERSION, Envelope, MAX_BODY, ReceiverReply, ReceiverStatus, check_envelope,
+    CHORUS_VERSION, Challenge, EndpointQuestion, Envelope, MAX_BODY, ReceiverReply, ReceiverStatus,
+    check_envelope,
 };
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -31,7 +32,7 @@ enum Taken {
     /// An envelope, and what the program said to it.
     Envelope(ReceiverReply),
     /// A hub asks whether this is an endpoint.
-    Challenge(String),
+    Challenge(Challenge),
 }
 
 /// Why an envelope was not taken.
@@ -62,7 +63,7 @@ pub(super) async fn answer(
 ) -> Response<Full<Bytes>> {
     let (status, header, reply) = match take(shared, from, request).await {
         Ok(Taken::Challenge(challenge)) => {
-            return json_answer(StatusCode::OK, None, &serde_json::json!({"challenge": challenge}));
+            return json_answer(StatusCode::OK, None, &challenge);
         }
         Ok(Taken::Envelope(reply)) => (StatusCode::OK, None, reply),
         Err(Refusal { status, error_code, detail, header }) => {
@@ -110,10 +111,9 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
 }
 
 /// What a hub wants to hear before it sends anything to an endpoint.
-fn challenge(body: &[u8]) -> Option<String> {
-    let value = json::parse(body).ok().filter(|value| value["type"] == "challenge")?;
-    let challenge = value["challenge"].as_str()?;
-    (challenge.len() <= MAX_CHALLENGE).then(|| challenge.to_owned())
+fn challenge(body: &[u8]) -> Option<Challenge> {
+    let EndpointQuestion::Challenge(asked) = serde_json::from_value(json::parse(body).ok()?).ok()?;
+    (asked.challenge.len() <= MAX_CHALLENGE).then_some(asked)
 }
 
 /// The id of a signed request; none where nothing need be signed.

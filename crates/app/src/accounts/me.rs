@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 /// Who the caller is, and how much it uses of what it may have.
 pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
-    let (kind, who) = (caller.kind().to_owned(), caller.id());
+    let (kind, who) = (caller.kind(), caller.id());
     let (id, name, email, address) = match caller {
         Caller::Account(person) => (person.id.to_string(), person.name, Some(person.email), None),
         Caller::Agent(agent) => {
             let address = app.address(&agent.name);
             (agent.id.to_string(), agent.name, None, Some(address))
         }
-        Caller::Operator => (kind.clone(), kind.clone(), None, None),
+        Caller::Operator => (kind.to_string(), kind.to_string(), None, None),
         Caller::Nobody => return Err(Error::unauthorized("nobody is signed in, and no key was sent")),
     };
     let hub = Arc::clone(app);
@@ -27,7 +27,7 @@ pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
         Some(who) => app.store.read::<_, Error, _>(move |tx: &mut dyn Tx| quotas(&hub, tx, who)).await?,
         None => BTreeMap::new(),
     };
-    Ok(Me { kind, id, name, email, address, quotas })
+    Ok(Me { kind: kind.into(), id, name, email, address, quotas })
 }
 
 fn quotas(app: &App, tx: &mut dyn Tx, who: Principal) -> Result<BTreeMap<String, Quota>, Error> {

@@ -16,7 +16,7 @@ pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreE
     let mut recent = vec![];
     for message in &messages {
         let by_person = matches!(message.author, Principal::Account(_));
-        recent.push((by_person, super::Said::read(&message.body)?.content));
+        recent.push((by_person, super::Earlier::read(&message.body)?.content));
     }
     let recent: Vec<_> =
         recent.iter().map(|(by_person, text)| Spoken { by_person: *by_person, text }).collect();

@@ -8,7 +8,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_store::{Tx, conversation, log};
 
-pub use chorus_store::log::{At, Filter};
+pub use chorus_store::log::{At, Filter, Kinds};
 
 /// A page of the log, messages as they stand now. Backwards too it is in order, and goes on before its first event.
 pub async fn read_events(

@@ -19,6 +19,7 @@ use crate::views;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::relay::Notice;
 use chorus_protocol::words::History;
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{Tx, conversation};
@@ -81,7 +82,7 @@ impl Follower {
         let check_at = Instant::now() + app.config.times.ping;
         let shared = history == History::All;
         let connected = json!({"channel": id.to_string(), "after": cursor});
-        let greeting = Some(DIALECT.notice("connected", &connected).map_err(Error::internal)?);
+        let greeting = Some(DIALECT.notice(Notice::Connected, &connected).map_err(Error::internal)?);
         Ok(Self {
             app,
             id,

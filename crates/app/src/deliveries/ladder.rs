@@ -5,7 +5,7 @@
 use crate::app::App;
 use crate::error::Error;
 use crate::views::{self, EventView};
-use chorus_protocol::api::deliveries::{AttemptView, LadderDelivery, Recipient, StepView};
+use chorus_protocol::api::deliveries::{AttemptView, LadderDelivery, Recipient, Rung, StepView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
@@ -85,26 +85,26 @@ fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreErro
 }
 
 fn rungs(record: &Record) -> Vec<StepView> {
-    let rung = |rung: &str, at: Option<i64>, reason: Option<&str>| StepView {
-        rung: rung.to_owned(),
+    let rung = |rung, at: Option<i64>, reason: Option<&str>| StepView {
+        rung,
         at: at.map(rfc3339),
         reason: reason.map(str::to_owned),
     };
-    let mut rungs = vec![rung("stored", Some(record.created_at), None)];
+    let ended = |last| rung(last, Some(record.updated_at), record.detail.as_deref());
+    let mut rungs = vec![rung(Rung::Stored, Some(record.created_at), None)];
     if record.handed {
-        rungs.push(rung("handed", record.handed_at, None));
+        rungs.push(rung(Rung::Handed, record.handed_at, None));
     }
     match record.state {
         DeliveryState::Delivered if record.transport != Transport::Inbox => {
-            rungs.push(rung("acked", record.handed_at, None));
+            rungs.push(rung(Rung::Acked, record.handed_at, None));
         }
-        DeliveryState::Failed | DeliveryState::Dead => {
-            rungs.push(rung(record.state.as_str(), Some(record.updated_at), record.detail.as_deref()));
-        }
+        DeliveryState::Failed => rungs.push(ended(Rung::Failed)),
+        DeliveryState::Dead => rungs.push(ended(Rung::Dead)),
         _ => {}
     }
     if let Some((disposition, at)) = &record.disposition {
-        rungs.push(rung("dispositioned", Some(*at), Some(disposition.as_str())));
+        rungs.push(rung(Rung::Dispositioned, Some(*at), Some(disposition.as_str())));
     }
     rungs
 }

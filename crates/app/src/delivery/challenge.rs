@@ -11,8 +11,10 @@ use super::outbound::{Signed, To};
 use crate::app::AppState;
 use crate::webhooks;
 use chorus_protocol::ids::AgentId;
+use chorus_protocol::relay::{Challenge, EndpointQuestion};
 use chorus_store::directory::Agent;
 use chorus_store::{StoreError, Tx, directory, push};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -47,7 +49,8 @@ async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
         return false;
     }
     let challenge = format!("challenge_{}", app.environment.random_hex());
-    let body = json!({"type": "challenge", "challenge": challenge}).to_string();
+    let question = EndpointQuestion::Challenge(Challenge { challenge: challenge.clone() });
+    let body = json!(question).to_string();
     let secrets = webhooks::signing(&app.config.master_key, &known, app.now());
     let id = format!("msg_{}", app.environment.uuid_v7().simple());
     let message = Signed::new(&secrets, id, app.now(), body.into(), false);
@@ -80,8 +83,8 @@ async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
 }
 
 fn echoes(answer: &Value, challenge: &str) -> bool {
-    let echo = answer.get("challenge").unwrap_or(answer);
-    echo.as_str().is_some_and(|echo| echo.trim() == challenge)
+    let echo = Challenge::deserialize(answer).map(|echo| echo.challenge).ok();
+    echo.as_deref().or_else(|| answer.as_str()).is_some_and(|echo| echo.trim() == challenge)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! does not say is whether a frame arrived: only who carries it knows.
 
 use bytes::Bytes;
+use chorus_protocol::relay::Notice;
 use chorus_protocol::sse;
 use chorus_protocol::words::EntryKind;
 use serde::Serialize;
@@ -45,19 +46,22 @@ impl Dialect {
     }
 
     /// Something about the stream itself, or that passes by: it has no place, and is not kept.
-    pub fn notice(self, name: &str, data: &impl Serialize) -> Result<Bytes, serde_json::Error> {
+    pub fn notice(self, notice: Notice, data: &impl Serialize) -> Result<Bytes, serde_json::Error> {
         let data = serde_json::to_string(data)?;
         match self {
-            Self::Sse => Ok(sse::encode(name, None, &data).into()),
+            Self::Sse => Ok(sse::encode(notice.as_str(), None, &data).into()),
         }
     }
 
     /// The last thing that is said.
     pub fn farewell(self, end: End) -> Bytes {
         match (self, end) {
-            (Self::Sse, End::TakenOver) => {
-                sse::encode("takeover", None, r#"{"reason":"another connection opened this inbox"}"#).into()
-            }
+            (Self::Sse, End::TakenOver) => sse::encode(
+                Notice::Takeover.as_str(),
+                None,
+                r#"{"reason":"another connection opened this inbox"}"#,
+            )
+            .into(),
             (Self::Sse, End::Revoked) => Bytes::from_static(b": closed: this key is not valid any more\n\n"),
         }
     }

@@ -18,7 +18,7 @@ use crate::authenticate::is_key_of;
 use crate::caller::{Identity, disabled};
 use crate::error::Error;
 use bytes::{Bytes, BytesMut};
-use chorus_protocol::relay::{Connected, Gap};
+use chorus_protocol::relay::{Connected, Gap, Notice};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::inboxes::{self, Opened};
 use chorus_store::{StoreError, Tx, deliveries};
@@ -115,11 +115,11 @@ impl Reader {
         let dialect = self.inbox.dialect;
         (self.cursor, self.begun_at) = (place, opened.head);
         let connected = Connected { agent_id: self.app.address(&self.identity.name), after: place };
-        self.ready.push_back(self.piece(dialect.notice("connected", &connected)?));
+        self.ready.push_back(self.piece(dialect.notice(Notice::Connected, &connected)?));
         if place + 1 < opened.oldest {
             let gap = Gap { after: place, oldest: opened.oldest };
             self.cursor = opened.oldest - 1;
-            self.ready.push_back(self.piece(dialect.notice("gap", &gap)?));
+            self.ready.push_back(self.piece(dialect.notice(Notice::Gap, &gap)?));
         }
         Ok(())
     }

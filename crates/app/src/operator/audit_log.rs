@@ -40,7 +40,7 @@ fn shown(recorded: Recorded) -> RecordedAct {
         id: recorded.id,
         at: rfc3339(recorded.at),
         actor: party(recorded.actor),
-        action: recorded.action,
+        action: recorded.action.into(),
         subject: party(recorded.subject),
         detail: serde_json::from_str(&recorded.detail).unwrap_or_default(),
         request_id: recorded.request_id,

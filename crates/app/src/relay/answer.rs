@@ -14,7 +14,7 @@ use crate::delivery::replies::{Last, Line, MAX_STREAM};
 use bytes::Bytes;
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::json;
-use chorus_protocol::relay::{Code, Outcome};
+use chorus_protocol::relay::{Code, Outcome, ReplyKind};
 use chorus_protocol::sse::{self, Item, Parser};
 use chorus_store::directory::KeyHash;
 use chorus_store::relay::Pending;
@@ -118,16 +118,19 @@ async fn run(app: AppState, pending: Pending, output: Output, frames: mpsc::Send
     let (outcome, last) = match relayed {
         Ok(Last::Done(data)) => {
             let outcome = Outcome { receiver_response: Some(kept(&data)), ..delivered(&pending) };
-            (outcome, sse::encode("done", None, &data))
+            (outcome, sse::encode(ReplyKind::Done.as_str(), None, &data))
         }
         Ok(Last::Error(data)) => {
             let start: String = data.chars().take(500).collect();
             let why = format!("the receiver reported an error: {start}");
-            (failed(&pending, Code::AgentUnreachable, why), sse::encode("error", None, &data))
+            (
+                failed(&pending, Code::AgentUnreachable, why),
+                sse::encode(ReplyKind::Error.as_str(), None, &data),
+            )
         }
         Err(Broken { code, why }) => {
             let data = json!({"code": code.as_str(), "message": why, "trace_id": pending.trace});
-            (failed(&pending, code, why), sse::encode("error", None, &data.to_string()))
+            (failed(&pending, code, why), sse::encode(ReplyKind::Error.as_str(), None, &data.to_string()))
         }
     };
     record(&app, pending, &outcome).await;
@@ -145,7 +148,7 @@ fn kept(data: &str) -> Value {
 }
 
 async fn relay_chunk(frames: &mpsc::Sender<Bytes>, data: &str) -> Result<(), Broken> {
-    let frame = sse::encode("chunk", None, data).into();
+    let frame = sse::encode(ReplyKind::Chunk.as_str(), None, data).into();
     frames
         .send(frame)
         .await
@@ -172,11 +175,11 @@ async fn from_endpoint(
         }
         for item in parser.push(&piece).map_err(|error| Broken::new(Code::AgentUnreachable, error))? {
             let Item::Event(event) = item else { continue };
-            match event.event.as_str() {
-                "chunk" => relay_chunk(frames, &event.data).await?,
-                "done" => return Ok(Last::Done(event.data)),
-                "error" => return Ok(Last::Error(event.data)),
-                _ => {}
+            match ReplyKind::parse(&event.event) {
+                Some(ReplyKind::Chunk) => relay_chunk(frames, &event.data).await?,
+                Some(ReplyKind::Done) => return Ok(Last::Done(event.data)),
+                Some(ReplyKind::Error) => return Ok(Last::Error(event.data)),
+                None => {}
             }
         }
     }

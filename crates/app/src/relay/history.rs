@@ -41,7 +41,7 @@ fn stored(
         trace_id: entry.trace,
         sender_id: entry.author.as_deref().map(|name| app.address(name)),
         receiver_id: app.address(&receiver.name),
-        kind: entry.kind.as_str().into(),
+        kind: entry.kind.into(),
         // What waited and was handed since has been delivered.
         delivery: match entry.state {
             DeliveryState::Queued if entry.seq <= handed => DeliveryState::DeliveredSse,

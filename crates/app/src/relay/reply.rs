@@ -6,11 +6,9 @@ use crate::delivery::replies::{Last, Line};
 use crate::error::Error;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::ids::AgentId;
-use chorus_protocol::json;
-use chorus_protocol::relay::Code;
+use chorus_protocol::relay::{Code, ReplyLine};
 use chorus_store::{StoreError, Tx, revocation};
 use futures_util::{Stream, StreamExt};
-use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -111,18 +109,12 @@ where
             return Ok(None);
         }
         let fault = |what: String| Error::validation(format_args!("line {}: {what}", self.number));
-        let value = json::parse(line).map_err(|error| fault(error.to_string()))?;
-        let text = |name: &str| {
-            value[name].as_str().map(str::to_owned).ok_or_else(|| fault(format!("{name}: must be a string")))
-        };
-        Ok(Some(match value["type"].as_str() {
-            Some("chunk") => Line::Chunk(json!({"text": text("text")?}).to_string()),
-            Some("done") => Line::Last(Last::Done(json!({"result": value["result"]}).to_string())),
-            Some("error") => {
-                let data = json!({"code": text("code")?, "message": text("message")?});
-                Line::Last(Last::Error(data.to_string()))
-            }
-            _ => return Err(fault("type: must be chunk, done or error".into())),
+        let said = ReplyLine::read(line).map_err(fault)?;
+        let data = said.data();
+        Ok(Some(match said {
+            ReplyLine::Chunk { .. } => Line::Chunk(data),
+            ReplyLine::Done { .. } => Line::Last(Last::Done(data)),
+            ReplyLine::Error { .. } => Line::Last(Last::Error(data)),
         }))
     }
 }

@@ -10,7 +10,7 @@ use chorus_protocol::ids::Principal;
 use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
 use chorus_store::conversations::{self, Event};
-use chorus_store::log::{self, At, Filter, Standing};
+use chorus_store::log::{self, At, Filter, Kinds, Standing};
 use chorus_store::{conversation, members, search as index};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ pub(super) fn shown(events: &[Event], standing: &Standing) -> Vec<EventView> {
 
 /// What a call filters by.
 pub(super) fn of_kind(kind: Option<Kind>) -> Filter {
-    Filter { thread: None, kind: kind.map(|Kind(kind)| kind) }
+    Filter { thread: None, kinds: kind.map_or(Kinds::All, |Kind(word)| Kinds::named(&word)) }
 }
 
 pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<EventPage, Error> {
@@ -59,7 +59,7 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
     let (who, max_bytes) = (context.who, context.page_bytes());
     let read = context.read(move |tx, (conversation, _)| {
         let message = conversation::message(tx, &conversation, who, thread)?;
-        let filter = Filter { thread: Some(message.thread.unwrap_or(thread)), kind: None };
+        let filter = Filter { thread: Some(message.thread.unwrap_or(thread)), kinds: Kinds::All };
         let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
         Ok((page, tx.head(conversation.id.0)?))
     });

@@ -173,7 +173,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let channel = find(global, channel).await?;
             let items = global.all_items(&["channels", &channel, "members"], &[]).await?;
             list(global, &items, ["HANDLE", "KIND", "ROLES", "JOINED"], |member: MemberView| {
-                [member.handle, member.kind, joined(&member.roles), member.joined_at]
+                [member.handle, member.kind.to_string(), joined(&member.roles), member.joined_at]
             })?;
         }
         Command::Leave { channel, handle } => {
@@ -304,15 +304,17 @@ fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
         return output::json(event);
     }
     let event: EventView = read(event)?;
-    let more = |name: &str| or_dash(event.more.get(name).and_then(Value::as_str).map(output::one_line));
+    let details = event.details();
+    let shown = |text: Option<String>| or_dash(text.as_deref().map(output::one_line));
     let what = match EventKind::parse(&event.kind) {
         Some(EventKind::Message) if event.deleted => "(deleted)".dimmed().to_string(),
         Some(EventKind::Message) => output::many_lines(event.content.as_deref().unwrap_or_default()),
-        Some(EventKind::Reaction) => format!("reacts: {}", more("signal")).dimmed().to_string(),
-        Some(EventKind::Status) => format!("is {}", more("status")).dimmed().to_string(),
-        Some(EventKind::ToolCall) => format!("uses {}", more("name")).dimmed().to_string(),
-        Some(EventKind::Error) => format!("failed: {}", more("message")).red().to_string(),
-        _ if event.kind == "typing" => return Ok(()),
+        Some(EventKind::Reaction) => {
+            format!("reacts: {}", shown(details.signal.map(|signal| signal.to_string()))).dimmed().to_string()
+        }
+        Some(EventKind::Status) => format!("is {}", shown(details.status)).dimmed().to_string(),
+        Some(EventKind::ToolCall) => format!("uses {}", shown(details.name)).dimmed().to_string(),
+        Some(EventKind::Error) => format!("failed: {}", shown(details.message)).red().to_string(),
         _ => output::one_line(&event.kind).dimmed().to_string(),
     };
     let who = or_dash(event.author.handle.as_deref().map(output::one_line));

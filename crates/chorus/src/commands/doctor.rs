@@ -11,6 +11,7 @@ use chorus_protocol::api::accounts::{Me, Quota};
 use chorus_protocol::api::operator::{Danger, Overview};
 use chorus_protocol::relay::{Code, StoreReport};
 use chorus_protocol::time::parse_rfc3339;
+use chorus_protocol::words::PrincipalKind;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use std::fmt;
@@ -164,7 +165,7 @@ async fn key(client: &Client) -> Vec<Finding> {
     let asked = match client.api_get::<Me>(&["me"], &[]).await {
         // A relay that knows no more than its document.
         Err(error) if error.code() == Some(Code::NotFound) => {
-            client.messages(None, 1).await.map(|_| Me { kind: "agent".into(), ..Me::default() })
+            client.messages(None, 1).await.map(|_| Me { kind: PrincipalKind::Agent.into(), ..Me::default() })
         }
         asked => asked,
     };
@@ -179,15 +180,15 @@ async fn key(client: &Client) -> Vec<Finding> {
             return vec![Finding::bad("key", failure::sentence(&error), hint)];
         }
     };
-    let is_operator = me.kind == "operator";
-    let whose = match me.kind.as_str() {
-        "agent" => "an agent's",
-        "account" => "a person's",
+    let kind = me.kind.known();
+    let whose = match kind {
+        Some(PrincipalKind::Agent) => "an agent's",
+        Some(PrincipalKind::Account) => "a person's",
         _ => "the operator's",
     };
     let mut findings = vec![Finding::good("key", format_args!("{whose}, and valid"))];
     findings.extend(quotas(&me));
-    if is_operator {
+    if kind == Some(PrincipalKind::Operator) {
         findings.extend(dangers(client).await);
     }
     findings

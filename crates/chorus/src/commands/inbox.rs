@@ -7,6 +7,7 @@ use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
 use crate::{message, output};
 use chorus_agent::{Client, ClientError, ExitClass, Inbox, InboxItem};
+use chorus_protocol::relay::Notice;
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -99,7 +100,7 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
                 }
             }
             InboxItem::Other { event, id, data } => other(global, &event, id.as_deref(), &data)?,
-            InboxItem::Gap(gap) => other(global, "gap", None, &json!(gap).to_string())?,
+            InboxItem::Gap(gap) => other(global, Notice::Gap.as_str(), None, &json!(gap).to_string())?,
             InboxItem::Malformed { id, what } => {
                 let (id, what) = (output::one_line(id.as_deref().unwrap_or("?")), output::one_line(&what));
                 output::talk(format_args!("{}: event {id} is skipped: {what}", "warning".yellow()));

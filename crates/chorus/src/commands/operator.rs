@@ -7,6 +7,7 @@ use chorus_agent::Method;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::accounts::EndedSessions;
 use chorus_protocol::api::operator::{Account, AuditParty, RecordedAct};
+use chorus_protocol::words::PrincipalKind;
 use clap::Subcommand;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -120,6 +121,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 
 fn row(act: RecordedAct) -> [String; 6] {
     // An id says by itself what it is of, but an agent's.
-    let party = |AuditParty { kind, id }| if kind == "agent" { format!("agent {id}") } else { id };
-    [act.at, party(act.actor), act.action, party(act.subject), act.detail.to_string(), act.client]
+    let party = |AuditParty { kind, id }| {
+        if kind == PrincipalKind::Agent.as_str() { format!("agent {id}") } else { id }
+    };
+    [act.at, party(act.actor), act.action.to_string(), party(act.subject), act.detail.to_string(), act.client]
 }

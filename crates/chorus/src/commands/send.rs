@@ -8,7 +8,7 @@ use crate::global::Global;
 use crate::output;
 use anyhow::Context;
 use chorus_agent::{Answered, Environment, ReplyEvent, ReplyStream, Retry, SendBody, send_direct};
-use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus};
+use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus, ReplyKind};
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -107,21 +107,16 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<ExitCode> {
     let mut begun = false;
     while let Some(said) = stream.next().await {
-        let said = said?;
+        let ReplyEvent { kind, data } = said?;
         if global.json {
-            let (event, data) = match &said {
-                ReplyEvent::Chunk(data) => ("chunk", data),
-                ReplyEvent::Done(data) => ("done", data),
-                ReplyEvent::Error(data) => ("error", data),
-            };
-            output::json(&json!({"event": event, "data": parsed(data)}))?;
+            output::json(&json!({"event": kind, "data": parsed(&data)}))?;
         }
-        match said {
-            ReplyEvent::Chunk(data) if !global.json => {
+        match kind {
+            ReplyKind::Chunk if !global.json => {
                 output::piece(output::many_lines(&text_of(&data, "text")))?;
                 begun = true;
             }
-            ReplyEvent::Done(data) if !global.json => {
+            ReplyKind::Done if !global.json => {
                 // Who has seen the pieces need not see the whole of them again.
                 output::data(if begun {
                     String::new()
@@ -129,7 +124,7 @@ async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<Exit
                     output::many_lines(&text_of(&data, "result"))
                 })?;
             }
-            ReplyEvent::Error(data) => {
+            ReplyKind::Error => {
                 if begun {
                     output::data("")?;
                 }
@@ -138,7 +133,7 @@ async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<Exit
                     Explained::failed(why, "the message counts as failed; it may be sent again").into()
                 );
             }
-            _ => {}
+            ReplyKind::Chunk | ReplyKind::Done => {}
         }
     }
     Ok(ExitCode::SUCCESS)

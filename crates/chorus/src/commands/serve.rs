@@ -9,10 +9,10 @@ use crate::settings::{self, FormerKey, Layer, LogFormat, Settings};
 use anyhow::Context;
 use chorus_hub::{
     Config, Environment, FINGERPRINT, FingerprintError, MasterKey, check_fingerprint, keep_fingerprint,
-    key_hash, operator_key_hash,
+    keep_operator_key, key_hash,
 };
 use chorus_protocol::credentials::SecretKind;
-use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError};
 use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -302,9 +302,7 @@ async fn operator_key(
         return Ok(key);
     }
     let key = SecretKind::OperatorKey.secret(&environment.random_hex());
-    let hash = operator_key_hash(&key);
-    let keep = move |tx: &mut dyn Tx| chorus_store::settings::set_once(tx, "operator_key_sha256", &hash);
-    let (kept, new) = store.write::<_, StoreError, _>(keep).await?;
+    let (kept, new) = keep_operator_key(store, &key).await?;
     if new {
         output::talk(format_args!("operator key (shown this once, keep it): {key}"));
         return Ok(key_hash(&key));

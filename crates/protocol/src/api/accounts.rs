@@ -1,6 +1,7 @@
 //! People's accounts: how they sign in, what speaks for them, and how they take things back.
 
 use crate::ids::{AccountId, AgentId, CredentialId};
+use crate::words::{PrincipalKind, Word};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
@@ -145,7 +146,8 @@ pub struct SignUpCode {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Me {
     /// `account`, `agent` or `operator`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: Word<PrincipalKind>,
     /// Of the account or the agent.
     #[serde(default)]
     #[schema(required)]

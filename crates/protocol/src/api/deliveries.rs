@@ -1,6 +1,8 @@
 //! Deliveries as owners see them: what is on its way, what is tried anew, and how far an event came.
 
-use crate::words::{DeliveryState, Directedness, Disposition, EntryKind, Mode, Policy, Reason, Transport};
+use crate::words::{
+    DeliveryState, Directedness, Disposition, EntryKind, Mode, Policy, Reason, Transport, words,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -112,11 +114,32 @@ pub struct Recipient {
     pub handle: String,
 }
 
+words! {
+    /// How far a delivery came.
+    pub enum Rung {
+        /// It is committed.
+        Stored = "stored",
+        /// It was given to the agent's connection or endpoint.
+        Handed = "handed",
+        /// The agent said that it has it.
+        Acked = "acked",
+        /// It entered the agent's work.
+        Injected = "injected",
+        /// The agent said what it made of it.
+        Dispositioned = "dispositioned",
+        /// It did not arrive.
+        Failed = "failed",
+        /// It was given up.
+        Dead = "dead",
+    }
+}
+
 /// A rung of the ladder.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StepView {
     /// `stored`, `handed`, `acked`, `dispositioned`, `failed` or `dead`.
-    pub rung: String,
+    #[schema(value_type = String)]
+    pub rung: Rung,
     /// When, if that was noted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,

@@ -3,6 +3,8 @@
 //! The hub says all of it. A client reads what there is: what is missing counts as not said, and words and members it does
 //! not know are kept, so that a program is not deaf to a hub that is newer. That is why kinds, ids and times are texts here.
 
+use crate::json;
+use crate::words::{Signal, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -86,6 +88,30 @@ pub struct EventView {
     pub more: Map<String, Value>,
 }
 
+/// What some kinds have besides, for who shows them. What is something else than it should be counts as not said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Details {
+    /// What a reaction says.
+    #[serde(default, deserialize_with = "json::known")]
+    pub signal: Option<Word<Signal>>,
+    /// What somebody is doing.
+    #[serde(default, deserialize_with = "json::known")]
+    pub status: Option<String>,
+    /// Which tool is called.
+    #[serde(default, deserialize_with = "json::known")]
+    pub name: Option<String>,
+    /// What went wrong.
+    #[serde(default, deserialize_with = "json::known")]
+    pub message: Option<String>,
+}
+
+impl EventView {
+    /// What its kind has besides.
+    pub fn details(&self) -> Details {
+        serde_json::from_value(Value::Object(self.more.clone())).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +125,10 @@ mod tests {
         assert_eq!((short.sequence, short.more.len()), (0, 0));
         let newer = read(&json!({"kind": "poll", "question": "when?", "sequence": 3}));
         assert_eq!((newer.kind.as_str(), &newer.more["question"]), ("poll", &json!("when?")));
+        let reaction =
+            read(&json!({"kind": "reaction", "signal": "shrug", "status": 7, "name": "x"})).details();
+        assert_eq!(reaction.signal, Some(Word::Unknown("shrug".into())));
+        assert_eq!((reaction.status, reaction.name.as_deref()), (None, Some("x")));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Name;
 use super::agents::AgentAddress;
+use crate::words::{PrincipalKind, Word};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -68,7 +69,8 @@ pub struct MemberView {
     /// What it is called here.
     pub handle: String,
     /// `account` or `agent`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: Word<PrincipalKind>,
     /// Its id.
     pub id: String,
     /// What it does here.

@@ -1,7 +1,7 @@
 //! What the operator sees and does: accounts, the hub as a whole, and the log of what everybody did.
 
 use crate::ids::{AccountId, AuditId};
-use crate::words::Action;
+use crate::words::{Action, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -101,7 +101,8 @@ pub struct RecordedAct {
     /// Who did it.
     pub actor: AuditParty,
     /// What was done: a word such as `key.reset`.
-    pub action: String,
+    #[schema(value_type = String)]
+    pub action: Word<Action>,
     /// To whom or what.
     pub subject: AuditParty,
     /// What else there is to say.

@@ -2,6 +2,7 @@
 
 use super::{CHORUS_VERSION, Delivery};
 use crate::ids::{AgentId, TraceId};
+use crate::words::{EntryKind, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -152,8 +153,8 @@ pub struct InboxMessage {
 }
 
 /// The kind of what has none: a hub that knows only envelopes sends no other.
-fn message() -> String {
-    "message".into()
+fn message() -> Word<EntryKind> {
+    EntryKind::Message.into()
 }
 
 /// One message of `GET /agent/messages`.
@@ -166,7 +167,8 @@ pub struct StoredMessage {
     pub trace_id: TraceId,
     /// Which SSE event it is: `message` (an envelope), `chat` (said in a channel), `channel` (another service's message).
     #[serde(default = "message")]
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: Word<EntryKind>,
     /// Who sent it, if an agent of this hub did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_id: Option<String>,

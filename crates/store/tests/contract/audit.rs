@@ -43,7 +43,7 @@ async fn what_is_recorded_is_found(fixture: Fixture) {
         id: new.id,
         at: NOW,
         actor: ("account".into(), anna.to_string()),
-        action: "key.reset".into(),
+        action: Action::KeyReset,
         subject: ("agent".into(), bob.to_string()),
         detail: r#"{"name":"x"}"#.into(),
         request_id: "r-1".into(),

@@ -11,7 +11,7 @@ use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use chorus_store::conversation::{self, ConversationError};
 use chorus_store::conversations::{self, Body, History, NewEvent};
-use chorus_store::log::{self, At, Filter};
+use chorus_store::log::{self, At, Filter, Kinds};
 use chorus_store::{Kind, StoreError, Tx, TxExt};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ async fn pages_of_the_log(fixture: Fixture) {
         say(store, room, room.owner, &n.to_string()).await;
     }
     let get = async |kind: Option<&str>, at, limit| {
-        let filter = Filter { thread: None, kind: kind.map(Into::into) };
+        let filter = Filter { thread: None, kinds: kind.map_or(Kinds::All, Kinds::named) };
         let page = page(store, room, room.owner, filter, at, limit).await;
         (places(&page), page.more)
     };
@@ -44,10 +44,11 @@ async fn pages_of_the_log(fixture: Fixture) {
     assert_eq!(get(None, At::Before(1), 6).await, (vec![], false));
     assert_eq!(get(Some("join"), At::After(0), 6).await, (vec![1], false));
     assert_eq!(get(Some("message"), At::Before(i64::MAX), 8).await, (vec![3, 4, 5, 6, 7, 8, 9, 10], true));
+    assert_eq!(get(Some("poll"), At::After(0), 6).await, (vec![], false));
     // No more once they hold so many bytes: each body has 15.
     let bounded = move |tx: &mut dyn Tx| {
         let (conversation, who) = (conversation(room, History::All), room.owner);
-        let filter = Filter { thread: None, kind: Some("message".into()) };
+        let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
         log::page(tx, &conversation, who, &filter, At::After(0), 100, 31)
     };
     let page = read(store, bounded).await;
@@ -83,7 +84,7 @@ async fn how_messages_stand(fixture: Fixture) {
     delete(store, room, room.owner, two).await.unwrap();
     say_in(store, room, bob, "reply", Some(one)).await;
     say_in(store, room, bob, "reply", Some(one)).await;
-    let filter = Filter { thread: None, kind: Some("message".into()) };
+    let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
     let page = page(store, room, bob, filter, At::After(0), 2).await;
     assert_eq!(page.events.iter().map(|event| event.id).collect::<Vec<_>>(), [one, two]);
     let changes: Vec<_> = page
@@ -188,7 +189,7 @@ async fn threads_are_of_one_conversation(fixture: Fixture) {
     let root = say(store, one, one.owner, "root").await;
     let reply = say_in(store, one, one.owner, "reply", Some(root)).await;
     let nested = say_in(store, one, one.owner, "nested", Some(reply)).await;
-    let thread = |thread| Filter { thread: Some(thread), kind: None };
+    let thread = |thread| Filter { thread: Some(thread), kinds: Kinds::All };
     let found = page(store, one, one.owner, thread(root), At::After(0), 10).await;
     assert_eq!(found.events.iter().map(|event| event.id).collect::<Vec<_>>(), [root, reply, nested]);
     let found = page(store, one, one.owner, thread(root), At::Before(i64::MAX), 2).await;

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::report::{Figure, Goal, Phase, Section, Unit, ratio};
 use super::target::Target;
 use anyhow::{Context, bail, ensure};
+use chorus_protocol::rpc::{Request, Response};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +56,7 @@ impl<'a> Tool<'a> {
         let (status, body) = connection.exchange(first.as_bytes()).await?;
         let told = || format!("{name} of {}, status {status}: {}", target.url, String::from_utf8_lossy(body));
         let answer: Value = serde_json::from_slice(body).with_context(told)?;
-        ensure!(status == 200 && is_result(&answer), "{}", told());
+        ensure!(status == 200 && is_result(answer), "{}", told());
         Ok(Self { target, requests, expected: body.len() })
     }
 
@@ -68,9 +69,9 @@ impl<'a> Tool<'a> {
 }
 
 /// Whether a tool did what it was asked.
-fn is_result(answer: &Value) -> bool {
-    let result = &answer["result"];
-    result["content"].is_array() && result["isError"] != true
+fn is_result(answer: Value) -> bool {
+    let result = Response::read(answer).and_then(|answer| answer.outcome.ok());
+    result.is_some_and(|result| result["content"].is_array() && result["isError"] != true)
 }
 
 /// A call that stands alone: its headers say again what its body says.
@@ -79,8 +80,9 @@ fn request(target: &Target, path: &str, key: &str, name: &str, arguments: &Value
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let params = json!({"name": name, "arguments": arguments, "_meta": meta});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let params = [("name", name.into()), ("arguments", arguments.clone()), ("_meta", meta)];
+    let params = params.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+    let body = json!(Request { id: 1.into(), method: "tools/call".into(), params }).to_string();
     format!(
         "{head}content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
          mcp-protocol-version: {VERSION}\r\nmcp-method: tools/call\r\nmcp-name: {name}\r\n\
@@ -156,9 +158,9 @@ mod tests {
 
     #[test]
     fn refusals_are_no_results() {
-        assert!(is_result(&json!({"result": {"content": [], "isError": false}})));
-        assert!(is_result(&json!({"result": {"content": []}})));
-        assert!(!is_result(&json!({"result": {"content": [], "isError": true}})));
-        assert!(!is_result(&json!({"error": {"code": -32602, "message": "no"}})));
+        assert!(is_result(json!({"result": {"content": [], "isError": false}})));
+        assert!(is_result(json!({"result": {"content": []}})));
+        assert!(!is_result(json!({"result": {"content": [], "isError": true}})));
+        assert!(!is_result(json!({"error": {"code": -32602, "message": "no"}})));
     }
 }

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use chorus_app::AppState;
-use chorus_app::conversation::{At, Filter, read_events};
+use chorus_app::conversation::{At, Filter, Kinds, read_events};
 use chorus_app::views::EventView;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::EventId;
@@ -38,7 +38,7 @@ fn page_of(uri: &Uri) -> Result<(At, Filter, i64), ApiError> {
                 None => faults.add("thread", "must be the id of a message: evt_ and 32 hex digits"),
             },
             "kind" if value.len() <= 32 && value.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') => {
-                filter.kind = Some(value.into_owned());
+                filter.kinds = Kinds::named(&value);
             }
             "kind" => faults.add("kind", "must be a kind of event, such as message"),
             _ => {}

@@ -6,6 +6,9 @@
 use super::super::http::Connection;
 use super::super::target::Target;
 use anyhow::Context;
+use chorus_protocol::api::channels::ConversationView;
+use chorus_protocol::relay::{CARD_VERSION, CHORUS_VERSION, Registered, Success};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
 use std::net::SocketAddr;
@@ -66,7 +69,7 @@ impl Besiegers {
         // A free key like anybody's, with a channel of its own.
         let key = besieger.register("besieger", None).await.context("the besieger cannot register")?;
         let channel = besieger.ask("POST", "/api/v1/channels", Some(&key), &json!({"name": "siege"})).await?;
-        let channel = channel["id"].as_str().context("no channel")?.to_owned();
+        let channel = ConversationView::deserialize(channel).context("no channel")?.id;
         besieger.register("hanging", Some(hanging)).await.context("the besieger cannot register")?;
         tasks.spawn(besieger.clone().registrations());
         tasks.spawn(besieger.clone().webhooks(key.clone()));
@@ -117,7 +120,8 @@ impl Besieger {
             body["endpoint"] = json!(format!("http://{endpoint}/"));
         }
         let answer = self.ask("POST", "/register", None, &body).await?;
-        Ok(answer["data"]["api_key"].as_str().with_context(|| answer.to_string())?.to_owned())
+        let registered = Success::<Registered>::deserialize(&answer).with_context(|| answer.to_string())?;
+        registered.data.api_key.with_context(|| answer.to_string())
     }
 
     /// Asks again and again, on a connection that is opened anew when it was closed.
@@ -146,7 +150,7 @@ impl Besieger {
     /// New agents, every other with a card that is far too large.
     async fn registrations(self) {
         let large = "x".repeat(CARD);
-        let card = json!({"card_version": "0.3", "user_culture": "en", "supported_languages": ["en"], "about": large});
+        let card = json!({"card_version": CARD_VERSION, "user_culture": "en", "supported_languages": ["en"], "about": large});
         let every = Duration::from_millis(50);
         self.again(
             every,
@@ -168,7 +172,7 @@ impl Besieger {
         loop {
             tick.tick().await;
             let n = self.tried.webhooks.fetch_add(1, Ordering::Relaxed);
-            let envelope = json!({"chorus_version": "0.4", "sender_id": "besieger", "original_text": format!("{n}"), "sender_culture": "en"});
+            let envelope = json!({"chorus_version": CHORUS_VERSION, "sender_id": "besieger", "original_text": n.to_string(), "sender_culture": "en"});
             let body = json!({"receiver_id": "hanging", "envelope": envelope}).to_string();
             let request = self.target.request("POST", "/messages", Some(&key), &body);
             if let Ok(mut connection) = Connection::open(self.target.address).await {
