@@ -3,7 +3,7 @@
 //! Who may call is in a handler's signature: [`Known`], [`Member`], [`Person`], [`Agent`] or [`Operator`] stand before the
 //! body, so that nothing is read of others.
 
-use crate::doors::body;
+use crate::body;
 use crate::error::ApiError;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -18,9 +18,7 @@ use chorus_protocol::{json, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use utoipa::openapi::{RefOr, Response as Described};
-use utoipa::{IntoParams, IntoResponses, ToSchema};
+use utoipa::{IntoParams, ToSchema};
 
 /// Who calls, as the middleware found out before any door was reached.
 pub(crate) struct By(pub(crate) Caller);
@@ -187,27 +185,4 @@ pub(crate) struct Idempotent {
         pattern = r"^[!-~]([\t -~]*[!-~])?$"
     )]
     key: Option<String>,
-}
-
-/// What every request to read something may be refused with.
-pub(crate) struct Reading;
-
-/// What every request to do something may be refused with.
-pub(crate) struct Doing;
-
-macro_rules! refusals {
-    ($($name:ident: $($answer:ident),+;)+) => {$(
-        impl IntoResponses for $name {
-            fn responses() -> BTreeMap<String, RefOr<Described>> {
-                let mut all = BTreeMap::new();
-                $(all.extend(crate::doors::api::answers::$answer::responses());)+
-                all
-            }
-        }
-    )+};
-}
-
-refusals! {
-    Reading: Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded;
-    Doing: Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded;
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod accounts;
 pub(crate) mod agents;
-pub(crate) mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod blocks;
 pub(crate) mod channels;

@@ -1,9 +1,11 @@
 //! Documents of a conversation, in versions.
 
-use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
 use super::conversation::conversation_id;
+use crate::answers::own::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooSlow, Unknown,
+};
 use crate::error::{ApiError, OwnFailure};
-use crate::extract::{BodyLimit, Idempotent, Member, Query, Reading, Sent, done};
+use crate::extract::{BodyLimit, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::extract::{Path, State};

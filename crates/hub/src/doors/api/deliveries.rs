@@ -3,13 +3,13 @@
 mod ladder;
 
 use super::Items;
-use super::answers::{
+use crate::answers::own::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
-use crate::doors::body;
-use crate::doors::places::PageQuery;
+use crate::body;
 use crate::error::ApiError;
 use crate::extract::{By, Context};
+use crate::places::PageQuery;
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

@@ -1,11 +1,11 @@
 //! The log of a conversation, page by page.
 
 use super::Items;
-use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
-use crate::doors::places::{PageQuery, parse_place};
+use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::By;
+use crate::places::{PageQuery, parse_place};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

@@ -1,8 +1,9 @@
 //! Who is in a conversation: adding, listing and removing members.
 
 use super::conversation::conversation_id;
+use crate::answers::own::{Doing, Reading};
 use crate::error::ApiError;
-use crate::extract::{Bare, Context, Doing, Idempotent, Known, Member, Query, Reading, Sent, done};
+use crate::extract::{Bare, Context, Idempotent, Known, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

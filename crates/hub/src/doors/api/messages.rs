@@ -1,8 +1,9 @@
 //! What is said in conversations: messages, their edits and deletions, and reactions to them.
 
 use super::conversation::{conversation_id, event_id};
+use crate::answers::own::Doing;
 use crate::error::ApiError;
-use crate::extract::{Bare, Doing, Idempotent, Member, Query, Sent, done};
+use crate::extract::{Bare, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

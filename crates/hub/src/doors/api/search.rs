@@ -1,8 +1,8 @@
 //! Finding messages by their words, in all conversations of the caller.
 
 use super::Items;
-use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use super::conversation::query;
+use crate::answers::own::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;

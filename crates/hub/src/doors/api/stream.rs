@@ -1,12 +1,12 @@
 //! A conversation as it goes on: its log as a stream, and who is typing.
 
-use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use super::conversation::{conversation_id, query};
-use crate::doors::answers::ServerSentEvent;
-use crate::doors::event_stream::event_stream;
-use crate::doors::places::{last_event_id, parse_place};
+use crate::answers::ServerSentEvent;
+use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
+use crate::event_stream::event_stream;
 use crate::extract::By;
+use crate::places::{last_event_id, parse_place};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::body::Body;

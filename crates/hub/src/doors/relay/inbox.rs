@@ -1,12 +1,12 @@
 //! The inbox: a stream that begins with what waits, and the same history by cursor.
 
-use super::success;
+use crate::answers::ServerSentEvent;
+use crate::answers::relay::{Overloaded, TooFast, success};
 use crate::credentials::bearer;
-use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
-use crate::doors::event_stream::event_stream;
-use crate::doors::places::{PageQuery, last_event_id, parse_place};
 use crate::error::ApiError;
+use crate::event_stream::event_stream;
 use crate::extract::Agent;
+use crate::places::{PageQuery, last_event_id, parse_place};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};

@@ -1,6 +1,6 @@
 //! The ladder of an event: to whom it went, why, how, and how far it came.
 
-use crate::doors::api::answers::{Forbidden, Missing, Overloaded, TooFast, Unknown};
+use crate::answers::own::{Forbidden, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;
