@@ -7,7 +7,7 @@ use crate::body;
 use crate::error::ApiError;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use chorus_app::audit::RequestContext;
 use chorus_app::caller::{self, Caller, Identity};
@@ -18,6 +18,7 @@ use chorus_protocol::{json, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::borrow::Cow;
 use utoipa::{IntoParams, ToSchema};
 
 /// Who calls, as the middleware found out before any door was reached.
@@ -155,9 +156,13 @@ impl<S: Sync, T: IntoParams + DeserializeOwned + 'static> FromRequestParts<S> fo
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Self(schema::read_query(pairs)?))
+        Ok(Self(schema::read_query(query(&parts.uri))?))
     }
+}
+
+/// The parts of a query in order, for what no document says of it.
+pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
 }
 
 /// The answer to an act with this status; one that was done before says so.

@@ -5,7 +5,6 @@ pub(crate) mod agents;
 pub(crate) mod artifacts;
 pub(crate) mod blocks;
 pub(crate) mod channels;
-mod conversation;
 pub(crate) mod deliveries;
 mod events;
 pub(crate) mod invitations;

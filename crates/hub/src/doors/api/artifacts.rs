@@ -1,6 +1,5 @@
 //! Documents of a conversation, in versions.
 
-use super::conversation::conversation_id;
 use crate::answers::own::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooSlow, Unknown,
 };
@@ -12,6 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
+use chorus_app::conversation::conversation_id;
 use chorus_app::{App, AppState, conversation};
 use chorus_protocol::api::documents::{Document, DocumentChange, NewDocument};
 use chorus_protocol::api::{Items, Page};

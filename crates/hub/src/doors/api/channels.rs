@@ -1,6 +1,5 @@
 //! Conversations: channels and direct ones, and how they are changed.
 
-use super::conversation::conversation_id;
 use super::{artifacts, events, members, search, stream};
 use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
@@ -13,6 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use chorus_app::conversation::conversation_id;
 use chorus_app::conversation::{self, Talk};
 use chorus_app::{AppState, once::Done};
 use chorus_protocol::api::Items;
