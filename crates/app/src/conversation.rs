@@ -59,7 +59,12 @@ fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act 
 
 /// The conversation that a text names. What is no id names none, as far as anybody may know.
 pub fn conversation_id(text: &str) -> Result<ConversationId, Error> {
-    ConversationId::parse(text).ok_or_else(|| ConversationError::NotFound.into())
+    ConversationId::parse(text).ok_or_else(no_conversation)
+}
+
+/// What is said of a conversation that is not there, as far as the caller may know.
+pub fn no_conversation() -> Error {
+    ConversationError::NotFound.into()
 }
 
 /// The message that a text names.

@@ -1,17 +1,13 @@
 //! The HTTP faces of the protocols: parse, call an act, render what it returns.
 //!
-//! Invariants live in the acts and their transactions, not here.
+//! Invariants live in the acts and their transactions, not here. A door knows no other door: what several need stands beside
+//! this folder.
 
-pub(crate) mod answers;
 pub(crate) mod api;
-pub(crate) mod body;
 pub(crate) mod channel;
-pub(crate) mod event_stream;
-pub(crate) mod html;
 pub(crate) mod hub;
 pub(crate) mod mcp;
 pub(crate) mod pages;
-pub(crate) mod places;
 pub(crate) mod reference;
 pub(crate) mod relay;
 pub(crate) mod signin;

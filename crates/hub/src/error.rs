@@ -1,4 +1,5 @@
-//! Errors at the edge: one place where what [`chorus_app`] refused becomes HTTP, in one format per door.
+//! Errors at the edge: where what [`chorus_app`] refused becomes HTTP, in the relay's format or the hub's own. Errors of MCP and
+//! pages for people are rendered by their doors.
 //!
 //! A handler returns an [`ApiError`]; it travels as an extension of an empty response to the middleware, which knows the
 //! time and the route and renders it with [`render`].

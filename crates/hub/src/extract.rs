@@ -3,11 +3,11 @@
 //! Who may call is in a handler's signature: [`Known`], [`Member`], [`Person`], [`Agent`] or [`Operator`] stand before the
 //! body, so that nothing is read of others.
 
-use crate::doors::body;
+use crate::body;
 use crate::error::ApiError;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use chorus_app::audit::RequestContext;
 use chorus_app::caller::{self, Caller, Identity};
@@ -18,9 +18,8 @@ use chorus_protocol::{json, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use utoipa::openapi::{RefOr, Response as Described};
-use utoipa::{IntoParams, IntoResponses, ToSchema};
+use std::borrow::Cow;
+use utoipa::{IntoParams, ToSchema};
 
 /// Who calls, as the middleware found out before any door was reached.
 pub(crate) struct By(pub(crate) Caller);
@@ -157,9 +156,13 @@ impl<S: Sync, T: IntoParams + DeserializeOwned + 'static> FromRequestParts<S> fo
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Self(schema::read_query(pairs)?))
+        Ok(Self(schema::read_query(query(&parts.uri))?))
     }
+}
+
+/// The parts of a query in order, for what no document says of it.
+pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
 }
 
 /// The answer to an act with this status; one that was done before says so.
@@ -187,27 +190,4 @@ pub(crate) struct Idempotent {
         pattern = r"^[!-~]([\t -~]*[!-~])?$"
     )]
     key: Option<String>,
-}
-
-/// What every request to read something may be refused with.
-pub(crate) struct Reading;
-
-/// What every request to do something may be refused with.
-pub(crate) struct Doing;
-
-macro_rules! refusals {
-    ($($name:ident: $($answer:ident),+;)+) => {$(
-        impl IntoResponses for $name {
-            fn responses() -> BTreeMap<String, RefOr<Described>> {
-                let mut all = BTreeMap::new();
-                $(all.extend(crate::doors::api::answers::$answer::responses());)+
-                all
-            }
-        }
-    )+};
-}
-
-refusals! {
-    Reading: Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded;
-    Doing: Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded;
 }

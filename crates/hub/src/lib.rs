@@ -5,15 +5,20 @@
 //! (who calls, how often, how long, in which format errors go out) and a door, which calls an act of `chorus_app` and
 //! renders what it returns.
 
+mod answers;
+mod body;
 mod connections;
 mod counted;
 mod credentials;
 mod descriptors;
 mod doors;
 mod error;
+mod event_stream;
 mod extract;
+mod html;
 mod middleware;
 mod origin;
+mod places;
 mod route;
 mod router;
 mod routes;

@@ -1,4 +1,4 @@
-//! Every route of the hub, in one place.
+//! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
 
 use crate::credentials::SESSION_COOKIE;
 use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};

@@ -64,7 +64,8 @@ pub struct Page {
     pub limit: i64,
 }
 
-fn usual_limit() -> i64 {
+/// How many a page holds, unless said.
+pub fn usual_limit() -> i64 {
     50
 }
 

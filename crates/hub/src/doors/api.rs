@@ -2,11 +2,9 @@
 
 pub(crate) mod accounts;
 pub(crate) mod agents;
-pub(crate) mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod blocks;
 pub(crate) mod channels;
-mod conversation;
 pub(crate) mod deliveries;
 mod events;
 pub(crate) mod invitations;

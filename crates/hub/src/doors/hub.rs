@@ -1,7 +1,6 @@
 //! The hub's own small doors: health, metrics, the discovery document.
 
-use crate::doors::answers::{Overloaded, TooFast};
-use crate::doors::relay::success;
+use crate::answers::relay::{Overloaded, TooFast, success};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;
@@ -10,9 +9,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_app::caller::Caller;
-use chorus_app::{AppState, operator};
-use chorus_protocol::relay::{CHORUS_VERSION, Discovery, Failure, HealthReport, StoreReport, Success};
-use chorus_protocol::time::rfc3339;
+use chorus_app::{AppState, health, operator};
+use chorus_protocol::relay::{Discovery, Failure, HealthReport, Success};
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -29,24 +27,7 @@ pub(crate) fn routes() -> Routes {
     responses((status = 200, description = "It is", body = Success<HealthReport>),
               (status = 503, description = "The store cannot write: `ERR_OVERLOADED` says why", body = Failure)))]
 pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiError> {
-    let proof = app.health.prove(&app.store, app.now()).await?;
-    let report = HealthReport {
-        status: "ok".into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        chorus_version: CHORUS_VERSION.into(),
-        host: app.config.host_name.clone(),
-        store: StoreReport {
-            kind: app.store.kind().as_str().into(),
-            durability: app.config.durability.as_str().into(),
-            write_latency_ms: proof.latency_ms,
-            queued: app.store.queued() as u64,
-        },
-        retention_days: app.config.retention.map(|keep| keep.as_secs() / 86_400),
-        open_inboxes: app.live.open_inboxes() as u64,
-        time: rfc3339(app.now()),
-        uptime_s: ((app.elapsed() - app.health.started_at).max(0) / 1000) as u64,
-    };
-    Ok(success(&app, StatusCode::OK, report))
+    Ok(success(&app, StatusCode::OK, health::report(&app).await?))
 }
 
 /// Figures for Prometheus

@@ -11,7 +11,7 @@ mod resources;
 mod service;
 mod words;
 
-use super::body;
+use crate::body;
 use crate::credentials::bearer;
 use crate::error::ApiError;
 use crate::middleware::ForPeople;
@@ -26,7 +26,6 @@ use chorus_app::caller::{Caller, key_hash};
 use chorus_app::secrets::McpToken;
 use chorus_app::tools::{Context, key_holds, token_holds};
 use chorus_app::{App, AppState, conversation};
-use chorus_store::conversation::ConversationError;
 use std::sync::Arc;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -73,7 +72,7 @@ async fn answer(
             (token.agent.into(), token_holds(&app, token).await?)
         }
         // It is good for another channel: this one is not there.
-        (Some(_), _) => return Err(ConversationError::NotFound.into()),
+        (Some(_), _) => return Err(conversation::no_conversation().into()),
         (None, Some(key)) => {
             let who = caller.principal()?;
             (who, key_holds(&app, who, key_hash(key)))

@@ -1,9 +1,9 @@
 //! Pages that are the same for everybody: the first one, the API's reference, and what pages refer to.
 
-use super::html::{STYLE, STYLE_NAME, page};
 use super::reference::{Operation, operations};
 use crate::credentials::session_cookie;
 use crate::error::ApiError;
+use crate::html::{STYLE, STYLE_NAME, page};
 use crate::route::Route;
 use crate::routes::Routes;
 use askama::Template;

@@ -8,13 +8,6 @@ pub(crate) mod send;
 
 use crate::route::{Credentials, Route};
 use crate::routes::Routes;
-use axum::Json;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use chorus_app::App;
-use chorus_protocol::relay::{Metadata, Success};
-use chorus_protocol::time::rfc3339;
-use serde::Serialize;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -28,20 +21,4 @@ pub(crate) fn routes() -> Routes {
         .at(reply::REPLIES, routes!(reply::reply))
         .at(Route::RELAY, routes!(inbox::open))
         .at(Route::RELAY, routes!(inbox::history))
-}
-
-/// A success in the relay's common format.
-pub(super) fn success<T: Serialize>(app: &App, status: StatusCode, data: T) -> Response {
-    success_page(app, status, data, None)
-}
-
-/// The same for a page of a list.
-pub(super) fn success_page<T: Serialize>(
-    app: &App,
-    status: StatusCode,
-    data: T,
-    next: Option<String>,
-) -> Response {
-    let metadata = Metadata { timestamp: rfc3339(app.now()), next };
-    (status, Json(Success { success: true, data, metadata })).into_response()
 }

@@ -3,11 +3,11 @@
 //! The page of a link does not use it up, so that a program which looks at the links in a mail does no harm; its button
 //! does.
 
-use super::body;
-use super::html::{fault_page, page, style};
+use crate::body;
 use crate::credentials::{new_cookie, no_cookie, session_cookie};
 use crate::error::ApiError;
 use crate::extract::Context;
+use crate::html::{fault_page, page, style};
 use crate::route::{Credentials, Route};
 use crate::routes::Routes;
 use askama::Template;

@@ -4,7 +4,7 @@
 //! The texts are templates with this hub's own addresses in them. What they say of paths, codes and retries is
 //! compared with the router and the protocol by the tests below, and so are the two languages.
 
-use crate::doors::answers::TooFast;
+use crate::answers::relay::TooFast;
 use crate::error::ApiError;
 use crate::route::Route;
 use crate::routes::Routes;

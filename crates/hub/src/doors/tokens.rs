@@ -1,9 +1,9 @@
 //! The page on which a person makes a token for the command line, without one.
 
-use super::body;
-use super::html::{page, style};
+use crate::body;
 use crate::error::ApiError;
 use crate::extract::{By, Context};
+use crate::html::{page, style};
 use crate::route::Route;
 use crate::routes::Routes;
 use askama::Template;

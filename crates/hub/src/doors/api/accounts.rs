@@ -1,7 +1,7 @@
 //! People: signing in, tokens, sessions, and letting others in.
 
 use super::Items;
-use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
+use crate::answers::own::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use crate::credentials::{no_cookie, session_cookie};
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::{Context, Idempotent, Operator, Person, PersonOrOperator, Query, Sent, done};

@@ -2,10 +2,11 @@
 
 mod connection;
 
-use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
-use super::conversation::query;
+use crate::answers::own::{
+    Conflict, Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
+};
 use crate::error::ApiError;
-use crate::extract::{Context, Doing, Idempotent, Known, Person, Query, Reading, Sent, done};
+use crate::extract::{Context, Idempotent, Known, Person, Query, Sent, done, query};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

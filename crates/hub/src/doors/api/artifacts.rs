@@ -1,15 +1,17 @@
 //! Documents of a conversation, in versions.
 
-use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooSlow, Unknown};
-use super::conversation::conversation_id;
+use crate::answers::own::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooSlow, Unknown,
+};
 use crate::error::{ApiError, OwnFailure};
-use crate::extract::{BodyLimit, Idempotent, Member, Query, Reading, Sent, done};
+use crate::extract::{BodyLimit, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
+use chorus_app::conversation::conversation_id;
 use chorus_app::{App, AppState, conversation};
 use chorus_protocol::api::documents::{Document, DocumentChange, NewDocument};
 use chorus_protocol::api::{Items, Page};

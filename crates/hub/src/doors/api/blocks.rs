@@ -1,8 +1,8 @@
 //! Whom the caller keeps out.
 
-use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
+use crate::answers::own::{Doing, Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
-use crate::extract::{By, Doing, Idempotent, Member, Query, Sent, done};
+use crate::extract::{By, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

@@ -1,16 +1,18 @@
 //! Conversations: channels and direct ones, and how they are changed.
 
-use super::answers::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
-use super::conversation::conversation_id;
 use super::{artifacts, events, members, search, stream};
+use crate::answers::own::{
+    Conflict, Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
+};
 use crate::error::ApiError;
-use crate::extract::{Bare, By, Context, Doing, Idempotent, Member, Query, Reading, Sent, done};
+use crate::extract::{Bare, By, Context, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use chorus_app::conversation::conversation_id;
 use chorus_app::conversation::{self, Talk};
 use chorus_app::{AppState, once::Done};
 use chorus_protocol::api::Items;

@@ -3,13 +3,12 @@
 mod ladder;
 
 use super::Items;
-use super::answers::{
+use crate::answers::own::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
-use crate::doors::body;
-use crate::doors::places::PageQuery;
+use crate::body;
 use crate::error::ApiError;
-use crate::extract::{By, Context};
+use crate::extract::{By, Context, Query, query};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
@@ -21,10 +20,13 @@ use chorus_app::deliveries::{self, Asked, Cursor};
 use chorus_app::{App, AppState};
 use chorus_protocol::api::agents::AgentAddress;
 use chorus_protocol::api::deliveries::{DeliveryView, ReplayView, ReplayedView};
+use chorus_protocol::api::usual_limit;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::relay::{Delivery, MAX_BODY};
 use chorus_protocol::time::parse_rfc3339;
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -59,10 +61,11 @@ fn take(asked: &mut Asked, app: &App, name: &str, value: &str, faults: &mut Faul
     }
 }
 
-/// Everything that a query says; the state, if there is one, must be in `of`, unless that is empty.
+/// Which are asked for; the state, if there is one, must be in `of`, unless that is empty. Read by hand: more states are taken
+/// than the document shows, and who names an agent with no name must not get everybody's.
 fn asked(app: &App, uri: &Uri, of: &[Delivery]) -> Result<Asked, Faults> {
     let (mut asked, mut faults) = (Asked::default(), Faults::new());
-    for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+    for (name, value) in query(uri) {
         take(&mut asked, app, &name, &value, &mut faults);
     }
     if asked.state.is_some_and(|state| !of.is_empty() && !of.contains(&state)) {
@@ -70,6 +73,18 @@ fn asked(app: &App, uri: &Uri, of: &[Delivery]) -> Result<Asked, Faults> {
         faults.add("state", format_args!("must be {}", states.join(" or ")));
     }
     if faults.is_empty() { Ok(asked) } else { Err(faults) }
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DeliveryPage {
+    /// `next` of the page before
+    #[param(pattern = r"^([0-9]{1,18}\.dlv_[0-9a-f]{32}_[0-9]{1,18})?$")]
+    after: Option<String>,
+    /// 50 unless said
+    #[serde(default = "usual_limit")]
+    #[param(required = false, minimum = 1, maximum = 200)]
+    limit: i64,
 }
 
 /// A place in the list: the time of a delivery, and the delivery.
@@ -92,17 +107,16 @@ fn parse_cursor(text: &str) -> Result<Cursor, Faults> {
            ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Only those of this conversation"),
            ("since" = Option<String>, Query, format = "date-time", description = "Only those stored since"),
            ("until" = Option<String>, Query, format = "date-time", description = "Only those stored before"),
-           ("after" = Option<String>, Query, pattern = r"^([0-9]{1,18}\.dlv_[0-9a-f]{32}_[0-9]{1,18})?$",
-            description = "`next` of the page before"),
-           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+           DeliveryPage),
     responses((status = 200, description = "A page", body = Items<DeliveryView>),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn list(
     State(app): State<AppState>,
     By(caller): By,
+    Query(page): Query<DeliveryPage>,
     uri: Uri,
 ) -> Result<Json<Items<DeliveryView>>, ApiError> {
-    let (page, asked) = (PageQuery::parse(&uri)?, asked(&app, &uri, &[])?);
+    let asked = asked(&app, &uri, &[])?;
     let after = page.after.as_deref().map(parse_cursor).transpose()?;
     Ok(Json(deliveries::list(&app, caller, asked, after, page.limit).await?))
 }

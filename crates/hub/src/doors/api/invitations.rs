@@ -1,6 +1,6 @@
 //! What the caller was invited to, and what it says to that.
 
-use super::answers::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
+use crate::answers::own::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::{Person, Query};
 use crate::route::Route;

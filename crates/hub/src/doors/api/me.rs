@@ -1,6 +1,6 @@
 //! Who the caller is, and how much of each quota it uses.
 
-use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
+use crate::answers::own::{Forbidden, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::route::Route;

@@ -1,14 +1,15 @@
 //! Who is in a conversation: adding, listing and removing members.
 
-use super::conversation::conversation_id;
+use crate::answers::own::{Doing, Reading};
 use crate::error::ApiError;
-use crate::extract::{Bare, Context, Doing, Idempotent, Known, Member, Query, Reading, Sent, done};
+use crate::extract::{Bare, Context, Idempotent, Known, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use chorus_app::conversation::conversation_id;
 use chorus_app::conversation::{self, Added};
 use chorus_app::{AppState, once::Done};
 use chorus_protocol::api::members::{Invited, MemberView, NewMember};

@@ -1,14 +1,15 @@
 //! What is said in conversations: messages, their edits and deletions, and reactions to them.
 
-use super::conversation::{conversation_id, event_id};
+use crate::answers::own::Doing;
 use crate::error::ApiError;
-use crate::extract::{Bare, Doing, Idempotent, Member, Query, Sent, done};
+use crate::extract::{Bare, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use chorus_app::conversation::{conversation_id, event_id};
 use chorus_app::{AppState, conversation};
 use chorus_protocol::api::messages::{Edit, NewMessage, NewReaction, Noted, Preview, Said};
 use chorus_protocol::ids::{ConversationId, EventId};

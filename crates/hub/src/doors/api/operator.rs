@@ -1,8 +1,9 @@
 //! What the operator does about people and agents, and the log of what everybody did.
 
 use super::Items;
+use crate::answers::own::Reading;
 use crate::error::ApiError;
-use crate::extract::{Context, Operator, Query, Reading};
+use crate::extract::{Context, Operator, Query};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

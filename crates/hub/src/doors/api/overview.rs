@@ -1,6 +1,6 @@
 //! The hub as its operator sees it: how it is set, how busy it is, and what is dangerous about it.
 
-use super::answers::{Forbidden, Overloaded, TooFast, Unknown};
+use crate::answers::own::{Forbidden, Overloaded, TooFast, Unknown};
 use crate::extract::Operator;
 use crate::route::Route;
 use crate::routes::Routes;

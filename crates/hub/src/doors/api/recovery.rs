@@ -1,7 +1,8 @@
 //! Taking things back: an agent's key, and the secret that requests to it are signed with.
 
+use crate::answers::own::Doing;
 use crate::error::ApiError;
-use crate::extract::{Bare, Context, Doing, Idempotent, Known, MaybeSent, done};
+use crate::extract::{Bare, Context, Idempotent, Known, MaybeSent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::extract::{Path, State};

@@ -1,10 +1,9 @@
 //! Finding messages by their words, in all conversations of the caller.
 
 use super::Items;
-use super::answers::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
-use super::conversation::query;
+use crate::answers::own::{Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
-use crate::extract::By;
+use crate::extract::{Member, query};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
@@ -26,6 +25,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(find))
 }
 
+/// What is asked; read by hand, because `before`, the former name of `after`, is taken and in no document.
 fn question(uri: &Uri) -> Result<Question, ApiError> {
     let (mut asked, mut faults) =
         (Question { text: String::new(), before: None, limit: LIMIT }, Faults::new());
@@ -33,7 +33,7 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
         match &*name {
             "q" => asked.text = value.into_owned(),
             "after" | "before" if value.is_empty() => {}
-            // The next page lies before this one in time; `before` is its former name.
+            // The next page lies before this one in time.
             "after" | "before" => match EventId::parse(&value) {
                 Some(before) => asked.before = Some(before),
                 None => faults.add(&name, "must be `next` of a page"),
@@ -63,9 +63,8 @@ fn question(uri: &Uri) -> Result<Question, ApiError> {
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn find(
     State(app): State<AppState>,
-    By(caller): By,
+    Member(who): Member,
     uri: Uri,
 ) -> Result<Json<Items<FoundView>>, ApiError> {
-    let (who, asked) = (caller.principal()?, question(&uri)?);
-    Ok(Json(find_messages(&app, who, asked).await?))
+    Ok(Json(find_messages(&app, who, question(&uri)?).await?))
 }

@@ -1,34 +1,36 @@
 //! A conversation as it goes on: its log as a stream, and who is typing.
 
-use super::answers::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
-use super::conversation::{conversation_id, query};
-use crate::doors::answers::ServerSentEvent;
-use crate::doors::event_stream::event_stream;
-use crate::doors::places::{last_event_id, parse_place};
+use crate::answers::ServerSentEvent;
+use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
-use crate::extract::By;
+use crate::event_stream::event_stream;
+use crate::extract::{Member, Query};
+use crate::places::{last_event_id, parse_place};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use chorus_app::AppState;
 use chorus_app::caller::Shown;
-use chorus_app::conversation::{Follower, show_typing};
+use chorus_app::conversation::{Follower, conversation_id, show_typing};
 use futures_util::stream;
+use serde::Deserialize;
 use std::convert::Infallible;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(open)).at(Route::API, routes!(typing))
 }
 
-/// Where a client wants to go on. A browser that connects again sends the header, and the query it began with.
-fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
-    let after = query(uri).find(|(name, value)| name == "after" && !value.is_empty());
-    let after = after.map(|(_, after)| parse_place("after", &after)).transpose()?;
-    Ok(last_event_id(headers)?.or(after))
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Place {
+    /// Begin after this sequence number
+    #[param(pattern = "^[0-9]{0,18}$")]
+    after: Option<String>,
 }
 
 /// Follow a conversation
@@ -39,18 +41,21 @@ fn place(headers: &HeaderMap, uri: &Uri) -> Result<Option<i64>, ApiError> {
 /// ends when you are no member any more, and when your key, token or session is taken back.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("after" = Option<String>, Query, pattern = "^[0-9]{0,18}$", description = "Begin after this sequence number"),
+           Place,
            ("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Go on after this event")),
     responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn open(
     State(app): State<AppState>,
-    By(caller): By,
+    Member(who): Member,
     Path(id): Path<String>,
+    Query(Place { after }): Query<Place>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (who, id) = (caller.principal()?, conversation_id(&id)?);
-    let place = place(request.headers(), request.uri())?;
+    let id = conversation_id(&id)?;
+    let after = after.map(|after| parse_place("after", &after)).transpose()?;
+    // A browser that connects again sends the header, and the query it began with.
+    let place = last_event_id(request.headers())?.or(after);
     let shown = request.extensions().get::<Shown>().copied();
     let shown = shown.ok_or_else(|| ApiError::internal("a caller who shows nothing"))?;
     let follower = Follower::open(app, id, who, shown, place).await?;
@@ -74,9 +79,9 @@ async fn open(
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn typing(
     State(app): State<AppState>,
-    By(caller): By,
+    Member(who): Member,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    show_typing(&app, caller.principal()?, conversation_id(&id)?).await?;
+    show_typing(&app, who, conversation_id(&id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

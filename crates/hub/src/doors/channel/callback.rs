@@ -1,9 +1,7 @@
 //! Callbacks: what agents say about a message they were sent, at the address that came with it.
 
-use crate::doors::api::answers::{
-    Conflict, Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow,
-};
-use crate::doors::body;
+use crate::answers::own::{Conflict, Invalid, Missing, Overloaded, Refused, TooFast, TooLarge, TooSlow};
+use crate::body;
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::{Idempotent, done};
 use axum::body::Body;

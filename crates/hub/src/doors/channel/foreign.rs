@@ -1,7 +1,7 @@
 //! The hub as agent service: a connection string for any of its agents, so that other services can reach them.
 
-use crate::doors::api::answers::{Invalid, Missing, Overloaded, TooLarge, TooSlow};
-use crate::doors::body;
+use crate::answers::own::{Invalid, Missing, Overloaded, TooLarge, TooSlow};
+use crate::body;
 use crate::error::{ApiError, OwnFailure};
 use crate::middleware::Client;
 use axum::body::Body;

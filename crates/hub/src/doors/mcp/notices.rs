@@ -1,55 +1,49 @@
-//! Notices of changed documents: a cursor over the conversation's log.
-//!
-//! A commit moves the head of the conversation; then the log is read, by somebody who still may, for documents that
-//! changed. The place of an event is the id of its notices, so that a session's stream goes on after it, on any node.
+//! Notices of changed documents: which a client asks for, and how each is told. The place of a change is the id of its notice.
 
 use super::words::{Failure, failure, log, session_id};
-use chorus_app::Error;
-use chorus_app::mcp_sessions::{self, Change, MAX_SUBSCRIPTIONS, Watched};
-use chorus_app::open::Opened;
+use chorus_app::mcp_sessions::{Change, Changes, MAX_SUBSCRIPTIONS, Watched};
 use chorus_app::tools::{Context, document_slug, document_uri};
 use chorus_mcp::{Notice, Notices, Wants};
+use chorus_protocol::ids::ConversationId;
 use chorus_protocol::rpc::RpcError;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
-use std::collections::VecDeque;
-use tokio::sync::watch;
-
-struct Reader {
-    context: Context,
-    head: watch::Receiver<i64>,
-    revocations: watch::Receiver<i64>,
-    cursor: i64,
-    watched: Watched,
-    ready: VecDeque<Notice>,
-    opened: Opened,
-}
 
 pub(super) async fn open(context: &Context, wants: Wants) -> Result<Notices, Failure> {
-    let app = &context.app;
-    // Followed before the store is asked, so that no commit in between goes unnoticed.
-    let (head, revocations) = (app.live.follow(context.conversation.0).0, app.revocations(context.who));
-    let (watched, session, after, accepted) = match wants {
+    let (watched, after, accepted) = match wants {
         Wants::Session { id, after } => {
             let session = session_id(&id).ok_or_else(|| RpcError::params("there is no such session"))?;
-            (Watched::Session(session), Some(session.to_string()), after, Value::Null)
+            (Watched::Session(session), after, Value::Null)
         }
         Wants::Filter(filter) => {
             let (watched, accepted) = read_filter(context, &filter)?;
-            (watched, None, None, accepted)
+            (watched, None, accepted)
         }
     };
-    let end = mcp_sessions::end_of_log(context).await.map_err(failure)?;
-    // A place beyond the end is from another life of the database: it says nothing here.
-    let cursor = after.filter(|after| (0..=end).contains(after)).unwrap_or(end);
-    let opened = app.open.open(context.who, session.as_deref());
-    let (context, ready) = (context.clone(), VecDeque::new());
-    let reader = Reader { context, head, revocations, cursor, watched, ready, opened };
-    let stream = stream::unfold(reader, |mut reader| async move {
-        let notice = reader.next().await?;
-        Some((notice, reader))
+    let (changes, conversation) =
+        (Changes::open(context, watched, after).await.map_err(failure)?, context.conversation);
+    let stream = stream::unfold(changes, move |mut changes| async move {
+        match changes.next().await {
+            Ok(change) => Some((notice(conversation, change?), changes)),
+            Err(error) => {
+                log(&error);
+                None
+            }
+        }
     });
     Ok(Notices { accepted, stream: stream.boxed() })
+}
+
+/// A change in the protocol's words.
+fn notice(conversation: ConversationId, Change { place, changed }: Change) -> Notice {
+    let (method, params) = match changed {
+        Some(slug) => {
+            let uri = document_uri(conversation, &slug);
+            ("notifications/resources/updated", Map::from_iter([("uri".to_owned(), json!(uri))]))
+        }
+        None => ("notifications/resources/list_changed", Map::new()),
+    };
+    Notice { id: Some(place), method, params }
 }
 
 /// What of a filter can be told here.
@@ -77,63 +71,4 @@ fn read_filter(context: &Context, filter: &Map<String, Value>) -> Result<(Watche
         accepted.insert("resourceSubscriptions".into(), json!(uris));
     }
     Ok((Watched::These(slugs, added), Value::Object(accepted)))
-}
-
-impl Reader {
-    /// The next notice; none at the end.
-    async fn next(&mut self) -> Option<Notice> {
-        loop {
-            // What was found before a key was taken back is not told after it.
-            if self.revocations.has_changed().unwrap_or(true) {
-                self.revocations.mark_unchanged();
-                self.context.enter().await.ok()?;
-            }
-            if let Some(notice) = self.ready.pop_front() {
-                return Some(notice);
-            }
-            if let Err(error) = self.look().await {
-                log(&error);
-                return None;
-            }
-            if !self.ready.is_empty() {
-                continue;
-            }
-            tokio::select! {
-                biased;
-                () = self.opened.over.cancelled() => return None,
-                moved = self.head.changed() => moved.ok()?,
-                changed = self.revocations.changed() => {
-                    changed.ok()?;
-                    self.revocations.mark_changed();
-                }
-                // A token that runs out ends the stream also when nothing happens.
-                () = tokio::time::sleep(self.context.app.config.times.ping) => {}
-            }
-        }
-    }
-
-    /// Reads on to the end of the log, as far as one look goes.
-    async fn look(&mut self) -> Result<(), Error> {
-        let (changes, cursor) = mcp_sessions::changes(&self.context, &self.watched, self.cursor).await?;
-        for Change { sequence, slug, watched, added } in changes {
-            if added {
-                self.ready.push_back(Notice {
-                    // Not the place of this event if there is more to say of it.
-                    id: Some(if watched { sequence - 1 } else { sequence }),
-                    method: "notifications/resources/list_changed",
-                    params: Map::new(),
-                });
-            }
-            if watched {
-                let uri = document_uri(self.context.conversation, &slug);
-                self.ready.push_back(Notice {
-                    id: Some(sequence),
-                    method: "notifications/resources/updated",
-                    params: Map::from_iter([("uri".to_owned(), json!(uri))]),
-                });
-            }
-        }
-        self.cursor = cursor;
-        Ok(())
-    }
 }

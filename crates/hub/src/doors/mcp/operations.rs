@@ -2,8 +2,8 @@
 //! descriptions only.
 #![expect(dead_code, reason = "describes operations for the OpenAPI document")]
 
-use crate::doors::answers::ServerSentEvent;
-use crate::doors::api::answers::{TooFast, TooSlow, Unknown};
+use crate::answers::ServerSentEvent;
+use crate::answers::own::{TooFast, TooSlow, Unknown};
 use crate::error::OwnFailure;
 use utoipa::{IntoResponses, OpenApi, ToSchema};
 

@@ -1,10 +1,9 @@
 //! Registering, unregistering and finding agents.
 
 use super::bodies::{AgentAddress, OperatorRegisterBody};
-use super::{success, success_page};
+use crate::answers::relay::{Overloaded, TooFast, TooLarge, TooSlow, success, success_page};
+use crate::body;
 use crate::credentials::bearer;
-use crate::doors::answers::{Overloaded, TooFast, TooLarge, TooSlow};
-use crate::doors::body;
 use crate::error::ApiError;
 use crate::extract::{By, Context, Query};
 use axum::body::Body;

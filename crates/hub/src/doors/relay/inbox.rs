@@ -1,23 +1,26 @@
 //! The inbox: a stream that begins with what waits, and the same history by cursor.
 
-use super::success;
+use crate::answers::ServerSentEvent;
+use crate::answers::relay::{Overloaded, TooFast, success};
 use crate::credentials::bearer;
-use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast};
-use crate::doors::event_stream::event_stream;
-use crate::doors::places::{PageQuery, last_event_id, parse_place};
 use crate::error::ApiError;
-use crate::extract::Agent;
+use crate::event_stream::event_stream;
+use crate::extract::{Agent, Query};
+use crate::places::{last_event_id, parse_place};
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use chorus_app::caller::key_hash;
 use chorus_app::delivery::dialect::Dialect;
 use chorus_app::delivery::reader::{Piece, Reader};
 use chorus_app::{AppState, relay};
+use chorus_protocol::api::usual_limit;
 use chorus_protocol::relay::{Failure, Page, Success};
 use futures_util::stream;
+use serde::Deserialize;
 use std::convert::Infallible;
+use utoipa::IntoParams;
 
 /// Open your inbox
 ///
@@ -57,12 +60,23 @@ pub(crate) async fn open(
     Ok(event_stream(body))
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct InboxPage {
+    /// `next` of the page before, or an SSE id
+    #[param(pattern = "^[0-9]{0,18}$")]
+    after: Option<String>,
+    /// 50 unless said
+    #[serde(default = "usual_limit")]
+    #[param(required = false, minimum = 1, maximum = 200)]
+    limit: i64,
+}
+
 /// Read your inbox by cursor
 ///
 /// All that was sent to you, by whichever way, in order. An SSE `id` is a valid `after`.
 #[utoipa::path(get, path = "/agent/messages", tag = "relay", security(("key" = [])),
-    params(("after" = Option<String>, Query, pattern = "^[0-9]{0,18}$", description = "`next` of the page before, or an SSE id"),
-           ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "50 unless said")),
+    params(InboxPage),
     responses((status = 200, description = "A page", body = Success<Page>),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
               (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
@@ -71,10 +85,9 @@ pub(crate) async fn open(
 pub(crate) async fn history(
     State(app): State<AppState>,
     Agent(identity): Agent,
-    uri: Uri,
+    Query(page): Query<InboxPage>,
 ) -> Result<Response, ApiError> {
-    let query = PageQuery::parse(&uri)?;
-    let after = query.after.map_or(Ok(0), |after| parse_place("after", &after))?;
-    let page = relay::history(&app, &identity, after, query.limit).await?;
+    let after = page.after.map_or(Ok(0), |after| parse_place("after", &after))?;
+    let page = relay::history(&app, &identity, after, page.limit).await?;
     Ok(success(&app, StatusCode::OK, page))
 }

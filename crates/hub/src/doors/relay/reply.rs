@@ -1,7 +1,6 @@
 //! Answering a message with a stream, at the address that came with it.
 
-use super::success;
-use crate::doors::answers::{Overloaded, TooFast};
+use crate::answers::relay::{Overloaded, TooFast, success};
 use crate::error::ApiError;
 use crate::route::{Credentials, Grant, Route};
 use axum::body::Body;

@@ -1,10 +1,10 @@
 //! Sending envelopes.
 
 use super::bodies::SendBody;
-use super::success;
+use crate::answers::ServerSentEvent;
+use crate::answers::relay::{Overloaded, TooFast, TooLarge, TooSlow, success};
+use crate::body;
 use crate::credentials::bearer;
-use crate::doors::answers::{Overloaded, ServerSentEvent, TooFast, TooLarge, TooSlow};
-use crate::doors::body;
 use crate::error::ApiError;
 use crate::extract::By;
 use crate::middleware::Client;

@@ -1,10 +1,10 @@
 //! How agents are reached by the Channel Protocol.
 
-use crate::doors::api::answers::{
-    Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
+use crate::answers::own::{
+    Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{Bare, Context, Doing, Idempotent, Known, Reading, Sent, done};
+use crate::extract::{Bare, Context, Idempotent, Known, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;

@@ -1,8 +1,8 @@
 //! The ladder of an event: to whom it went, why, how, and how far it came.
 
-use crate::doors::api::answers::{Forbidden, Missing, Overloaded, TooFast, Unknown};
+use crate::answers::own::{Forbidden, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
-use crate::extract::By;
+use crate::extract::Member;
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
@@ -24,8 +24,8 @@ pub(super) fn routes() -> Routes {
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn event(
     State(app): State<AppState>,
-    By(caller): By,
+    Member(who): Member,
     Path(id): Path<String>,
 ) -> Result<Json<LadderView>, ApiError> {
-    Ok(Json(ladder(&app, caller.principal()?, &id).await?))
+    Ok(Json(ladder(&app, who, &id).await?))
 }

@@ -1,36 +1,8 @@
-//! Where a client wants to go on: pages of lists, and streams.
+//! Where a client wants to go on in an inbox or a log: the number of an event.
 
 use crate::error::ApiError;
-use axum::http::{HeaderMap, Uri};
+use axum::http::HeaderMap;
 use chorus_protocol::faults::Faults;
-
-/// A page of a list as its query asks for it: `?after=&limit=`.
-#[derive(Debug)]
-pub(crate) struct PageQuery {
-    pub(crate) after: Option<String>,
-    pub(crate) limit: i64,
-}
-
-impl PageQuery {
-    const DEFAULT: i64 = 50;
-    const MOST: i64 = 200;
-
-    pub(crate) fn parse(uri: &Uri) -> Result<Self, ApiError> {
-        let (mut page, mut faults) = (Self { after: None, limit: Self::DEFAULT }, Faults::new());
-        for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
-            match &*name {
-                "after" if value.contains('\0') => faults.add("after", "must not contain U+0000"),
-                "after" => page.after = Some(value.into_owned()).filter(|after| !after.is_empty()),
-                "limit" => match value.parse() {
-                    Ok(limit) if (1..=Self::MOST).contains(&limit) => page.limit = limit,
-                    _ => faults.add("limit", format_args!("must be an integer from 1 to {}", Self::MOST)),
-                },
-                _ => {}
-            }
-        }
-        if faults.is_empty() { Ok(page) } else { Err(faults.into()) }
-    }
-}
 
 /// A place in an inbox or a log as a client names it: an SSE id.
 pub(crate) fn parse_place(name: &str, text: &str) -> Result<i64, ApiError> {

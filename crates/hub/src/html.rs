@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 /// The style sheet of every page.
-pub(crate) const STYLE: &str = include_str!("../../assets/chorus.css");
+pub(crate) const STYLE: &str = include_str!("../assets/chorus.css");
 /// Scripts, styles and images from ourselves only, none inline, no framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
