@@ -2,13 +2,13 @@
 //!
 //! A proof is good for a second, so that many who ask cost no more than one.
 
+use chorus_environment::Environment;
 use chorus_store::{Store, StoreError, Tx, settings};
-use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 /// A proof is as large as a message may be: on a disk with room for a few bytes only, the hub is not well.
 const PROOF_BYTES: usize = 64 * 1024;
-const GOOD_FOR: Duration = Duration::from_secs(1);
+const GOOD_FOR_MS: i64 = 1000;
 
 pub struct Health {
     /// By the clock that only goes on.
@@ -20,7 +20,8 @@ pub struct Health {
 /// That the store wrote.
 #[derive(Debug, Clone, Copy)]
 pub struct Proof {
-    made: Instant,
+    /// By the clock that only goes on.
+    made_at: i64,
     pub latency_ms: u64,
 }
 
@@ -30,18 +31,19 @@ impl Health {
     }
 
     /// Has the store write, unless it did a moment ago.
-    pub async fn prove(&self, store: &Store, now: i64) -> Result<Proof, StoreError> {
+    pub async fn prove(&self, store: &Store, environment: &Environment) -> Result<Proof, StoreError> {
         let mut last = self.last.lock().await;
         if let Some(proof) = *last
-            && proof.made.elapsed() < GOOD_FOR
+            && environment.elapsed() - proof.made_at < GOOD_FOR_MS
         {
             return Ok(proof);
         }
-        let begun = Instant::now();
+        let (begun, now) = (environment.elapsed(), environment.now());
         let write =
             move |tx: &mut dyn Tx| settings::set(tx, "health", &format!("{now}{}", " ".repeat(PROOF_BYTES)));
         store.write::<_, StoreError, _>(write).await?;
-        let proof = Proof { made: Instant::now(), latency_ms: begun.elapsed().as_millis() as u64 };
+        let made_at = environment.elapsed();
+        let proof = Proof { made_at, latency_ms: (made_at - begun).max(0) as u64 };
         *last = Some(proof);
         Ok(proof)
     }

@@ -18,7 +18,7 @@ const READ_EVENTS: i64 = 100;
 const READ_BYTES: usize = 256 * 1024;
 
 /// Whether the caller may be here at all, and whether this is a session of his.
-pub async fn enter(context: &Context, session: Option<Uuid>) -> Result<bool, Error> {
+pub async fn check(context: &Context, session: Option<Uuid>) -> Result<bool, Error> {
     let (place, now) = ((context.who, context.conversation), context.app.now());
     let found = context.read_while_it_holds(move |tx, _| match session {
         Some(id) => Ok(mcp_sessions::get(tx, place, id, now)?.map(|session| (id, session))),

@@ -63,7 +63,7 @@ pub fn of_page(tx: &mut dyn Tx, agent: AgentId, entries: &[Entry]) -> Result<Vec
             found.push(chat);
         }
     }
-    let stays = stays(tx, &page)?;
+    let stays = intervals(tx, &page)?;
     let mut changes: HashMap<EventId, Vec<Event>> = HashMap::new();
     for change in log::changes_of_page(tx, &page)? {
         // Who has left meanwhile is not told what happened since.
@@ -92,7 +92,7 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
 }
 
 /// When the agent was in each of the conversations of a page, the oldest stay first.
-fn stays(
+fn intervals(
     tx: &mut dyn Tx,
     page: &[Param<'_>],
 ) -> Result<HashMap<ConversationId, Vec<MembershipInterval>>, StoreError> {

@@ -191,8 +191,8 @@ pub fn agents_in_thread(
         .collect()
 }
 
-/// All stays of somebody, the oldest first.
-pub fn stays(
+/// All times that somebody was there, the oldest first.
+pub fn intervals(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     principal: Principal,

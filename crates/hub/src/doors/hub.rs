@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Routes {
     responses((status = 200, description = "It is", body = Success<HealthReport>),
               (status = 503, description = "The store cannot write: `ERR_OVERLOADED` says why", body = Failure)))]
 pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiError> {
-    let proof = app.health.prove(&app.store, app.now()).await?;
+    let proof = app.health.prove(&app.store, &app.environment).await?;
     let report = HealthReport {
         status: "ok".into(),
         version: env!("CARGO_PKG_VERSION").into(),

@@ -86,12 +86,12 @@ impl Reader {
             // What was found before a key was taken back is not told after it.
             if self.revocations.has_changed().unwrap_or(true) {
                 self.revocations.mark_unchanged();
-                self.context.enter().await.ok()?;
+                self.context.check_member().await.ok()?;
             }
             if let Some(notice) = self.ready.pop_front() {
                 return Some(notice);
             }
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.read_new_events().await {
                 log(&error);
                 return None;
             }
@@ -113,7 +113,7 @@ impl Reader {
     }
 
     /// Reads on to the end of the log, as far as one look goes.
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn read_new_events(&mut self) -> Result<(), Error> {
         let (changes, cursor) = mcp_sessions::changes(&self.context, &self.watched, self.cursor).await?;
         for Change { sequence, slug, watched, added } in changes {
             if added {
