@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Said {
+struct EchoInput {
     text: String,
 }
 
@@ -25,7 +25,7 @@ struct Peer {
 #[tool_router]
 impl Peer {
     #[tool(description = "Says what it was told")]
-    async fn echo(&self, Parameters(Said { text }): Parameters<Said>) -> String {
+    async fn echo(&self, Parameters(EchoInput { text }): Parameters<EchoInput>) -> String {
         text
     }
 }

@@ -8,8 +8,8 @@
 
 mod answer;
 mod desk;
+mod duplicates;
 mod listen;
-mod turns;
 
 pub(crate) use desk::{Busy, Desk, Queue, Waiting, desk};
 pub(crate) use listen::{Limits, Server, json_answer, read_body};

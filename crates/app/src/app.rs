@@ -93,7 +93,7 @@ impl App {
             }
         }));
         Ok(Self {
-            outbound: Outbound::new(&config)?,
+            outbound: Outbound::new(&config, environment.clone())?,
             challenges: Challenges::default(),
             keyed_rate: config.rate_limit.map(Limiter::per_minute),
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),

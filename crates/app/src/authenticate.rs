@@ -1,7 +1,7 @@
 //! Finding out who calls: from what a request shows to a [`Caller`].
 
 use crate::app::App;
-use crate::caller::{Caller, Identity, Person, Shown, Way, disabled};
+use crate::caller::{Caller, Identity, Person, Scheme, Shown, disabled};
 use crate::callers::Recalled;
 use crate::error::Error;
 use chorus_protocol::ids::AgentId;
@@ -30,13 +30,13 @@ pub fn recall(app: &App, shown: &Shown) -> Recalled {
 /// What is shown means this, by the store.
 pub async fn look_up(app: &App, shown: &Shown) -> Result<Caller, Error> {
     let (begun, now) = (app.callers.begin(app.elapsed()), app.now());
-    let Shown { hash, way } = *shown;
+    let Shown { hash, scheme } = *shown;
     let find = move |tx: &mut dyn Tx| {
-        let kind = match way {
-            Way::Bearer => CredentialKind::Token,
-            Way::Session => CredentialKind::Session,
+        let kind = match scheme {
+            Scheme::Bearer => CredentialKind::Token,
+            Scheme::Session => CredentialKind::Session,
         };
-        if way == Way::Bearer
+        if scheme == Scheme::Bearer
             && let Some(agent) = directory::by_key(tx, &hash)?
         {
             if agent.disabled_at.is_some() {

@@ -134,11 +134,11 @@ pub fn key_hash(key: &str) -> KeyHash {
 pub struct Shown {
     /// The hash of the secret.
     pub hash: KeyHash,
-    pub(crate) way: Way,
+    pub(crate) scheme: Scheme,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum Scheme {
     /// A bearer key: an agent's, a token or the operator's.
     Bearer,
     /// A browser's cookie.
@@ -148,17 +148,17 @@ pub(crate) enum Way {
 impl Shown {
     /// A bearer key.
     pub fn key(key: &str) -> Self {
-        Self { hash: key_hash(key), way: Way::Bearer }
+        Self { hash: key_hash(key), scheme: Scheme::Bearer }
     }
 
     /// A browser's session.
     pub fn session(secret: &str) -> Self {
-        Self { hash: key_hash(secret), way: Way::Session }
+        Self { hash: key_hash(secret), scheme: Scheme::Session }
     }
 
     /// Whether it is a browser's session.
     pub fn is_session(&self) -> bool {
-        self.way == Way::Session
+        self.scheme == Scheme::Session
     }
 }
 

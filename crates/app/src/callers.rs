@@ -3,7 +3,7 @@
 //! It is remembered for a second at most, whatever is done to the clock; a changed key is dropped at once, on every node,
 //! because the store tells of it like of any commit.
 
-use crate::caller::{Caller, Shown, Way};
+use crate::caller::{Caller, Scheme, Shown};
 use chorus_protocol::ids::Principal;
 use chorus_store::directory::KeyHash;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ pub struct Callers {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<(KeyHash, Way), (Caller, i64)>,
+    known: HashMap<(KeyHash, Scheme), (Caller, i64)>,
     /// Counts the changes, so that a look-up that began before one is not remembered after it.
     changes: u64,
 }
@@ -47,7 +47,7 @@ pub struct Begun {
 impl Callers {
     /// What is remembered of this key, so much time after the start.
     pub fn recall(&self, shown: &Shown, elapsed: i64) -> Recalled {
-        match self.state().known.get(&(shown.hash, shown.way)) {
+        match self.state().known.get(&(shown.hash, shown.scheme)) {
             Some((caller, seen)) if elapsed - seen < MAX_AGE_MS => Recalled::Fresh(caller.clone()),
             Some(_) => Recalled::Stale,
             None => Recalled::Never,
@@ -66,7 +66,7 @@ impl Callers {
             if state.known.len() >= MAX_KEYS {
                 state.known.clear();
             }
-            state.known.insert((shown.hash, shown.way), (caller, begun.at));
+            state.known.insert((shown.hash, shown.scheme), (caller, begun.at));
         }
     }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 pub use chorus_store::mcp_sessions::MAX_SUBSCRIPTIONS;
 
 /// Whether the caller may be here at all, and whether this is a session of his.
-pub async fn enter(context: &Context, session: Option<Uuid>) -> Result<bool, Error> {
+pub async fn check(context: &Context, session: Option<Uuid>) -> Result<bool, Error> {
     let (place, now) = ((context.who, context.conversation), context.app.now());
     let found = context.read_while_it_holds(move |tx, _| match session {
         Some(id) => Ok(mcp_sessions::get(tx, place, id, now)?.map(|session| (id, session))),

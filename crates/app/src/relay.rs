@@ -21,5 +21,5 @@ pub use history::history;
 pub use post::pursue;
 pub use register::{Saved, may_register_others, register, register_by_operator};
 pub use reply::{replier, reply};
-pub use send::{Sent, Showing, may_send, send};
+pub use send::{SendAnswer, Showing, may_send, send};
 pub use unregister::unregister;

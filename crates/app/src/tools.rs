@@ -57,7 +57,7 @@ pub struct Context {
 
 impl Context {
     /// Whether the caller may be here at all, still.
-    pub async fn enter(&self) -> Result<(), Error> {
+    pub async fn check_member(&self) -> Result<(), Error> {
         self.read_while_it_holds(|_, _| Ok(())).await
     }
 
@@ -179,7 +179,7 @@ impl Tool {
         let done = (self.run)(context.clone(), arguments.into(), unknown).await;
         // Arguments are read before anybody is looked up, and who may not be here is not told what is wrong with them.
         if done.as_ref().is_err_and(|error| !error.keeps_out()) {
-            context.enter().await?;
+            context.check_member().await?;
         }
         done
     }

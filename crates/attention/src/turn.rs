@@ -47,7 +47,7 @@ pub struct Piece<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival<T> {
     /// Something was said.
-    Said(Source, Mode, Piece<T>),
+    Message(Source, Mode, Piece<T>),
     /// What was said is said differently; the edit is an event of its own.
     Edited {
         /// The event that it replaces.
@@ -136,7 +136,7 @@ impl<T> Assembly<T> {
     /// given back, as is what replaces an event that has left already.
     pub fn take(&mut self, arrival: Arrival<T>, now_ms: i64) -> Option<Arrival<T>> {
         match arrival {
-            Arrival::Said(source, mode, piece) if enters(mode) => self.say(source, mode, piece, now_ms),
+            Arrival::Message(source, mode, piece) if enters(mode) => self.say(source, mode, piece, now_ms),
             Arrival::Edited { supersedes, source, mode, piece } => {
                 let Some((waiting, place)) = self.find(&supersedes) else {
                     return Some(Arrival::Edited { supersedes, source, mode, piece });
@@ -157,7 +157,7 @@ impl<T> Assembly<T> {
                     waiting.active_ms = now_ms;
                 }
             }
-            Arrival::Said(..) => return Some(arrival),
+            Arrival::Message(..) => return Some(arrival),
         }
         None
     }

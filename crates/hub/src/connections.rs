@@ -66,7 +66,7 @@ impl Connections {
     }
 
     /// Room for one more, once there is some; none for a source that has its share, or more than others.
-    pub(crate) async fn enter(self: &Arc<Self>, source: Source, is_proxy: bool) -> Option<Slot> {
+    pub(crate) async fn take_slot(self: &Arc<Self>, source: Source, is_proxy: bool) -> Option<Slot> {
         loop {
             {
                 let mut table = self.table();
@@ -210,8 +210,8 @@ mod tests {
         rate_key([192, 0, 2, last].into())
     }
 
-    async fn enter(all: &Arc<Connections>, last: u8) -> Slot {
-        all.enter(source(last), false).await.expect("it has not had its share")
+    async fn take_slot(all: &Arc<Connections>, last: u8) -> Slot {
+        all.take_slot(source(last), false).await.expect("it has not had its share")
     }
 
     fn gave_way(slot: &Slot) -> bool {
@@ -221,9 +221,9 @@ mod tests {
     #[tokio::test]
     async fn each_source_has_its_share() {
         let all = Connections::new(10, 2);
-        let held = (enter(&all, 1).await, enter(&all, 1).await);
-        assert!(all.enter(source(1), false).await.is_none());
-        let others = (all.enter(source(1), true).await.unwrap(), enter(&all, 2).await);
+        let held = (take_slot(&all, 1).await, take_slot(&all, 1).await);
+        assert!(all.take_slot(source(1), false).await.is_none());
+        let others = (all.take_slot(source(1), true).await.unwrap(), take_slot(&all, 2).await);
         drop((held, others));
         assert!(all.table().of.is_empty() && all.table().open.is_empty());
     }
@@ -231,10 +231,14 @@ mod tests {
     #[tokio::test]
     async fn who_says_nothing_gives_way() {
         let all = Connections::new(4, 10);
-        let (lone, first, second, asking) =
-            (enter(&all, 1).await, enter(&all, 2).await, enter(&all, 2).await, enter(&all, 2).await);
+        let (lone, first, second, asking) = (
+            take_slot(&all, 1).await,
+            take_slot(&all, 2).await,
+            take_slot(&all, 2).await,
+            take_slot(&all, 2).await,
+        );
         asking.connection.begin();
-        let mut waiting = Box::pin(all.enter(source(3), false));
+        let mut waiting = Box::pin(all.take_slot(source(3), false));
         assert!(waiting.as_mut().now_or_never().is_none());
         assert!(gave_way(&first) && !gave_way(&second) && !gave_way(&lone) && !gave_way(&asking));
         drop(first);
@@ -244,16 +248,17 @@ mod tests {
     #[tokio::test]
     async fn who_is_idle_gives_way_unless_to_one_that_has_more() {
         let all = Connections::new(3, 10);
-        let (one, other, lone) = (enter(&all, 1).await, enter(&all, 1).await, enter(&all, 2).await);
+        let (one, other, lone) =
+            (take_slot(&all, 1).await, take_slot(&all, 1).await, take_slot(&all, 2).await);
         for slot in [&one, &other, &lone] {
             slot.connection.begin();
         }
-        assert!(all.enter(source(3), false).now_or_never().is_none(), "it waits for one to end");
+        assert!(all.take_slot(source(3), false).now_or_never().is_none(), "it waits for one to end");
         drop(Answering::new(Body::empty(), Some(Arc::clone(&lone.connection))));
-        assert!(all.enter(source(1), false).await.is_none(), "it has more, and holds nobody up");
+        assert!(all.take_slot(source(1), false).await.is_none(), "it has more, and holds nobody up");
         assert!(!gave_way(&lone));
         drop(Answering::new(Body::empty(), Some(Arc::clone(&one.connection))));
-        assert!(all.enter(source(3), false).now_or_never().is_none());
+        assert!(all.take_slot(source(3), false).now_or_never().is_none());
         assert!(gave_way(&one) && !gave_way(&other) && !gave_way(&lone));
     }
 }

@@ -151,7 +151,7 @@ async fn accept(listener: &TcpListener, app: &App, open: &Arc<Connections>) -> O
     match listener.accept().await {
         Ok((stream, peer)) => {
             let is_proxy = app.config.trusted_proxies.trusts(peer.ip());
-            let Some(slot) = open.enter(rate_key(peer.ip()), is_proxy).await else {
+            let Some(slot) = open.take_slot(rate_key(peer.ip()), is_proxy).await else {
                 app.metrics.rate_limited.inc();
                 turn_away(stream);
                 return None;

@@ -40,7 +40,7 @@ pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<Htt
         Ok(Step::Call(ask, id)) => call(service, id, ask, streams).await,
         step => {
             // Nothing is told to who may not be here, not even what is wrong with what he sent.
-            let known = service.enter(session.as_deref()).await?;
+            let known = service.check_session(session.as_deref()).await?;
             let exchange = Exchange { service, headers, session, known };
             match step {
                 Ok(step) => exchange.take(step).await,

@@ -108,14 +108,17 @@ pub struct Notice {
 
 /// What is served.
 ///
-/// Everything is asked for one caller, of whom only the service knows whether he may be here. [`enter`](Self::enter) looks;
+/// Everything is asked for one caller, of whom only the service knows whether he may be here. [`check_session`](Self::check_session) looks;
 /// nothing else but [`call`](Self::call) is asked before it has let somebody in.
 pub trait Service: Send + Sync + 'static {
     /// Why a caller may not be here.
     type Refusal: Send + 'static;
 
     /// Whether the caller may be here at all, and whether this is a session of his.
-    fn enter(&self, session: Option<&str>) -> impl Future<Output = Result<bool, Self::Refusal>> + Send;
+    fn check_session(
+        &self,
+        session: Option<&str>,
+    ) -> impl Future<Output = Result<bool, Self::Refusal>> + Send;
     /// Which server this is: `name`, `title`, `version`.
     fn info(&self) -> Value;
     /// What the server says of itself.

@@ -74,7 +74,7 @@ pub fn of_page(
             found.push(chat);
         }
     }
-    let stays = stays(tx, &page)?;
+    let stays = intervals(tx, &page)?;
     let mut changes: HashMap<EventId, Vec<Event>> = HashMap::new();
     for change in texts.into_iter().chain(log::reactions_of_page(tx, &page)?) {
         // Who has left meanwhile is not told what happened since.
@@ -103,7 +103,7 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
 }
 
 /// When the agent was in each of the conversations of a page, the oldest stay first.
-fn stays(
+fn intervals(
     tx: &mut dyn Tx,
     page: &[Param<'_>],
 ) -> Result<HashMap<ConversationId, Vec<MembershipInterval>>, StoreError> {

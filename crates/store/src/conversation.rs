@@ -20,7 +20,7 @@ pub use roster::{
 };
 
 use crate::artifacts::{self, Artifact};
-use crate::conversations::{self, Body, Conversation, ConversationKind, Event, NewEvent};
+use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
 use crate::members::{self, Member, MembershipInterval};
 use crate::usage::Exceeded;
 use crate::{StoreError, Tx, TxExt, blocks, log};
@@ -191,9 +191,8 @@ fn place(
         trace: act.trace,
         thread,
         target,
-        body: Body::Said(kind, body),
     };
-    conversations::append(tx, &event, seq, act.now)
+    conversations::append(tx, &event, kind, body, seq, act.now)
 }
 
 /// What the hub itself tells of a conversation. It is masked like everything: names are what members wrote.

@@ -155,7 +155,7 @@ pub fn of_member(
 
 /// One thing that happened, to be appended.
 #[derive(Debug, Clone)]
-pub struct NewEvent<'a> {
+pub struct NewEvent {
     /// Its id.
     pub id: EventId,
     /// Where.
@@ -168,35 +168,44 @@ pub struct NewEvent<'a> {
     pub thread: Option<EventId>,
     /// What it is about: what a reply answers, what an edit changes.
     pub target: Option<EventId>,
-    /// What kind of thing, and what was said.
-    pub body: Body<'a>,
 }
 
-/// What was said, and so what kind of thing it is. Nothing with a credential in it has a place in a conversation.
-#[derive(Debug, Clone, Copy)]
-pub enum Body<'a> {
-    /// This happened in a conversation.
-    Said(EventKind, &'a Masked),
-    /// A relay envelope, as it came: it is for its receiver, and no conversation's.
-    Envelope(&'a str),
-    /// Another service's channel message, sealed.
-    Foreign(&'a str),
+/// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation. Nothing with a credential in
+/// it has a place there: only what is masked can be given one.
+pub fn append(
+    tx: &mut dyn Tx,
+    event: &NewEvent,
+    kind: EventKind,
+    body: &Masked,
+    seq: i64,
+    now: i64,
+) -> Result<(), StoreError> {
+    store(tx, event, kind, body.json(), seq, now)
 }
 
-impl<'a> Body<'a> {
-    /// The kind of event, and its JSON.
-    fn parts(self) -> (EventKind, &'a str) {
-        match self {
-            Self::Said(kind, said) => (kind, said.json()),
-            Self::Envelope(envelope) => (EventKind::Envelope, envelope),
-            Self::Foreign(sealed) => (EventKind::Foreign, sealed),
-        }
-    }
+/// Appends a relay envelope, as it came: it is for its receiver, and no conversation's.
+pub fn append_envelope(
+    tx: &mut dyn Tx,
+    event: &NewEvent,
+    envelope: &str,
+    now: i64,
+) -> Result<(), StoreError> {
+    store(tx, event, EventKind::Envelope, envelope, UNPLACED, now)
 }
 
-/// Appends an event at `seq`, which the caller took with [`Tx::next_seq`] of the conversation, or [`UNPLACED`].
-pub fn append(tx: &mut dyn Tx, event: &NewEvent<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
-    let (kind, body) = event.body.parts();
+/// Appends another service's channel message, which is sealed and has no place either.
+pub fn append_foreign(tx: &mut dyn Tx, event: &NewEvent, sealed: &str, now: i64) -> Result<(), StoreError> {
+    store(tx, event, EventKind::Foreign, sealed, UNPLACED, now)
+}
+
+fn store(
+    tx: &mut dyn Tx,
+    event: &NewEvent,
+    kind: EventKind,
+    body: &str,
+    seq: i64,
+    now: i64,
+) -> Result<(), StoreError> {
     let inline = body.len() <= INLINE_BODY;
     tx.append(
         "INSERT INTO events (id, conversation_id, seq, kind, author_id, trace_id, created_at, body, author_kind, thread_id,

@@ -87,7 +87,7 @@ pub fn readable(
 ) -> Result<Vec<MembershipInterval>, StoreError> {
     match conversation.history {
         History::All => Ok(vec![MembershipInterval { from: 0, to: None }]),
-        History::Joined => members::stays(tx, conversation.id, who),
+        History::Joined => members::intervals(tx, conversation.id, who),
     }
 }
 

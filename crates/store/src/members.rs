@@ -220,8 +220,8 @@ pub fn agents_in_thread(
     Ok(agents.into_iter().map(|(place, agent)| InThread { is_last: place == last, ..agent }).collect())
 }
 
-/// All stays of somebody, the oldest first.
-pub fn stays(
+/// All times that somebody was there, the oldest first.
+pub fn intervals(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     principal: Principal,

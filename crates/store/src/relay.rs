@@ -115,7 +115,7 @@ pub struct Send {
     /// The keys under which it may come again: an idempotency key, a turn.
     pub keys: Vec<Key>,
     /// Turns are between two agents: made into a key once the receiver is known.
-    pub turn: Option<Turn>,
+    pub turn: Option<NumberedEnvelope>,
     /// Whether the sender wants the receiver's output as it comes: then the outcome is known only at its end.
     pub stream: bool,
     /// Held while the outcome is not known.
@@ -124,9 +124,9 @@ pub struct Send {
     pub now: i64,
 }
 
-/// A numbered turn of an exchange.
+/// The number an envelope has in an exchange: its turn.
 #[derive(Debug, Clone)]
-pub struct Turn {
+pub struct NumberedEnvelope {
     /// The exchange.
     pub conversation: String,
     /// The place in it.
@@ -291,9 +291,8 @@ fn store(
         trace: send.trace,
         thread: None,
         target: None,
-        body: conversations::Body::Envelope(&send.envelope),
     };
-    conversations::append(tx, &event, conversations::UNPLACED, send.now)?;
+    conversations::append_envelope(tx, &event, &send.envelope, send.now)?;
     let delivery = NewDelivery {
         agent: receiver,
         event: send.event,

@@ -28,7 +28,7 @@ use super::prompt::{Own, prompt};
 use super::turn::{Back, Turn};
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
-use post::{Outgoing, Sent};
+use post::{Conclusion, Outgoing};
 use route::{Route, stream_error};
 use std::collections::VecDeque;
 use task::{Answer, Purpose, Step, Task, Verdict};
@@ -365,24 +365,26 @@ impl Core {
         task: &mut Task,
         purpose: Purpose,
         outgoing: &Outgoing,
-        sent: Sent,
+        sent: Conclusion,
         now_ms: i64,
         out: &mut Vec<Command>,
     ) {
         match (purpose, sent) {
-            (Purpose::Answer(answer), Sent::Arrived) => task.answered(&answer),
-            (Purpose::Answer(answer), Sent::Gone { refused: true }) if answer.again => task.answered(&answer),
+            (Purpose::Answer(answer), Conclusion::Arrived) => task.answered(&answer),
+            (Purpose::Answer(answer), Conclusion::Gone { refused: true }) if answer.again => {
+                task.answered(&answer);
+            }
             // The sender no longer listens: it gets an envelope.
-            (Purpose::Answer(answer), Sent::Gone { .. }) => {
+            (Purpose::Answer(answer), Conclusion::Gone { .. }) => {
                 self.intend(task, &answer.text, true, out);
                 task.steps.push_front(Step::Answer(answer, false));
             }
             // It is sent at the next start. An answer that is still to be sent is no rest.
-            (Purpose::Answer(_), Sent::Unsent { .. })
+            (Purpose::Answer(_), Conclusion::Unsent { .. })
                 if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}
-            (Purpose::Answer(_), Sent::Unsent { why, perhaps_sent }) => task.unsent(&why, perhaps_sent),
+            (Purpose::Answer(_), Conclusion::Unsent { why, perhaps_sent }) => task.unsent(&why, perhaps_sent),
             (purpose, sent) => {
-                if let (Sent::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
+                if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
                     && !std::mem::replace(&mut task.complained, true)
                 {
                     let why = format!("{} was not taken: {why}", event.kind());

@@ -39,12 +39,12 @@ pub(super) enum Offer {
 
 /// Where messages come from.
 pub(super) struct Intake {
-    way: Way,
+    source: Source,
     /// What goes on beside; it ends with the intake.
     _beside: JoinSet<()>,
 }
 
-enum Way {
+enum Source {
     /// Read beside, so that a connection that is being opened is not given up for every event of the agent.
     Inbox(mpsc::Receiver<Incoming>),
     Connection(ConnectionServer),
@@ -62,14 +62,14 @@ impl Intake {
     ) -> Result<Self, HarnessError> {
         let mut beside = JoinSet::new();
         let environment = options.environment.clone();
-        let way = match &options.listen {
+        let source = match &options.listen {
             Listen::Inbox => {
                 let none = || Faults::one("listen", "an inbox needs a hub");
                 let hub = hub.ok_or_else(|| HarnessError::Invalid(none()))?;
                 let (out, items) = mpsc::channel(1);
                 let reader = Reader { name: options.name.clone(), observer: observer.clone(), out };
                 beside.spawn(reader.read_all(hub.inbox(cursor)?));
-                Way::Inbox(items)
+                Source::Inbox(items)
             }
             Listen::Connection { address, base, guard } => {
                 let secret = home.connection_secret(&environment)?;
@@ -86,7 +86,7 @@ impl Intake {
                 let announcement = Announcement { hub, home, secret, connection_string, environment };
                 let told_before = announcement.show(&observer)?;
                 beside.spawn(async move { announcement.tell_hub(told_before, &observer).await });
-                Way::Connection(server)
+                Source::Connection(server)
             }
             Listen::Direct { address, guard, .. } => {
                 let receive = ReceiveOptions {
@@ -100,28 +100,28 @@ impl Intake {
                 if open && !receiver.address().ip().is_loopback() {
                     observer.tell(Activity::Unguarded { address: receiver.address().to_string() });
                 }
-                Way::Direct(receiver)
+                Source::Direct(receiver)
             }
         };
-        Ok(Self { way, _beside: beside })
+        Ok(Self { source, _beside: beside })
     }
 
     /// The next thing that comes. It may be dropped at its await without losing one.
     pub(super) async fn next(&mut self) -> Incoming {
-        let next = match &mut self.way {
-            Way::Inbox(items) => items.recv().await,
-            Way::Connection(server) => server.next().await.map(Offer::Post).map(Incoming::Offered),
-            Way::Direct(receiver) => receiver.next().await.map(Offer::Envelope).map(Incoming::Offered),
+        let next = match &mut self.source {
+            Source::Inbox(items) => items.recv().await,
+            Source::Connection(server) => server.next().await.map(Offer::Post).map(Incoming::Offered),
+            Source::Direct(receiver) => receiver.next().await.map(Offer::Envelope).map(Incoming::Offered),
         };
         next.unwrap_or(Incoming::Closed(Ok(())))
     }
 
     /// Takes nothing more, and lets the last answers out.
     pub(super) async fn close(self) {
-        match self.way {
-            Way::Inbox(_) => {}
-            Way::Connection(server) => server.close().await,
-            Way::Direct(receiver) => receiver.close().await,
+        match self.source {
+            Source::Inbox(_) => {}
+            Source::Connection(server) => server.close().await,
+            Source::Direct(receiver) => receiver.close().await,
         }
     }
 }

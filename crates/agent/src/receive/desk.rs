@@ -3,7 +3,7 @@
 //! Each thing is handed over once; what was taken is a duplicate from then on. Bounded: in number, and in the time a
 //! sender waits. Nothing waits here whose sender has gone.
 
-use super::turns::{Claim, TurnState, Turns};
+use super::duplicates::{Duplicates, Pending, Standing};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Desk<T, R> {
     queue: mpsc::Sender<(T, Waiting<R>)>,
-    turns: Turns,
+    duplicates: Duplicates,
 }
 
 /// The side of the program.
@@ -25,7 +25,7 @@ pub(crate) struct Queue<T, R>(mpsc::Receiver<(T, Waiting<R>)>);
 /// A sender that waits. If this is dropped, it is asked to try again.
 #[derive(Debug)]
 pub(crate) struct Waiting<R> {
-    claim: Option<Claim>,
+    pending: Option<Pending>,
     answer: oneshot::Sender<R>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Busy {
 /// The two sides of a new desk.
 pub(crate) fn desk<T, R>() -> (Desk<T, R>, Queue<T, R>) {
     let (sender, queue) = mpsc::channel(MAX_WAITING);
-    (Desk { queue: sender, turns: Turns::default() }, Queue(queue))
+    (Desk { queue: sender, duplicates: Duplicates::default() }, Queue(queue))
 }
 
 impl<T, R> Desk<T, R> {
@@ -55,14 +55,14 @@ impl<T, R> Desk<T, R> {
         name: Option<String>,
         limit: Duration,
     ) -> Result<Option<R>, Busy> {
-        let claim = match name.map(|name| self.turns.claim(name)) {
+        let pending = match name.map(|name| self.duplicates.begin(name)) {
             None => None,
-            Some(TurnState::New(claim)) => Some(claim),
-            Some(TurnState::Pending) => return Err(Busy::Pending),
-            Some(TurnState::Taken) => return Ok(None),
+            Some(Standing::New(pending)) => Some(pending),
+            Some(Standing::Pending) => return Err(Busy::Pending),
+            Some(Standing::Taken) => return Ok(None),
         };
         let (answer, answered) = oneshot::channel();
-        self.queue.try_send((thing, Waiting { claim, answer })).map_err(|_| Busy::Full)?;
+        self.queue.try_send((thing, Waiting { pending, answer })).map_err(|_| Busy::Full)?;
         match timeout(limit, answered).await {
             Ok(Ok(reply)) => Ok(Some(reply)),
             _ => Err(Busy::Late),
@@ -86,8 +86,8 @@ impl<T, R> Queue<T, R> {
 impl<R> Waiting<R> {
     /// It was taken: from now on the same thing is a duplicate.
     pub(crate) fn taken(self, reply: R) {
-        if let Some(claim) = self.claim {
-            claim.keep();
+        if let Some(pending) = self.pending {
+            pending.keep();
         }
         // A sender that has gone may ask again, and is told the same.
         self.answer.send(reply).ok();
@@ -95,8 +95,8 @@ impl<R> Waiting<R> {
 
     /// It was not, and may come again.
     pub(crate) fn not_taken(self, reply: R) {
-        // The claim ends first, so that it may come again at once. For the sender, as above.
-        drop(self.claim);
+        // What was pending ends first, so that it may come again at once. For the sender, as above.
+        drop(self.pending);
         self.answer.send(reply).ok();
     }
 }

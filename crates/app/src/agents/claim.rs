@@ -7,7 +7,7 @@ use crate::caller::{Caller, Person, disabled, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::usage::room;
-use chorus_protocol::api::agents::{AgentView, Claim};
+use chorus_protocol::api::agents::{AgentProof, AgentView};
 use chorus_protocol::code::Code;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent};
@@ -20,10 +20,10 @@ pub async fn claim(
     app: &AppState,
     person: Person,
     context: RequestContext,
-    claim: Claim,
+    proof: AgentProof,
     once: Once,
 ) -> Result<Done<AgentView>, Error> {
-    let (key, owner, caller) = (key_hash(&claim.api_key), person.id, Caller::Account(person));
+    let (key, owner, caller) = (key_hash(&proof.api_key), person.id, Caller::Account(person));
     let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
         let agent = directory::by_key(tx, &key)?

@@ -17,7 +17,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::words::EntryKind;
 use chorus_store::conversation::{self, Act, ConversationError};
-use chorus_store::conversations::{self, Body, NewEvent, UNPLACED};
+use chorus_store::conversations::{self, NewEvent};
 use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::{StoreError, Tx};
@@ -71,16 +71,8 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
         }
         let conversation = ConversationId::of_foreign(agent, &post.channel.id);
         let act = Act { conversation, author: agent.into(), event, trace, now };
-        let new = NewEvent {
-            id: event,
-            conversation,
-            author: act.author,
-            trace,
-            thread: None,
-            target: None,
-            body: Body::Foreign(&body),
-        };
-        conversations::append(tx, &new, UNPLACED, now)?;
+        let new = NewEvent { id: event, conversation, author: act.author, trace, thread: None, target: None };
+        conversations::append_foreign(tx, &new, &body, now)?;
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
         hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };

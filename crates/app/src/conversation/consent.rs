@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 /// How a person comes into a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Admission {
     /// It knows who lets it in.
     AtOnce,
     /// It is asked.
@@ -39,7 +39,11 @@ pub(super) enum Way {
 }
 
 /// How a person, if there is one, comes into a conversation of `who`.
-pub(super) fn way(tx: &mut dyn Tx, who: Principal, account: Option<&Account>) -> Result<Way, StoreError> {
+pub(super) fn admission(
+    tx: &mut dyn Tx,
+    who: Principal,
+    account: Option<&Account>,
+) -> Result<Admission, StoreError> {
     // The same is asked about nobody, so that time does not tell.
     let id = account.map_or(AccountId(Uuid::nil()), |account| account.id);
     let hidden = blocks::keeps_out(tx, id.into(), who)?;
@@ -49,9 +53,9 @@ pub(super) fn way(tx: &mut dyn Tx, who: Principal, account: Option<&Account>) ->
     };
     let shared = members::share(tx, who, id.into())?;
     if account.is_some() && !hidden && (own || shared) {
-        return Ok(Way::AtOnce);
+        return Ok(Admission::AtOnce);
     }
-    Ok(Way::Asked { hidden })
+    Ok(Admission::Asked { hidden })
 }
 
 /// Whether `who` may add an agent to a conversation.
@@ -89,9 +93,9 @@ pub(super) fn add(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Resu
     conversation::add_member(tx, act, new).map_err(only(MAY_ADD))
 }
 
-/// The conversation of whoever acts, called `mine`, and another, and whether it was made just now. It counts for `payer`.
+/// The conversation of whoever acts, called `mine`, and another, and whether it was made just now. It counts for `charged`.
 pub(super) fn pair(
-    (app, payer): (&App, Principal),
+    (app, charged): (&App, Principal),
     tx: &mut dyn Tx,
     act: &Act,
     second: EventId,
@@ -114,7 +118,7 @@ pub(super) fn pair(
         conversation::pair(tx, &Act { conversation: id, ..*act }, &new, handles, other, second)?;
     if made {
         // Two come.
-        app.count_bytes(tx, payer, 2 * event_bytes(0))?;
+        app.count_bytes(tx, charged, 2 * event_bytes(0))?;
     }
     Ok((conversation, made))
 }

@@ -10,7 +10,7 @@
 //! session is taken back gets nothing that is said after that: the commit moves `revocations`, and until it is known what
 //! still holds nothing more goes out.
 
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::authenticate;
 use crate::caller::Shown;
 use crate::delivery::dialect::Dialect;
@@ -24,9 +24,9 @@ use chorus_protocol::words::History;
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{Tx, conversation};
 use serde_json::json;
+use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
-use tokio::time::Instant;
 
 /// What one turn of a reader takes from the store.
 const READ_EVENTS: i64 = 64;
@@ -53,8 +53,8 @@ pub struct Follower {
     begun_at: i64,
     /// Whether everybody reads everything here.
     shared: bool,
-    /// When it is looked whether the caller is still who it was.
-    check_at: Instant,
+    /// When it is looked whether the caller is still who it was, by the clock that only goes on.
+    check_at: i64,
     /// What is said before anything else: where it begins.
     greeting: Option<Bytes>,
 }
@@ -79,7 +79,7 @@ impl Follower {
         let (history, end) = app.store.read::<_, Error, _>(begin).await?;
         // A place beyond the end is from another life of the database: it says nothing here.
         let cursor = place.filter(|place| *place <= end).unwrap_or(end);
-        let check_at = Instant::now() + app.config.times.ping;
+        let check_at = next_check(&app);
         let shared = history == History::All;
         let connected = json!({"channel": id.to_string(), "after": cursor});
         let greeting = Some(DIALECT.notice(Notice::Connected, &connected).map_err(Error::internal)?);
@@ -111,9 +111,10 @@ impl Follower {
                 // Whoever is not known for certain to be still let in connects again.
                 authenticate::look_up(&self.app, &self.shown).await.ok()?;
             }
-            if Instant::now() >= self.check_at {
+            if self.app.elapsed() >= self.check_at {
                 self.check().await?;
             }
+            let until_check_ms = (self.check_at - self.app.elapsed()).max(0) as u64;
             if self.shared && self.cursor >= self.begun_at {
                 let frames = self.app.live.frames.after(DIALECT, self.id.0, self.cursor, FRAME_BYTES);
                 if let Some((bytes, last)) = frames {
@@ -148,7 +149,7 @@ impl Follower {
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
                 },
-                () = tokio::time::sleep_until(self.check_at) => {
+                () = tokio::time::sleep(Duration::from_millis(until_check_ms)) => {
                     self.check().await?;
                     return Some(DIALECT.ping());
                 }
@@ -158,7 +159,7 @@ impl Follower {
 
     /// Whether the caller's key is still good and it is still a member; nothing if not.
     async fn check(&mut self) -> Option<()> {
-        self.check_at = Instant::now() + self.app.config.times.ping;
+        self.check_at = next_check(&self.app);
         let caller = authenticate::look_up(&self.app, &self.shown).await;
         match caller {
             Ok(caller) if caller.principal().ok() != Some(self.who) => return None,
@@ -193,4 +194,8 @@ impl Follower {
         }
         Ok(bytes.freeze())
     }
+}
+
+fn next_check(app: &App) -> i64 {
+    app.elapsed() + app.config.times.ping.as_millis() as i64
 }

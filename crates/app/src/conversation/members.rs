@@ -1,6 +1,6 @@
 //! Who is in a conversation: adding, listing and removing members.
 
-use super::consent::{self, MAY_ADD, Way};
+use super::consent::{self, Admission, MAY_ADD};
 use super::{act, act_by, is_member, not_of_two, only};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
@@ -125,12 +125,12 @@ impl Addition {
             }
             Found::Person(person) => person.find(tx)?,
         };
-        match (consent::way(tx, act.author, account.as_ref())?, account) {
-            (Way::AtOnce, Some(account)) => {
+        match (consent::admission(tx, act.author, account.as_ref())?, account) {
+            (Admission::AtOnce, Some(account)) => {
                 let new = self.newcomer(account.id, person_handle(&account.name, &account.email));
                 Ok(Added::Joined(views::member(consent::add(app, tx, act, &new)?)))
             }
-            (Way::Asked { hidden }, _) => {
+            (Admission::Asked { hidden }, _) => {
                 let new = Invitation {
                     conversation: Some(act.conversation),
                     handle: self.handle.clone(),
@@ -140,7 +140,7 @@ impl Addition {
                 };
                 consent::invite((app, runtime, asker), tx, act, &new, &invitee, hidden).map(Added::Asked)
             }
-            (Way::AtOnce, None) => Err(Error::internal("nobody cannot be let in")),
+            (Admission::AtOnce, None) => Err(Error::internal("nobody cannot be let in")),
         }
     }
 }

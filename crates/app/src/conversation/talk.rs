@@ -1,7 +1,7 @@
 //! Talking to one agent or person: the conversation of two.
 
 use super::act;
-use super::consent::{self, Way};
+use super::consent::{self, Admission};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::Caller;
@@ -53,11 +53,11 @@ pub async fn talk_to(
             Found::Person(person) => person,
         };
         let (account, invitee) = person.find(tx)?;
-        let way = consent::way(tx, who, account.as_ref())?;
+        let admission = consent::admission(tx, who, account.as_ref())?;
         let id = account.as_ref().map_or(who, |account| account.id.into());
         let known = conversations::by_id(tx, ConversationId::of_pair(who, id))?.is_some();
-        match (way, account) {
-            (Way::Asked { hidden }, account) if account.is_none() || !known => {
+        match (admission, account) {
+            (Admission::Asked { hidden }, account) if account.is_none() || !known => {
                 let (new, by) = (consent::invitation(&act), (&hub, &runtime, context.asker()));
                 consent::invite(by, tx, &act, &new, &invitee, hidden).map(Talk::Asked)
             }

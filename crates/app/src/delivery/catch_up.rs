@@ -8,7 +8,7 @@ use crate::app::{App, AppState};
 use crate::sealing::{self, Walk};
 use chorus_store::{StoreError, Tx, directory, search};
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
 /// How often it is looked whether there is something to do.
 const TICK: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ async fn index_old(
 ) -> Result<(), StoreError> {
     let mut limit = INDEX_STEP;
     while !app.stopping.is_cancelled() {
-        let begin = Instant::now();
+        let begin = app.elapsed();
         match app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| index(tx, limit)).await {
             Ok(false) => break,
             Ok(true) => limit = (limit * 2).min(INDEX_STEP),
@@ -60,9 +60,10 @@ async fn index_old(
             }
             Err(error) => return Err(error),
         }
-        // Others write half of the time.
+        // Others write half of the time, and never less than a millisecond.
+        let took = Duration::from_millis((app.elapsed() - begin).max(1) as u64);
         tokio::select! {
-            () = tokio::time::sleep(begin.elapsed()) => {}
+            () = tokio::time::sleep(took) => {}
             () = app.stopping.cancelled() => break,
         }
     }

@@ -16,7 +16,7 @@ use chorus_store::directory::Agent;
 use chorus_store::{StoreError, Tx, directory, push};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How long a registration waits for it.
@@ -40,7 +40,7 @@ pub fn ask_again(app: &AppState, runtime: &Handle, agent: AgentId, url: String) 
 }
 
 async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
-    if !app.challenges.take(agent, Instant::now()) {
+    if !app.challenges.take(agent, app.elapsed()) {
         return false;
     }
     let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);

@@ -3,40 +3,34 @@
 use chorus_protocol::ids::AgentId;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The pauses after each time an agent's endpoint was asked, the last one again and again.
-const PAUSES: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-    Duration::from_secs(30),
-    Duration::from_mins(5),
-    Duration::from_hours(1),
-];
+const PAUSES_MS: [i64; 5] = [1000, 5000, 30_000, 5 * 60_000, HOUR_MS];
+const HOUR_MS: i64 = 3_600_000;
 /// After so long, how often an agent's endpoint was asked is forgotten.
-const FORGET: Duration = Duration::from_hours(2);
+const FORGET_MS: i64 = 2 * HOUR_MS;
 /// The most agents of which it is remembered.
 const REMEMBERED: usize = 10_000;
 
 /// How often agents' endpoints were asked, whatever these were: a new one is no new beginning.
 #[derive(Default)]
-pub struct Challenges(Mutex<HashMap<AgentId, (usize, Instant)>>);
+pub struct Challenges(Mutex<HashMap<AgentId, (usize, i64)>>);
 
 impl Challenges {
-    /// Whether an agent's endpoint may be asked now; if so, that is remembered.
-    pub fn take(&self, agent: AgentId, now: Instant) -> bool {
+    /// Whether an agent's endpoint may be asked now, by the clock that only goes on; if so, that is remembered.
+    pub fn take(&self, agent: AgentId, now: i64) -> bool {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.len() >= REMEMBERED && !asked.contains_key(&agent) {
-            asked.retain(|_, (_, at)| *at + FORGET > now);
+            asked.retain(|_, (_, at)| *at + FORGET_MS > now);
             if let Some(any) = asked.keys().next().copied().filter(|_| asked.len() >= REMEMBERED) {
                 asked.remove(&any);
             }
         }
         let (times, at) = asked.entry(agent).or_insert((0, now));
-        if *at + FORGET <= now {
+        if *at + FORGET_MS <= now {
             *times = 0;
         }
-        let pause = times.checked_sub(1).map_or(Duration::ZERO, |n| PAUSES[n.min(PAUSES.len() - 1)]);
+        let pause = times.checked_sub(1).map_or(0, |n| PAUSES_MS[n.min(PAUSES_MS.len() - 1)]);
         let may = *at + pause <= now;
         if may {
             (*times, *at) = (*times + 1, now);
@@ -52,26 +46,24 @@ mod tests {
 
     #[test]
     fn ever_more_rarely() {
-        let (challenges, begin) = (Challenges::default(), Instant::now());
+        let challenges = Challenges::default();
         let agent = AgentId(Uuid::nil());
-        let asked = |until: u64| {
-            (0..until).filter(|s| challenges.take(agent, begin + Duration::from_secs(*s))).count()
-        };
+        let asked = |until: i64| (0..until).filter(|second| challenges.take(agent, second * 1000)).count();
         assert_eq!(asked(1), 1);
         assert_eq!(asked(60), 3, "at once, and after 1, 5 and 30 s");
-        let hours = |from: u64| {
-            let seconds = (from * 3600..(from + 1) * 3600).map(Duration::from_secs);
-            seconds.filter(|since| challenges.take(agent, begin + *since)).count()
+        let hours = |from: i64| {
+            let seconds = from * 3600..(from + 1) * 3600;
+            seconds.filter(|second| challenges.take(agent, second * 1000)).count()
         };
         assert!(hours(1) + hours(2) <= 4);
-        assert!(challenges.take(AgentId(Uuid::from_u128(1)), begin), "others are asked as before");
+        assert!(challenges.take(AgentId(Uuid::from_u128(1)), 0), "others are asked as before");
     }
 
     #[test]
     fn a_full_table_refuses_nobody() {
-        let (challenges, now) = (Challenges::default(), Instant::now());
+        let challenges = Challenges::default();
         for n in 0..REMEMBERED as u128 + 100 {
-            assert!(challenges.take(AgentId(Uuid::from_u128(n)), now));
+            assert!(challenges.take(AgentId(Uuid::from_u128(n)), 0));
         }
         assert_eq!(challenges.0.lock().unwrap().len(), REMEMBERED);
     }

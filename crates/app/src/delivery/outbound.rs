@@ -7,6 +7,7 @@ use super::limits::{Cause, Endpoint, Limited, Limits, Slot, Verdict, host_of};
 use crate::config::Config;
 use crate::secrets::WebhookSecret;
 use bytes::Bytes;
+use chorus_environment::Environment;
 use chorus_outbound::Client;
 pub use chorus_outbound::{Blocked, Policy};
 use chorus_protocol::ids::AgentId;
@@ -15,7 +16,7 @@ use reqwest::Method;
 use serde_json::Value;
 use std::error::Error;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use url::Url;
 
 /// What the owner of an endpoint has to do, for people.
@@ -131,6 +132,7 @@ pub struct Outbound {
     /// For all others.
     once: Client,
     limits: Arc<Limits>,
+    environment: Environment,
     /// Whether endpoints must be proven.
     challenges: bool,
     connect_timeout: Duration,
@@ -138,17 +140,22 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
-        Self::with(config, CONNECT_TIMEOUT)
+    pub fn new(config: &Config, environment: Environment) -> Result<Self, reqwest::Error> {
+        Self::with(config, environment, CONNECT_TIMEOUT)
     }
 
-    fn with(config: &Config, connect_timeout: Duration) -> Result<Self, reqwest::Error> {
+    fn with(
+        config: &Config,
+        environment: Environment,
+        connect_timeout: Duration,
+    ) -> Result<Self, reqwest::Error> {
         let name = concat!("chorus/", env!("CARGO_PKG_VERSION"));
         let client = Client::new(config.outbound.clone(), name, connect_timeout, KEPT_PER_HOST)?;
         Ok(Self {
             once: client.sibling(name, connect_timeout, 0)?,
             client,
             limits: Limits::new(config.quotas.clone(), config.times.rest),
+            environment,
             challenges: config.endpoint_challenge,
             connect_timeout,
             timeout: config.webhook_timeout,
@@ -157,6 +164,11 @@ impl Outbound {
 
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
+    }
+
+    /// How much time has passed, as the limits count it.
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.environment.elapsed().max(0) as u64)
     }
 
     pub fn policy(&self) -> &Policy {
@@ -240,7 +252,7 @@ impl Outbound {
             let found = found.map_err(|_| PostError::NoConnection(self.connect_timeout))?;
             let found = found.map_err(|error| cause_of(&*error))?;
             let port = url.port_or_known_default().unwrap_or_default();
-            self.limits.begin_at(&mut slot, endpoint.cause, (&found, port), Instant::now())?;
+            self.limits.begin_at(&mut slot, endpoint.cause, (&found, port), self.elapsed())?;
         }
         let response = request.send().await.map_err(|error| self.failure(&error))?;
         Ok((response, slot))
@@ -253,7 +265,7 @@ impl Outbound {
             Err(error) => error.verdict(),
         };
         if let Some(verdict) = verdict {
-            self.limits.note(endpoint, verdict, Instant::now());
+            self.limits.note(endpoint, verdict, self.elapsed());
         }
         outcome
     }
@@ -266,7 +278,7 @@ impl Outbound {
         let url = Url::parse(&to.url).map_err(|error| PostError::Unreachable(error.to_string()))?;
         let To { receiver, sender, cause, .. } = *to;
         let endpoint = Endpoint { receiver, sender, cause, host: host_of(&url) };
-        let (slot, keep) = self.limits.begin(&endpoint, Instant::now())?;
+        let (slot, keep) = self.limits.begin(&endpoint, self.elapsed())?;
         let client = if keep { &self.client } else { &self.once };
         let request = client
             .request(Method::POST, url.clone())?
@@ -316,7 +328,7 @@ mod tests {
         let mut config = Config::new(uuid::Uuid::nil(), "h", crate::key_hash("co_1"), key);
         config.outbound = Policy { allow: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()] };
         change(&mut config);
-        Outbound::with(&config, connect_timeout).unwrap()
+        Outbound::with(&config, Environment::system(), connect_timeout).unwrap()
     }
 
     fn message() -> Signed {
@@ -347,8 +359,8 @@ mod tests {
                 cause: Cause::Push,
                 host: format!("{name}.example:{port}").into(),
             };
-            let (mut slot, _) = outbound.limits.begin(&to, Instant::now())?;
-            outbound.limits.begin_at(&mut slot, Cause::Push, (&address, port), Instant::now())
+            let (mut slot, _) = outbound.limits.begin(&to, outbound.elapsed())?;
+            outbound.limits.begin_at(&mut slot, Cause::Push, (&address, port), outbound.elapsed())
         };
         let left = (1..=30).filter(|name| begin(*name).is_ok()).count();
         // One comes back each three seconds.

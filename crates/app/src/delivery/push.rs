@@ -21,14 +21,14 @@ use chorus_store::{StoreError, Tx};
 use owners::Owners;
 use plan::Plan;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 
 /// How often the clock is looked at while something waits.
 const TICK: Duration = Duration::from_millis(200);
-/// How often the store is looked at in any case: other nodes make things due, and hints are lost.
-const LOOK: Duration = Duration::from_secs(2);
+/// After so many ticks the store is looked at in any case: other nodes make things due, and hints are lost.
+const LOOK_TICKS: u32 = 10;
 /// The pauses between tries: the first, doubling up to the longest.
 const FIRST_PAUSE_MS: i64 = 1000;
 const LONGEST_PAUSE_MS: i64 = 5 * 60 * 1000;
@@ -92,14 +92,15 @@ async fn step(app: &AppState, flights: &mut Flights) -> Result<Option<i64>, Stor
 
 /// Returns when there may be something to do.
 async fn wait(app: &AppState, flights: &mut Flights, owners: &mut Owners, next: Option<i64>) {
-    let begun = Instant::now();
+    let mut ticks = 0;
     loop {
         tokio::select! {
             () = app.due.notified() => return,
             Some(ended) = flights.join_next() => return land(app, owners, ended),
             () = app.stopping.cancelled() => return,
             () = tokio::time::sleep(TICK) => {
-                if next.is_some_and(|next| next <= app.now()) || begun.elapsed() >= LOOK {
+                ticks += 1;
+                if next.is_some_and(|next| next <= app.now()) || ticks >= LOOK_TICKS {
                     return;
                 }
             }
@@ -109,11 +110,11 @@ async fn wait(app: &AppState, flights: &mut Flights, owners: &mut Owners, next: 
 
 /// One try, from its lease to its record; the agent, if its connection broke.
 async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
-    let (begun, at) = (Instant::now(), app.now());
+    let (begun, at) = (app.elapsed(), app.now());
     let failed = |status: Option<u16>, error: Option<String>| Attempt {
         at,
         status: status.map(i64::from),
-        latency_ms: begun.elapsed().as_millis() as i64,
+        latency_ms: app.elapsed() - begun,
         error,
     };
     let (attempt, why, outcome) = match plan::plan(&app, &due).await {
@@ -216,22 +217,24 @@ fn judge(
     let after = match posted {
         Ok((200..300, _)) => return Outcome::Delivered,
         Ok((429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
-        // What its owner pasted is wrong, and only its owner can mend it.
-        Ok((401 | 403 | 404 | 410, _)) | Err(PostError::Blocked(_))
-            if due.transport == Transport::Channel =>
-        {
-            return Outcome::Broken(epoch);
-        }
-        // An endpoint has no mark of its own: it is mended by whoever serves it, and tried until then.
-        Ok((401 | 403 | 404 | 410, _))
-        | Err(
+        Ok((401 | 403 | 404 | 410, _)) => match due.transport {
+            // What its owner pasted is wrong, and only its owner can mend it.
+            Transport::Channel => return Outcome::Broken(epoch),
+            // An endpoint has no mark of its own: it is mended by whoever serves it, and tried until then.
+            Transport::Webhook | Transport::Inbox => None,
+        },
+        Err(PostError::Blocked(_)) => match due.transport {
+            Transport::Channel => return Outcome::Broken(epoch),
+            Transport::Webhook | Transport::Inbox => return Outcome::Refused,
+        },
+        Err(
             PostError::Timeout(_)
             | PostError::NoConnection(_)
             | PostError::Unreachable(_)
             | PostError::Limited(_)
             | PostError::Unproven,
         ) => None,
-        Ok(_) | Err(PostError::Blocked(_) | PostError::Status(_)) => return Outcome::Refused,
+        Ok(_) | Err(PostError::Status(_)) => return Outcome::Refused,
     };
     if now >= due.give_up_at {
         return Outcome::Dead;

@@ -1,7 +1,7 @@
 //! Background work as reconcilers: what brings the database to where it should be, whatever happened before.
 //!
 //! What is done is in `steps`; here is when, and that a step that fails is reported and tried again at its next turn.
-//! [`Turns`] is all of it but the waiting, so that a simulation takes the same turns.
+//! [`Ticks`] is all of it but the waiting, so that a simulation takes the same ticks.
 
 use super::dialect::End;
 use super::live::Inbox;
@@ -22,35 +22,35 @@ const USAGE_TICKS: u64 = 2;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
 
-/// Takes turns until the hub stops, and does the last things once more then.
+/// Ticks until the hub stops, and does the last things once more then.
 pub async fn run(app: AppState) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut turns = Turns::new(&app);
+    let mut ticks = Ticks::new(&app);
     loop {
         tokio::select! {
             _ = interval.tick() => {}
             () = app.stopping.cancelled() => break,
         }
-        turns.take(&app).await;
+        ticks.take(&app).await;
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
     report("record what is stored", app.usage.flush(&app.store).await);
 }
 
-/// The turns of the background work, one each half a second.
-pub struct Turns {
+/// The ticks of the background work, one each half a second.
+pub struct Ticks {
     next: u64,
-    /// Three chances before a lease runs out.
-    renew_ticks: u64,
+    /// In ticks: three chances before a lease runs out.
+    renew_every: u64,
     watch: ClockWatch,
 }
 
-impl Turns {
+impl Ticks {
     pub fn new(app: &App) -> Self {
-        let renew_ticks = app.config.presence.as_millis() / TICK.as_millis() / 3;
-        let renew_ticks = renew_ticks.clamp(1, u128::from(SLOW_TICKS)) as u64;
-        Self { next: 0, renew_ticks, watch: ClockWatch::new(app) }
+        let renew_every = app.config.presence.as_millis() / TICK.as_millis() / 3;
+        let renew_every = renew_every.clamp(1, u128::from(SLOW_TICKS)) as u64;
+        Self { next: 0, renew_every, watch: ClockWatch::new(app) }
     }
 
     /// Does what is to be done in the next one.
@@ -67,8 +67,8 @@ impl Turns {
             report("record what is stored", app.usage.flush(&app.store).await);
         }
         // Whoever sets the clock finds everything as it should be.
-        let was_set = self.watch.look(app);
-        if was_set || tick.is_multiple_of(self.renew_ticks) {
+        let was_set = self.watch.was_clock_set(app);
+        if was_set || tick.is_multiple_of(self.renew_every) {
             report("renew open inboxes", renew(app).await);
         }
         if was_set || tick.is_multiple_of(SLOW_TICKS) {
@@ -171,7 +171,7 @@ impl ClockWatch {
         Self { ahead: app.now() - app.elapsed(), set_at: None }
     }
 
-    fn look(&mut self, app: &App) -> bool {
+    fn was_clock_set(&mut self, app: &App) -> bool {
         let ahead = app.now() - app.elapsed();
         let by_ms = ahead - self.ahead;
         self.ahead = ahead;

@@ -72,7 +72,7 @@ impl Changes {
             // What was found before a key was taken back is not told after it.
             if self.revocations.has_changed().unwrap_or(true) {
                 self.revocations.mark_unchanged();
-                self.context.enter().await?;
+                self.context.check_member().await?;
             }
             if let Some(change) = self.ready.pop_front() {
                 return Ok(Some(change));

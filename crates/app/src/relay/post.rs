@@ -36,7 +36,10 @@ pub(super) fn posting(
     let secrets = webhooks::signing(&app.config.master_key, &pending.receiver, app.now());
     let message = Signed::new(&secrets, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
     let receiver = &pending.receiver;
-    let proven = receiver.proven || pending.transport == Transport::Channel;
+    let proven = match pending.transport {
+        Transport::Channel => true,
+        Transport::Webhook | Transport::Inbox => receiver.proven,
+    };
     if !proven {
         challenge::ask_again(app, &Handle::current(), receiver.id, url.clone());
     }

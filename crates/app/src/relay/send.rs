@@ -18,7 +18,7 @@ use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{Lease, Transport};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::idempotency::Key;
-use chorus_store::relay::{self, SendError, Turn};
+use chorus_store::relay::{self, NumberedEnvelope, SendError};
 use chorus_store::{StoreError, Tx};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What sending led to. The status is that of the answer by HTTP, which is kept with it for whoever asks again.
-pub enum Sent {
+pub enum SendAnswer {
     /// What became of the envelope.
     Known(u16, Outcome),
     /// It came before; this was the answer.
@@ -56,7 +56,12 @@ pub fn may_send(caller: &Caller) -> Result<(), Error> {
 }
 
 /// Sends an envelope. It is committed when this returns; whoever waits no longer cannot keep it from its receiver.
-pub async fn send(app: &AppState, caller: Caller, shows: Showing<'_>, body: &[u8]) -> Result<Sent, Error> {
+pub async fn send(
+    app: &AppState,
+    caller: Caller,
+    shows: Showing<'_>,
+    body: &[u8],
+) -> Result<SendAnswer, Error> {
     may_send(&caller)?;
     let request = Send::read(body).map_err(Error::validation)?;
     // Only a stream outlives the moment in which its sender was let in.
@@ -72,7 +77,8 @@ pub async fn send(app: &AppState, caller: Caller, shows: Showing<'_>, body: &[u8
         Key::new("idempotency-key", &[sender.id.as_bytes(), key.as_bytes()], body, Some(now + KEY_LIFE_MS))
     });
     let (envelope, turn) = (request.raw, request.envelope.turn.zip(request.normal));
-    let turn = turn.map(|((conversation, number), content)| Turn { conversation, number, content });
+    let turn =
+        turn.map(|((conversation, number), content)| NumberedEnvelope { conversation, number, content });
     let command = relay::Send {
         sender: sender.id,
         receiver,
@@ -100,7 +106,7 @@ async fn deliver(
     (shown, cause): (Option<KeyHash>, Cause),
     command: relay::Send,
     envelope: Arc<RawValue>,
-) -> Result<Sent, Error> {
+) -> Result<SendAnswer, Error> {
     let (hub, wants_stream) = (Arc::clone(&app), command.stream);
     let (from, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
@@ -147,18 +153,18 @@ async fn deliver(
         relay::Sent::Stored { outcome, .. } => return Ok(known(&app, outcome)),
         relay::Sent::Again(first) => {
             let data = serde_json::from_str(&first.body).map_err(Error::internal)?;
-            return Ok(Sent::Again(first.status, data));
+            return Ok(SendAnswer::Again(first.status, data));
         }
         relay::Sent::Pending(pending) => pending,
     };
     if pending.transport == Transport::Inbox {
-        return Ok(Sent::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
+        return Ok(SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
     }
     let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, wants_stream)?;
     Ok(match posting {
         Some(posting) if wants_stream => {
             let output = Output::Endpoint(Box::new(posting), place);
-            Sent::Streamed(Listener::new(&app, (from, shown), pending, output))
+            SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, output))
         }
         // Boxed, because most messages go to an inbox and need no room for this.
         Some((to, message)) => known(&app, Box::pin(post(&app, pending, &to, message)).await),
@@ -166,9 +172,9 @@ async fn deliver(
     })
 }
 
-fn known(app: &App, outcome: Outcome) -> Sent {
+fn known(app: &App, outcome: Outcome) -> SendAnswer {
     app.metrics.delivery(outcome.delivery.as_str());
-    Sent::Known(relay::status(&outcome), outcome)
+    SendAnswer::Known(relay::status(&outcome), outcome)
 }
 
 /// A message as its receiver's inbox shows it.

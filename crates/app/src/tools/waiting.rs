@@ -8,7 +8,6 @@ use crate::error::Error;
 use chorus_protocol::page;
 use chorus_store::log::{self, At, Filter};
 use std::time::Duration;
-use tokio::time::Instant;
 
 struct Poll {
     after: Option<i64>,
@@ -26,12 +25,13 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
     let (mut head, mut revocations) =
         (app.live.follow(context.conversation.0).0, app.revocations(context.who));
     let opened = app.open.open(context.who, None);
-    let until = Instant::now() + Duration::from_millis(wait_ms as u64);
+    let until = app.elapsed() + wait_ms;
     loop {
         head.borrow_and_update();
-        let found = look(&context, &poll).await?;
+        let found = read_new_events(&context, &poll).await?;
         poll.after = Some(found.next);
-        if !found.events.is_empty() || Instant::now() >= until {
+        let left_ms = until - app.elapsed();
+        if !found.events.is_empty() || left_ms <= 0 {
             return Ok(found);
         }
         if found.more {
@@ -42,17 +42,17 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
             // The next look finds out whether the caller may still be here.
             changed = revocations.changed() => if changed.is_ok() { continue },
             moved = head.changed() => if moved.is_ok() { continue },
-            () = tokio::time::sleep_until(until) => {}
+            () = tokio::time::sleep(Duration::from_millis(left_ms as u64)) => {}
             () = opened.over.cancelled() => {}
             () = app.stopping.cancelled() => {}
         }
         // One last look: what came just now belongs to this answer.
-        return look(&context, &poll).await;
+        return read_new_events(&context, &poll).await;
     }
 }
 
 /// What came after the cursor, the new cursor, and whether there is more.
-async fn look(context: &Context, poll: &Poll) -> Result<EventPage, Error> {
+async fn read_new_events(context: &Context, poll: &Poll) -> Result<EventPage, Error> {
     let Poll { after, limit, filter, own } = poll;
     let (who, after, limit, filter, own) = (context.who, *after, *limit, filter.clone(), *own);
     let max_bytes = context.page_bytes();

@@ -7,7 +7,7 @@ use chorus_app::conversation::{Added, add_member, make_channel, say};
 use chorus_app::delivery::bridge::Content;
 use chorus_app::delivery::dialect::Dialect;
 use chorus_app::delivery::live::Inbox;
-use chorus_app::delivery::reconcile::Turns;
+use chorus_app::delivery::reconcile::Ticks;
 use chorus_app::delivery::steps::Settings;
 use chorus_app::once::Once;
 use chorus_app::{App, AppState, Config, Error, MasterKey, accounts, agents, key_hash};
@@ -40,7 +40,7 @@ pub(crate) struct Hub {
 /// What a crash takes away.
 struct Process {
     app: AppState,
-    turns: Turns,
+    ticks: Ticks,
     connections: BTreeMap<AgentId, Connection>,
 }
 
@@ -90,7 +90,7 @@ impl Hub {
         let environment = Environment::seeded(self.seed.wrapping_add(self.life << 32), &self.clock);
         let _inside = self.runtime.enter();
         let app = app(self.store.clone(), environment);
-        self.process = Some(Process { turns: Turns::new(&app), app, connections: BTreeMap::new() });
+        self.process = Some(Process { ticks: Ticks::new(&app), app, connections: BTreeMap::new() });
     }
 
     pub(crate) fn crash(&mut self) {
@@ -259,7 +259,7 @@ impl Hub {
     /// Takes a turn of the background work.
     pub(crate) fn take_turn(&mut self) {
         let process = self.process.as_mut().expect("the hub runs");
-        self.runtime.block_on(process.turns.take(&process.app));
+        self.runtime.block_on(process.ticks.take(&process.app));
     }
 
     /// What is set of its background work.
@@ -276,10 +276,10 @@ impl Hub {
     }
 
     /// Reads what the database holds.
-    pub(crate) fn look<T: Send + 'static>(
+    pub(crate) fn query<T: Send + 'static>(
         &self,
-        look: impl Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
+        query: impl Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
     ) -> T {
-        self.runtime.block_on(self.store.read(look)).unwrap()
+        self.runtime.block_on(self.store.read(query)).unwrap()
     }
 }

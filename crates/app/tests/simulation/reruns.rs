@@ -27,7 +27,7 @@ fn a_message_that_was_refused_for_its_rate_stays_refused() {
     }
     let refused = say(MAX_MESSAGES).unwrap_err();
     assert_eq!(refused.code, Code::RateLimited);
-    assert_eq!(hub.look(move |tx| tx.head(channel.0)), first + MAX_MESSAGES as i64 - 1, "nothing was said");
+    assert_eq!(hub.query(move |tx| tx.head(channel.0)), first + MAX_MESSAGES as i64 - 1, "nothing was said");
     clock.advance(refused.retry_after_ms.unwrap());
     assert_eq!(say(MAX_MESSAGES).unwrap(), first + MAX_MESSAGES as i64, "the same key may be tried again");
     assert_eq!(say(MAX_MESSAGES + 1).unwrap_err().code, Code::RateLimited);
@@ -40,7 +40,7 @@ fn an_agent_is_counted_once() {
         hub.make_agent(&person, &format!("agent{n}")).unwrap();
     }
     assert_eq!(hub.make_agent(&person, "one-more").unwrap_err().code, Code::RateLimited);
-    assert_eq!(hub.look(chorus_store::directory::count), 20);
+    assert_eq!(hub.query(chorus_store::directory::count), 20);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn an_inbox_is_open_for_as_long_as_its_node_says_so() {
     hub.connect(agent, None);
     let settings = hub.settings();
     let is_open = |hub: &Hub, agent: AgentId, now: i64| {
-        let agent = hub.look(move |tx| directory::by_id(tx, agent)).unwrap();
+        let agent = hub.query(move |tx| directory::by_id(tx, agent)).unwrap();
         way(&agent, None, now) == Way::Session
     };
     let end = NOW + settings.presence_ms;

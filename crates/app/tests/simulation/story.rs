@@ -16,7 +16,7 @@ use chorus_protocol::ids::ConversationId;
 const BEGINS_AT: i64 = 1_800_000_000_000;
 /// Until then things go wrong.
 const PEACE_AT: i64 = 60_000;
-/// Until then the hub takes turns.
+/// Until then the hub ticks.
 const TURNS_END_AT: i64 = 180_000;
 /// What comes to rest does so before.
 const MAX_HAPPENINGS: u64 = 50_000;

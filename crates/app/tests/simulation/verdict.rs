@@ -54,7 +54,7 @@ pub(crate) fn judge(story: &Story) -> Tally {
 /// Everything in the channel.
 fn events(story: &Story) -> Vec<Event> {
     let (channel, who) = (story.channel, story.person.id);
-    story.hub.look(move |tx| {
+    story.hub.query(move |tx| {
         let conversation = conversations::by_id(tx, channel)?.expect("it was made");
         let filter = log::Filter::default();
         Ok(log::page(tx, &conversation, who.into(), &filter, At::After(0), ALL, usize::MAX)?.events)
@@ -63,7 +63,7 @@ fn events(story: &Story) -> Vec<Event> {
 
 fn deliveries(story: &Story) -> Vec<Record> {
     let filter = push::Filter { conversation: Some(story.channel), ..push::Filter::default() };
-    story.hub.look(move |tx| push::list(tx, &filter, None, ALL))
+    story.hub.query(move |tx| push::list(tx, &filter, None, ALL))
 }
 
 fn content(event: &Event) -> String {

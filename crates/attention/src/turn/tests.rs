@@ -10,7 +10,7 @@ fn piece(event_id: &str) -> Piece<&str> {
 }
 
 fn said<'a>(author: &str, mode: Mode, event_id: &'a str) -> Arrival<&'a str> {
-    Arrival::Said(source(author), mode, piece(event_id))
+    Arrival::Message(source(author), mode, piece(event_id))
 }
 
 fn bodies(turn: Option<Assembled<&str>>) -> Option<Vec<&str>> {
@@ -59,7 +59,7 @@ fn each_author_and_conversation_for_itself() {
     let elsewhere = Source { conversation: "c2".into(), ..source("ann") };
     assembly.take(said("ann", Mode::Buffered, "1"), 0);
     assembly.take(said("bob", Mode::Buffered, "2"), 0);
-    assembly.take(Arrival::Said(elsewhere, Mode::Buffered, piece("3")), 0);
+    assembly.take(Arrival::Message(elsewhere, Mode::Buffered, piece("3")), 0);
     assembly.take(said("ann", Mode::Buffered, "4"), 0);
     assert_eq!(bodies(assembly.due(3_000)), Some(vec!["1", "4"]));
     assert_eq!(bodies(assembly.due(3_000)), Some(vec!["2"]));
@@ -145,7 +145,7 @@ proptest! {
             let mode = if at_once && number % 5 == 0 { Mode::Immediate } else { Mode::Buffered };
             arrived.push((author, number, now_ms));
             let piece = Piece { event_id: number.to_string(), body: number };
-            assembly.take(Arrival::Said(source(&author.to_string()), mode, piece), now_ms);
+            assembly.take(Arrival::Message(source(&author.to_string()), mode, piece), now_ms);
             prop_assert!(assembly.waiting() <= MOST_TURNS + 1);
             while let Some(turn) = assembly.due(now_ms) {
                 prop_assert!(!turn.pieces.is_empty() && turn.pieces.len() <= MOST_PIECES);

@@ -97,8 +97,8 @@ async fn the_commands() {
         "joined as bob\n"
     );
     assert!(printed(&hub, &bob, &["channel", "members", &id]).contains("review"));
-    let rehearsed = printed(&hub, &anna, &["channel", "say", &id, "@bob look", "--dry-run"]);
-    assert_eq!(rehearsed, "bob would be woken: direct_mention\n");
+    let preview = printed(&hub, &anna, &["channel", "say", &id, "@bob look", "--dry-run"]);
+    assert_eq!(preview, "bob would be woken: direct_mention\n");
 
     // Follow from the beginning: two joins and what is said next.
     let mut follow = chorus();

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_app::caller::Caller;
-use chorus_app::{AppState, health, operator};
+use chorus_app::{AppState, health_report, operator};
 use chorus_protocol::relay::{Discovery, Failure, HealthReport, Success};
 use utoipa_axum::routes;
 
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Routes {
     responses((status = 200, description = "It is", body = Success<HealthReport>),
               (status = 503, description = "The store cannot write: `ERR_OVERLOADED` says why", body = Failure)))]
 pub(crate) async fn health(State(app): State<AppState>) -> Result<Response, ApiError> {
-    Ok(success(&app, StatusCode::OK, health::report(&app).await?))
+    Ok(success(&app, StatusCode::OK, health_report::report(&app).await?))
 }
 
 /// Figures for Prometheus

@@ -29,7 +29,7 @@ const MAX_CODE: usize = 100;
 pub(crate) fn routes() -> Routes {
     let signin = Router::new()
         .route("/signin", get(form).post(send_form))
-        .route("/signin/{token}", get(link).post(enter));
+        .route("/signin/{token}", get(link).post(use_link));
     Routes::default()
         .group(Route { credentials: Credentials::Ignored, ..Route::API }, signin)
         .group(Route::API, Router::new().route("/signout", post(leave)))
@@ -49,7 +49,7 @@ struct Form {
 
 #[derive(Template)]
 #[template(path = "signin_sent.html")]
-struct Sent {
+struct LinkSent {
     style: &'static str,
     host: String,
 }
@@ -97,7 +97,7 @@ async fn send_form(
     let sign_up_code = Some(invitation).filter(|code| !code.is_empty()).map(Line);
     let asked = SignIn { email: EmailAddress(email), sign_up_code };
     accounts::ask_for_link(&app, context.asker(), asked)?;
-    page(&Sent { style, host })
+    page(&LinkSent { style, host })
 }
 
 /// The page of a link: one button.
@@ -109,7 +109,7 @@ async fn link(State(app): State<AppState>, Path(token): Path<String>) -> Result<
 }
 
 /// The button of a link: it is used up, and a session begins.
-async fn enter(
+async fn use_link(
     State(app): State<AppState>,
     Context(context): Context,
     Path(token): Path<String>,

@@ -230,12 +230,12 @@ async fn the_owner_hands_a_channel_on_before_it_leaves() {
     assert!(refused.own_failure(Code::Conflict).contains("make another member the `owner`"));
     assert_eq!(hub.get(&channel, Some(&anna)).await.status, 200, "still there");
 
-    let hand_on = async |key, body| hub.ask("PATCH", &channel, Some(key), &body).await;
-    hand_on(&bob, json!({"owner": "bob"})).await.own_failure(Code::Forbidden);
-    hand_on(&anna, json!({"owner": "nobody"})).await.own_failure(Code::NotFound);
-    let fault = hand_on(&anna, json!({"owner": "a b"})).await;
+    let change_channel = async |key, body| hub.ask("PATCH", &channel, Some(key), &body).await;
+    change_channel(&bob, json!({"owner": "bob"})).await.own_failure(Code::Forbidden);
+    change_channel(&anna, json!({"owner": "nobody"})).await.own_failure(Code::NotFound);
+    let fault = change_channel(&anna, json!({"owner": "a b"})).await;
     assert!(fault.own_failure(Code::Validation).starts_with("owner: must be"));
-    let handed = hand_on(&anna, json!({"owner": "BOB", "name": "d"})).await;
+    let handed = change_channel(&anna, json!({"owner": "BOB", "name": "d"})).await;
     assert_eq!(handed.status, 200, "{}", handed.text);
     let id = hub.get("/agents/bob", None).await.data()["id"].clone();
     assert_eq!(
@@ -244,8 +244,8 @@ async fn the_owner_hands_a_channel_on_before_it_leaves() {
     );
     let log = hub.log(&channel, &bob, "kind=change").await;
     assert_eq!(log[0]["owner"], handed.body["owner"]);
-    hand_on(&anna, json!({"name": "e"})).await.own_failure(Code::Forbidden);
-    assert_eq!(hand_on(&bob, json!({"name": "e"})).await.status, 200);
+    change_channel(&anna, json!({"name": "e"})).await.own_failure(Code::Forbidden);
+    assert_eq!(change_channel(&bob, json!({"name": "e"})).await.status, 200);
     assert_eq!(hub.delete(&myself, Some(&anna)).await.status, 204);
 }
 

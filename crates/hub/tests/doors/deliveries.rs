@@ -273,12 +273,12 @@ async fn what_was_decided_is_shown_on_the_ladder() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
     fixture.connected("timber", &timber).await;
     let path = format!("/api/v1/channels/{}/messages?dry_run=true", fixture.channel);
-    let rehearsed = fixture.hub.post(&path, Some(&fixture.anna), &json!({"content": "@timber hello"})).await;
-    let rehearsed = &rehearsed.body["attention"][0];
+    let preview = fixture.hub.post(&path, Some(&fixture.anna), &json!({"content": "@timber hello"})).await;
+    let preview = &preview.body["attention"][0];
     let delivery = fixture.delivery(&fixture.say("@timber hello").await).await;
     for name in ["directedness", "policy", "mode", "reason"] {
-        assert!(rehearsed[name].is_string(), "{rehearsed}");
-        assert_eq!(delivery[name], rehearsed[name], "{name}");
+        assert!(preview[name].is_string(), "{preview}");
+        assert_eq!(delivery[name], preview[name], "{name}");
     }
 }
 

@@ -211,7 +211,7 @@ type Failure = chorus_mcp::Failure<Infallible>;
 impl Service for Fixtures {
     type Refusal = Infallible;
 
-    async fn enter(&self, session: Option<&str>) -> Result<bool, Infallible> {
+    async fn check_session(&self, session: Option<&str>) -> Result<bool, Infallible> {
         Ok(session.is_some_and(|session| lock(&self.sessions).contains(session)))
     }
 

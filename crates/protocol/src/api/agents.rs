@@ -153,7 +153,7 @@ pub struct MadeAgent {
 /// What proves an agent.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ClaimBody)]
-pub struct Claim {
+pub struct AgentProof {
     /// The agent's key.
     #[schema(min_length = 1, max_length = 256, example = "ca_0123456789abcdef0123456789abcdef")]
     pub api_key: String,

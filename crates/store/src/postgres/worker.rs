@@ -71,8 +71,8 @@ enum Failed {
     Work(StoreError),
 }
 
-/// One way to do closures in a transaction. What it returns is committed; nothing means that all of it is to be rolled back.
-type Way<'a> = &'a mut dyn FnMut(&mut Session) -> Result<Option<After>, StoreError>;
+/// One attempt to do closures in a transaction. What it returns is committed; nothing means that all of it is to be rolled back.
+type Attempt<'a> = &'a mut dyn FnMut(&mut Session) -> Result<Option<After>, StoreError>;
 
 impl Worker {
     pub(super) fn new(target: Target, duty: Duty, waker: WakerSlot, moved: Queue<(Uuid, i64)>) -> Self {
@@ -117,10 +117,10 @@ impl Worker {
         self.tried(BEGIN_BATCH, &mut |session| one_after_the_other(session, batch))
     }
 
-    /// Whether this way worked out. An error means that no other will: the server is not there, or its disk is full, or nobody
+    /// Whether this attempt worked out. An error means that no other will: the server is not there, or its disk is full, or nobody
     /// knows whether it has committed.
-    fn tried(&mut self, begin: &str, way: Way<'_>) -> Result<bool, StoreError> {
-        match self.transaction(begin, way) {
+    fn tried(&mut self, begin: &str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
+        match self.transaction(begin, attempt) {
             Ok(committed) => Ok(committed),
             Err(
                 StoreError::Conflict(_)
@@ -155,10 +155,10 @@ impl Worker {
     }
 
     /// Whether the transaction was committed, and not rolled back.
-    fn transaction(&mut self, begin: &str, way: Way<'_>) -> Result<bool, StoreError> {
+    fn transaction(&mut self, begin: &str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
         loop {
             let fresh = self.session.is_none();
-            let error = match self.try_transaction(begin, way) {
+            let error = match self.try_transaction(begin, attempt) {
                 Ok(committed) => return Ok(committed),
                 Err(error) => error,
             };
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    fn try_transaction(&mut self, begin: &str, way: Way<'_>) -> Result<bool, Failed> {
+    fn try_transaction(&mut self, begin: &str, attempt: Attempt<'_>) -> Result<bool, Failed> {
         if self.session.is_none() {
             let mut client = self.target.connect().map_err(|error| Failed::Begin(classify(error)))?;
             if let Duty::Read(time) = self.duty {
@@ -185,7 +185,7 @@ impl Worker {
         }
         let Some(session) = &mut self.session else { return Err(Failed::Begin(StoreError::Closed)) };
         session.client.batch_execute(begin).map_err(|error| Failed::Begin(classify(error)))?;
-        let done = way(session);
+        let done = attempt(session);
         let Ok(Some(after)) = done else {
             let rolled_back = session.client.batch_execute("ROLLBACK");
             return match done {

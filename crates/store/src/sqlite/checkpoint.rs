@@ -48,7 +48,7 @@ fn carry(connection: &Connection) -> Result<Log, StoreError> {
 pub(super) fn run(session: &Session, database: &File, crowded: &AtomicBool, stopped: &Receiver<()>) {
     let mut before = Log::default();
     while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-        match look(&session.connection, database, before) {
+        match checkpoint_if_due(&session.connection, database, before) {
             Ok(now) => {
                 if now.size > LARGE {
                     crowded.store(true, Ordering::Release);
@@ -72,7 +72,7 @@ fn warn(error: &StoreError) {
 }
 
 /// Carries over what is worth it; the log as it is then.
-fn look(connection: &Connection, database: &File, before: Log) -> Result<Log, StoreError> {
+fn checkpoint_if_due(connection: &Connection, database: &File, before: Log) -> Result<Log, StoreError> {
     let now = log(connection, "NOOP")?;
     let quiet = now == before;
     if now.carried == now.size || !(quiet || now.size > LARGE) {
@@ -96,16 +96,16 @@ mod tests {
         let writer = Session::open(&SqliteOptions::file(&path), false).unwrap();
         let checkpointer = Session::open(&SqliteOptions::file(&path), false).unwrap();
         let database = File::open(&path).unwrap();
-        let look = |before| look(&checkpointer.connection, &database, before).unwrap();
+        let checkpoint = |before| checkpoint_if_due(&checkpointer.connection, &database, before).unwrap();
 
         writer.connection.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
-        let written = look(Log::default());
+        let written = checkpoint(Log::default());
         assert!(written.size > 0 && written.carried == 0, "somebody writes, and it is little: {written:?}");
         writer.connection.execute_batch("INSERT INTO t VALUES (2)").unwrap();
-        let more = look(written);
+        let more = checkpoint(written);
         assert!(more.size > written.size && more.carried == 0, "somebody still writes: {more:?}");
-        let quiet = look(more);
+        let quiet = checkpoint(more);
         assert_eq!((quiet.size, quiet.carried), (more.size, more.size));
-        assert_eq!(look(quiet), quiet, "there is nothing to do");
+        assert_eq!(checkpoint(quiet), quiet, "there is nothing to do");
     }
 }

@@ -468,7 +468,7 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
     let log = all(store, room, room.owner).await;
     assert_eq!(kinds(&log), ["join", "join", "leave"]);
     assert_eq!(log.events[2].author, bob.id.into());
-    let stays = read(store, move |tx| members::stays(tx, room.id, bob.id.into())).await;
+    let stays = read(store, move |tx| members::intervals(tx, room.id, bob.id.into())).await;
     assert_eq!(stays, [MembershipInterval { from: 1, to: Some(3) }], "it ends with what says so");
     let again: AgentId = agent(store, "bob").await.id;
     assert!(matches!(
@@ -504,15 +504,15 @@ async fn there_is_always_an_owner(fixture: Fixture) {
     assert!(matches!(left, Err(ConversationError::OwnerStays)), "{left:?}");
     assert_eq!(kinds(&all(store, room, room.owner).await), ["join", "join", "join"]);
 
-    let hand_on = async |who: Principal, to: &'static str| {
+    let make_owner = async |who: Principal, to: &'static str| {
         let act = act(room, who);
         run(store, move |tx| conversation::change(tx, &act, Some(to), &|_| {})).await
     };
-    assert!(matches!(hand_on(carl, "carl").await, Err(ConversationError::Forbidden)));
-    assert!(matches!(hand_on(room.owner, "nobody").await, Err(ConversationError::NoHandle(_))));
+    assert!(matches!(make_owner(carl, "carl").await, Err(ConversationError::Forbidden)));
+    assert!(matches!(make_owner(room.owner, "nobody").await, Err(ConversationError::NoHandle(_))));
     assert_eq!(owner_of(store, room).await, room.owner);
-    assert_eq!(hand_on(room.owner, "BOB").await.unwrap().owner, bob.id.into());
-    assert!(matches!(hand_on(room.owner, "owner").await, Err(ConversationError::Forbidden)));
+    assert_eq!(make_owner(room.owner, "BOB").await.unwrap().owner, bob.id.into());
+    assert!(matches!(make_owner(room.owner, "owner").await, Err(ConversationError::Forbidden)));
     // Who owns nothing may go.
     let leave = act(room, room.owner);
     run(store, move |tx| conversation::remove_member(tx, &leave, "owner")).await.unwrap();
@@ -523,7 +523,7 @@ async fn there_is_always_an_owner(fixture: Fixture) {
     run(store, move |tx| conversation::add_member(tx, &act, &new)).await.unwrap();
     soon(store.write(move |tx: &mut dyn Tx| access::delete_agent(tx, bob.id, NOW, &fresh))).await.unwrap();
     assert_eq!(owner_of(store, room).await, lead);
-    hand_on(lead, "carl").await.unwrap();
+    make_owner(lead, "carl").await.unwrap();
     assert_eq!(owner_of(store, room).await, carl);
 }
 

@@ -117,7 +117,7 @@ async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
         let (id, seq) = (bob.id, chat.seq);
         let expected = read(store, move |tx| {
             let record = push::get(tx, DeliveryId { agent: id, seq })?.unwrap();
-            let stays = members::stays(tx, record.conversation, id.into())?;
+            let stays = members::intervals(tx, record.conversation, id.into())?;
             Ok(ChatEntry {
                 seq,
                 attention: record.attention,

@@ -9,7 +9,7 @@ use chorus_protocol::relay::{Delivery, Outcome};
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::Agent;
 use chorus_store::idempotency::{self, Answer, Key, Known};
-use chorus_store::relay::{self, Pending, SendError, Sent, Turn};
+use chorus_store::relay::{self, NumberedEnvelope, Pending, SendError, Sent};
 use chorus_store::{Kind, Store, Tx};
 use tokio::task::JoinSet;
 
@@ -41,8 +41,8 @@ fn keyed(word: &str, request: &str) -> Key {
     Key::new("test", &[word.as_bytes()], request.as_bytes(), Some(NOW + 100))
 }
 
-fn turn(number: i64, content: &str) -> Turn {
-    Turn { conversation: "talk".into(), number, content: content.into() }
+fn turn(number: i64, content: &str) -> NumberedEnvelope {
+    NumberedEnvelope { conversation: "talk".into(), number, content: content.into() }
 }
 
 async fn again(store: &Store, message: relay::Send) -> Answer {
@@ -190,7 +190,7 @@ async fn turns_differ_by_everything_that_places_them(fixture: Fixture) {
     deliver(store, with(Some(turn(1, "c")), &bob, &anna)).await;
     deliver(store, with(Some(turn(1, "c")), &anna, &carl)).await;
     deliver(store, with(Some(turn(1, "c")), &carl, &bob)).await;
-    let elsewhere = Turn { conversation: "other".into(), number: 1, content: "c".into() };
+    let elsewhere = NumberedEnvelope { conversation: "other".into(), number: 1, content: "c".into() };
     deliver(store, with(Some(elsewhere), &anna, &bob)).await;
     assert_eq!(events(store).await, 6);
     let loud = relay::Send { receiver: "BOB".into(), ..with(Some(turn(1, "c")), &anna, &bob) };

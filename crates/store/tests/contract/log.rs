@@ -10,7 +10,7 @@ use chorus_protocol::ids::{EventId, TraceId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use chorus_store::conversation::{self, ConversationError};
-use chorus_store::conversations::{self, Body, History, NewEvent};
+use chorus_store::conversations::{self, History, NewEvent};
 use chorus_store::log::{self, At, Filter, Kinds};
 use chorus_store::{Kind, StoreError, Tx, TxExt};
 use serde_json::json;
@@ -122,11 +122,10 @@ async fn many_changes_hide_nothing(fixture: Fixture) {
             let (kind, target) =
                 if n < 60 { (EventKind::Edit, one) } else { (EventKind::Reaction, [one, two][n % 2]) };
             let (thread, body) = (None, masked(json!({"content": "x"})));
-            let body = Body::Said(kind, &body);
             let (id, conversation, author, trace) = (EventId(fresh()), room.id, bob, TraceId(fresh()));
-            let new = NewEvent { id, conversation, author, trace, thread, target: Some(target), body };
+            let new = NewEvent { id, conversation, author, trace, thread, target: Some(target) };
             let seq = tx.next_seq(room.id.0)?;
-            conversations::append(tx, &new, seq, NOW)?;
+            conversations::append(tx, &new, kind, &body, seq, NOW)?;
         }
         Ok::<_, StoreError>(())
     };

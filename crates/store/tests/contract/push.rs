@@ -6,7 +6,7 @@ use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId
 use chorus_protocol::relay::Delivery;
 use chorus_protocol::words::{Disposition, EntryKind};
 use chorus_store::conversation::{self, Act};
-use chorus_store::conversations::{self, Body, NewEvent, UNPLACED};
+use chorus_store::conversations::{self, NewEvent};
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
 use chorus_store::{Store, Tx, directory};
@@ -45,9 +45,8 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
         trace: act.trace,
         thread: None,
         target: None,
-        body: Body::Foreign("{}"),
     };
-    conversations::append(tx, &event, UNPLACED, act.now)?;
+    conversations::append_foreign(tx, &event, "{}", act.now)?;
     let id = DeliveryId { agent: to, seq: tx.next_seq(to.0)? };
     conversation::deliver(tx, act, id, EntryKind::Channel, MENTIONED)?;
     Ok(id)

@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
-use chorus_store::conversations::{self, Body, NewEvent, UNPLACED};
+use chorus_store::conversations::{self, NewEvent};
 use chorus_store::{directory, sealed};
 
 on_both![connections_are_walked_and_replaced, posts_are_walked_and_replaced];
@@ -47,9 +47,12 @@ async fn posts_are_walked_and_replaced(fixture: Fixture) {
                 trace: TraceId(id.0),
                 thread: None,
                 target: None,
-                body: if foreign { Body::Foreign(&body) } else { Body::Envelope(&body) },
             };
-            conversations::append(tx, &event, UNPLACED, NOW)
+            if foreign {
+                conversations::append_foreign(tx, &event, &body, NOW)
+            } else {
+                conversations::append_envelope(tx, &event, &body, NOW)
+            }
         })
         .await;
         if foreign {

@@ -133,7 +133,7 @@ impl Posted {
 
 /// What came of all tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum Conclusion {
     Arrived,
     Gone {
         refused: bool,
@@ -207,21 +207,21 @@ impl Outgoing {
     }
 
     /// There was no more time.
-    pub(super) fn late(&self) -> Sent {
+    pub(super) fn late(&self) -> Conclusion {
         let perhaps_sent = self.receiver != Receiver::KnowsKeys;
-        Sent::Unsent { why: "nobody took it in time".into(), perhaps_sent }
+        Conclusion::Unsent { why: "nobody took it in time".into(), perhaps_sent }
     }
 
     /// What a try comes to: nothing yet when there will be another.
-    pub(super) fn judge(&mut self, posted: Posted, now_ms: i64, random: u64) -> Option<Sent> {
+    pub(super) fn judge(&mut self, posted: Posted, now_ms: i64, random: u64) -> Option<Conclusion> {
         let pause = match posted {
-            Posted::Arrived => return Some(Sent::Arrived),
-            Posted::Gone { refused } => return Some(Sent::Gone { refused }),
+            Posted::Arrived => return Some(Conclusion::Arrived),
+            Posted::Gone { refused } => return Some(Conclusion::Gone { refused }),
             Posted::Undelivered { why, again } => {
                 (self.outages, self.undelivered) = (0, self.undelivered + 1);
                 if !again || self.undelivered >= RECEIVER_TRIES {
                     let why = format!("the receiver did not get it: {why}");
-                    return Some(Sent::Unsent { why, perhaps_sent: false });
+                    return Some(Conclusion::Unsent { why, perhaps_sent: false });
                 }
                 Duration::from_millis(self.retry.backoff.delay_ms(self.undelivered - 1, random))
             }
@@ -231,7 +231,7 @@ impl Outgoing {
                 let pause = asked.and_then(|asked| self.retry.pause(self.outages, asked, random));
                 let Some(pause) = pause else {
                     let perhaps_sent = perhaps_arrived && self.receiver != Receiver::KnowsKeys;
-                    return Some(Sent::Unsent { why, perhaps_sent });
+                    return Some(Conclusion::Unsent { why, perhaps_sent });
                 };
                 self.outages = self.outages.saturating_add(1);
                 pause
@@ -271,7 +271,7 @@ mod tests {
             (KnowsKeys, Some(61_000), false, Some(false)),
         ] {
             let sent = outgoing(receiver, PERSISTENT).judge(failed(retry, perhaps), 0, 0);
-            let expected = expected.map(|perhaps_sent| Sent::Unsent { why: "no".into(), perhaps_sent });
+            let expected = expected.map(|perhaps_sent| Conclusion::Unsent { why: "no".into(), perhaps_sent });
             assert_eq!(sent, expected, "{receiver:?} {retry:?} {perhaps}");
         }
     }
@@ -301,6 +301,9 @@ mod tests {
             assert_eq!(outgoing.judge(unreachable(), 0, 0), None);
         }
         let why = "the receiver did not get it: away".to_owned();
-        assert_eq!(outgoing.judge(unreachable(), 0, 0), Some(Sent::Unsent { why, perhaps_sent: false }));
+        assert_eq!(
+            outgoing.judge(unreachable(), 0, 0),
+            Some(Conclusion::Unsent { why, perhaps_sent: false })
+        );
     }
 }

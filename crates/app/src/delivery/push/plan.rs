@@ -68,25 +68,25 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         return Ok(Plan::Without(Outcome::Dead, None));
     }
     let secrets = webhooks::signing(&app.config.master_key, &agent, now);
-    let url = match due.transport {
+    // Whoever pasted a connection string has shown that it wants what is sent there.
+    let (url, proven) = match due.transport {
         Transport::Channel => match agent.connection.as_deref() {
             Some(sealed) => {
                 let Some(url) = app.config.master_key.open(agent.id.as_bytes(), sealed) else {
                     let outcome = Outcome::Broken(agent.epoch);
                     return Ok(Plan::Without(outcome, Some(UNREADABLE_CONNECTION.into())));
                 };
-                Some(url)
+                (Some(url), true)
             }
-            None => None,
+            None => (None, true),
         },
-        Transport::Webhook => agent.endpoint,
-        Transport::Inbox => None,
+        Transport::Webhook => (agent.endpoint, agent.proven),
+        Transport::Inbox => (None, agent.proven),
     };
     // Until it has a way again.
     let Some(url) = url else {
         return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
     };
-    let proven = agent.proven || due.transport == Transport::Channel;
     Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets })
 }
 

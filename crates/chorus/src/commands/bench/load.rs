@@ -79,7 +79,7 @@ pub(crate) struct Senders {
 }
 
 /// What the senders did in one phase.
-struct Sent {
+struct LoadRun {
     begun: u64,
     latencies: Histogram,
     /// The numbers each of them used.
@@ -99,7 +99,7 @@ impl Senders {
     }
 
     /// Sends for a while, on new connections: a server may close those that were idle during other phases.
-    async fn run(&mut self, duration: Duration) -> anyhow::Result<Sent> {
+    async fn run(&mut self, duration: Duration) -> anyhow::Result<LoadRun> {
         let mut connections = vec![];
         for sender in &self.all {
             let address = self.addresses[sender.index % self.addresses.len()];
@@ -120,12 +120,12 @@ impl Senders {
             self.all.push(sender);
         }
         self.all.sort_unstable_by_key(|sender| sender.index);
-        Ok(Sent { begun, latencies, used })
+        Ok(LoadRun { begun, latencies, used })
     }
 
     /// A phase against a server that delivers nothing.
     pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
-        let Sent { begun, latencies: send, .. } = self.run(duration).await?;
+        let LoadRun { begun, latencies: send, .. } = self.run(duration).await?;
         let seconds = Duration::from_nanos(self.clock.nanos() - begun).as_secs_f64();
         let count = send.count();
         Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
@@ -158,7 +158,7 @@ impl Relay {
 
     /// Sends for a while, waits until everything came, and checks it.
     pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
-        let Sent { begun, latencies: send, used } = self.senders.run(duration).await?;
+        let LoadRun { begun, latencies: send, used } = self.senders.run(duration).await?;
         self.arrival(send.count()).await?;
         let received: Vec<_> = self.listeners.iter().map(Listener::take).collect();
         check(&used, &received)?;

@@ -28,12 +28,12 @@ const BATCHES: usize = 8;
 
 /// Who sends to whom, with everything that stays the same from message to message.
 #[derive(Debug)]
-struct Cast {
+struct Parties {
     senders: Vec<(AgentId, String)>,
     receivers: Vec<(AgentId, String)>,
 }
 
-impl Cast {
+impl Parties {
     /// The `n`-th message of a sender.
     fn command(&self, environment: &Environment, sender: usize, n: usize) -> relay::Send {
         let (id, envelope) = &self.senders[sender];
@@ -63,7 +63,7 @@ fn stored(tx: &mut dyn Tx, command: &relay::Send) -> Result<(), SendError> {
 /// A store with open inboxes, and callers.
 pub(crate) struct StorePath {
     store: Store,
-    cast: Arc<Cast>,
+    parties: Arc<Parties>,
     environment: Environment,
     /// How many messages each caller has sent.
     sent: Vec<usize>,
@@ -78,29 +78,29 @@ impl StorePath {
     ) -> anyhow::Result<Self> {
         let (store, environment) =
             (Store::sqlite(SqliteOptions::file(folder.join("store.db")))?, Environment::system());
-        let mut cast = Cast { senders: vec![], receivers: vec![] };
+        let mut parties = Parties { senders: vec![], receivers: vec![] };
         for n in 0..senders {
             let id = register(&store, &environment, sender_name("store", n), false).await?;
-            cast.senders.push((id, envelope("store", n, size)));
+            parties.senders.push((id, envelope("store", n, size)));
         }
         for n in 0..receivers {
             let name = receiver_name("store", n);
-            cast.receivers.push((register(&store, &environment, name.clone(), true).await?, name));
+            parties.receivers.push((register(&store, &environment, name.clone(), true).await?, name));
         }
-        Ok(Self { store, cast: Arc::new(cast), environment, sent: vec![0; senders] })
+        Ok(Self { store, parties: Arc::new(parties), environment, sent: vec![0; senders] })
     }
 
     pub(crate) async fn phase(&mut self, duration: Duration) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for (sender, first) in self.sent.iter().copied().enumerate() {
-            let (store, cast, environment) =
-                (self.store.clone(), Arc::clone(&self.cast), self.environment.clone());
+            let (store, parties, environment) =
+                (self.store.clone(), Arc::clone(&self.parties), self.environment.clone());
             tasks.spawn(async move {
                 let (mut latencies, mut n) = (Histogram::default(), first);
                 while begun.elapsed() < duration {
                     let send = Instant::now();
-                    let command = cast.command(&environment, sender, n);
+                    let command = parties.command(&environment, sender, n);
                     let to = command.receiver.clone();
                     store.write_on(to, move |tx: &mut dyn Tx| stored(tx, &command)).await?;
                     latencies.record(send.elapsed().as_nanos() as u64);
@@ -123,8 +123,8 @@ impl StorePath {
 
     /// As many messages are in the inboxes as were acknowledged.
     async fn check(&self) -> anyhow::Result<()> {
-        let cast = Arc::clone(&self.cast);
-        let heads = move |tx: &mut dyn Tx| cast.receivers.iter().map(|(id, _)| tx.head(id.0)).sum();
+        let parties = Arc::clone(&self.parties);
+        let heads = move |tx: &mut dyn Tx| parties.receivers.iter().map(|(id, _)| tx.head(id.0)).sum();
         let kept: i64 = self.store.read::<_, StoreError, _>(heads).await?;
         let sent = self.sent.iter().sum::<usize>() as i64;
         ensure!(kept == sent, "NOT EXACTLY ONCE: {sent} writes were acknowledged, {kept} are in the store");
@@ -168,16 +168,16 @@ pub(crate) async fn fill(
 ) -> anyhow::Result<()> {
     let (store, environment) =
         (Store::sqlite(SqliteOptions::file(folder.join("chorus.db")))?, Environment::system());
-    let mut cast = Cast { senders: vec![], receivers: vec![] };
+    let mut parties = Parties { senders: vec![], receivers: vec![] };
     for n in 0..fleet.senders.len() {
         let id = look_up(&store, sender_name(&fleet.run, n)).await?;
-        cast.senders.push((id, envelope(&fleet.run, n, size)));
+        parties.senders.push((id, envelope(&fleet.run, n, size)));
     }
     for n in 0..fleet.receivers.len() {
         let name = receiver_name(&fleet.run, n);
-        cast.receivers.push((look_up(&store, name.clone()).await?, name));
+        parties.receivers.push((look_up(&store, name.clone()).await?, name));
     }
-    let cast = Arc::new(cast);
+    let parties = Arc::new(parties);
     let whole = thousands(messages as f64);
     let (begun, mut done, mut asked) = (Instant::now(), 0, 0);
     let mut tasks = JoinSet::new();
@@ -185,11 +185,11 @@ pub(crate) async fn fill(
         while asked < messages && tasks.len() < BATCHES {
             let batch = asked..messages.min(asked + BATCH);
             asked = batch.end;
-            let (store, cast, environment) = (store.clone(), Arc::clone(&cast), environment.clone());
+            let (store, parties, environment) = (store.clone(), Arc::clone(&parties), environment.clone());
             tasks.spawn(async move {
-                let count = cast.senders.len();
+                let count = parties.senders.len();
                 let commands: Vec<_> = batch
-                    .map(|n| cast.command(&environment, n as usize % count, n as usize / count))
+                    .map(|n| parties.command(&environment, n as usize % count, n as usize / count))
                     .collect();
                 let work = move |tx: &mut dyn Tx| {
                     commands.iter().try_for_each(|command| stored(tx, command))?;
@@ -204,7 +204,7 @@ pub(crate) async fn fill(
         }
     }
     let hand = move |tx: &mut dyn Tx| {
-        cast.receivers.iter().try_for_each(|(id, _)| {
+        parties.receivers.iter().try_for_each(|(id, _)| {
             let head = tx.head(id.0)?;
             inboxes::hand_through(tx, *id, head)
         })

@@ -15,7 +15,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_app::{AppState, agents};
 use chorus_protocol::api::Items;
-use chorus_protocol::api::agents::{AgentAddress, AgentSearch, AgentView, Claim, MadeAgent, NewAgent};
+use chorus_protocol::api::agents::{AgentAddress, AgentProof, AgentSearch, AgentView, MadeAgent, NewAgent};
 use chorus_protocol::faults::Faults;
 use utoipa_axum::routes;
 
@@ -82,13 +82,13 @@ async fn one(
 /// Whoever holds its key may, once: an agent that belongs to somebody stays there.
 #[utoipa::path(post, path = "/api/v1/agents/claim", tag = "agents", security(("key" = [])),
     params(Idempotent),
-    request_body = Claim,
+    request_body = AgentProof,
     responses((status = 200, description = "It is yours", body = AgentView), Doing))]
 async fn claim(
     State(app): State<AppState>,
     Person(person): Person,
     Context(context): Context,
-    Sent { body, once }: Sent<Claim>,
+    Sent { body, once }: Sent<AgentProof>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::OK, agents::claim(&app, person, context, body, once).await?))
 }

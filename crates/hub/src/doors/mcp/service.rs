@@ -62,7 +62,7 @@ impl Channel {
         let (tool, arguments) = match called {
             Ok(called) => called,
             Err(error) => {
-                context.enter().await.map_err(failure)?;
+                context.check_member().await.map_err(failure)?;
                 return Err(error.into());
             }
         };
@@ -118,8 +118,8 @@ fn prompts() -> Value {
 impl Service for Channel {
     type Refusal = ApiError;
 
-    async fn enter(&self, session: Option<&str>) -> Result<bool, ApiError> {
-        Ok(mcp_sessions::enter(&self.0, session.and_then(session_id)).await?)
+    async fn check_session(&self, session: Option<&str>) -> Result<bool, ApiError> {
+        Ok(mcp_sessions::check(&self.0, session.and_then(session_id)).await?)
     }
 
     fn info(&self) -> Value {
@@ -155,7 +155,7 @@ impl Service for Channel {
         }
         // With a session the protocol has let the caller in already.
         if ask.session.is_none() {
-            context.enter().await.map_err(failure)?;
+            context.check_member().await.map_err(failure)?;
         }
         match &*ask.method {
             "tools/list" => Ok(LISTED.clone()),

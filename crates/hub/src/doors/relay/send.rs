@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
-use chorus_app::relay::{self, Listener, Sent, Showing};
+use chorus_app::relay::{self, Listener, SendAnswer, Showing};
 use chorus_protocol::relay::{Failure, MAX_BODY, Outcome, Success};
 use futures_util::stream;
 use std::convert::Infallible;
@@ -56,13 +56,13 @@ pub(crate) async fn send(
     };
     let status = |status| StatusCode::from_u16(status).map_err(ApiError::internal);
     Ok(match relay::send(&app, caller, shows, &body).await? {
-        Sent::Known(code, outcome) => success(&app, status(code)?, outcome),
-        Sent::Again(code, outcome) => {
+        SendAnswer::Known(code, outcome) => success(&app, status(code)?, outcome),
+        SendAnswer::Again(code, outcome) => {
             let mut response = success(&app, status(code)?, outcome);
             response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
             response
         }
-        Sent::Streamed(listener) => streamed(listener),
+        SendAnswer::Streamed(listener) => streamed(listener),
     })
 }
 

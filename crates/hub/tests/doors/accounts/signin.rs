@@ -192,7 +192,7 @@ async fn other_sites_cannot_use_a_session() {
     let made = by_page(hub.request(Method::POST, "/api/v1/tokens", None)).header("cookie", &*cookie);
     let made = Answer::of(made.json(&json!({"label": "kept"}))).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    let strangers: [&[(&str, &str)]; 6] = [
+    let from_elsewhere: [&[(&str, &str)]; 6] = [
         &[],
         &[("sec-fetch-site", "cross-site")],
         &[("sec-fetch-site", "same-site")],
@@ -201,7 +201,7 @@ async fn other_sites_cannot_use_a_session() {
         &[("origin", "null")],
     ];
     for (method, path, body) in unsafe_routes(made.body["id"].as_str().unwrap()) {
-        for headers in strangers {
+        for headers in from_elsewhere {
             let mut request = hub.request(method.clone(), &path, None).header("cookie", &*cookie).json(&body);
             for (name, value) in headers {
                 request = request.header(*name, *value);
