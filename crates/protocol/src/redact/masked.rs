@@ -117,7 +117,7 @@ mod tests {
         let masked = Masked::new(members);
         assert_eq!((masked.text("content"), masked.text("args")), ("use [redacted: agent key]", ""));
         assert_eq!(masked.kinds(), ["agent key"]);
-        let kept: Value = serde_json::from_str(&masked.json()).unwrap();
+        let kept: Value = serde_json::from_str(masked.json()).unwrap();
         assert_eq!(kept["args"], json!({"list": [1, "[redacted: agent key]", null], "deep": {"x": HEX}}));
         assert_eq!((&kept["masked"], &kept["id"]), (&json!(["agent key"]), &json!("tc_1")));
         let text = MaskedText::new(format!("use ca_{HEX}"));

@@ -197,7 +197,7 @@ pub fn draft_deletion<'a>(
 #[derive(Debug)]
 pub enum Reaction<'a> {
     /// It is to be appended.
-    New(Draft<'a>),
+    New(Box<Draft<'a>>),
     /// Its author's last reaction of this signal says just that: this event, at this place.
     Stands(EventId, i64),
 }
@@ -221,7 +221,7 @@ pub fn draft_reaction<'a>(
     draft.thread = target.thread;
     draft.find_pair(tx)?;
     draft.find_author_of(tx, &target)?;
-    Ok(Reaction::New(draft))
+    Ok(Reaction::New(Box::new(draft)))
 }
 
 /// A message that the author of an act may change.
