@@ -9,6 +9,7 @@ mod accounts;
 mod agents;
 #[cfg(test)]
 mod attention;
+#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod authorization;
