@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod agent_url;
 pub(crate) mod agents;
+#[expect(clippy::disallowed_methods, reason = "benchmarks measure")]
 pub(crate) mod bench;
 pub(crate) mod channel;
 pub(crate) mod completions;

@@ -43,7 +43,12 @@ impl Names {
         for address in &found {
             self.policy.check(*address).map_err(|blocked| blocked.by_name(name))?;
         }
-        Ok(keep(&mut self.known(), name, found.into_iter().take(MOST_ADDRESSES).collect(), Instant::now()))
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "names and their addresses are the network's, and no simulation has one"
+        )]
+        let now = Instant::now();
+        Ok(keep(&mut self.known(), name, found.into_iter().take(MOST_ADDRESSES).collect(), now))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -74,6 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "some moment")]
     fn a_name_keeps_its_addresses_for_a_while() {
         let (mut known, now) = (Known::default(), Instant::now());
         let [one, other] = [1, 2].map(|n| Arc::<[IpAddr]>::from([IpAddr::from([192, 0, 2, n])]));

@@ -10,6 +10,7 @@ pub mod authority;
 pub mod clock;
 pub mod http;
 pub mod openai;
+#[expect(clippy::disallowed_methods, reason = "a real process is waited for")]
 pub mod postgres;
 pub mod proxy;
 pub mod raw;

@@ -1,5 +1,7 @@
 //! Connection strings and callbacks over real sockets, against a service that knows the document and nothing of us.
 
+#![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
+
 #[cfg(test)]
 mod callback;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The harness against a hub, a model and an MCP server that are written from the documents alone.
 
+#![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
+
 #[cfg(test)]
 mod crash;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The client and the inbox against a hub made of a script, the receiver against peers. One program, because linking
 //! is the main cost.
 
+#![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
+
 #[cfg(test)]
 mod client;
 #[cfg(test)]

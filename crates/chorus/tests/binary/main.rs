@@ -1,5 +1,7 @@
 //! The program itself, as its users run it: from outside, over sockets and signals.
 
+#![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
+
 #[cfg(test)]
 mod agent;
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! One program, because linking is the main cost. `support` starts hubs; every other module is about one thing a
 //! client can see.
 
+#![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
+
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
@@ -23,6 +25,8 @@ mod bad_receivers;
 mod blocks;
 #[cfg(test)]
 mod bridges;
+#[cfg(test)]
+mod callbacks;
 #[cfg(test)]
 mod catch_up;
 #[cfg(test)]
@@ -79,6 +83,8 @@ mod noninterference;
 mod pages;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod push_failures;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]

@@ -140,6 +140,10 @@ impl Worker {
         let mut tries = 0;
         let outcome = loop {
             tries += 1;
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "how long the database itself works is the machine's time"
+            )]
             let end = time.map(|time| Instant::now() + time);
             match self.transaction(begin, &mut |session| alone(session, &mut *work, end)) {
                 Err(StoreError::Conflict(_)) if tries < MAX_TRIES => {

@@ -1,6 +1,8 @@
 //! The contract of the store: every case runs on SQLite and on PostgreSQL, always, and nearly all on a store in place as well. One program, because linking is
 //! the main cost.
 
+#![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
+
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
@@ -11,6 +13,8 @@ mod audit;
 mod batches;
 #[cfg(test)]
 mod channel;
+#[cfg(test)]
+mod channel_owners;
 #[cfg(test)]
 mod chats;
 #[cfg(test)]

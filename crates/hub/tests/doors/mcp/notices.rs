@@ -1,7 +1,9 @@
 //! Notices of changed documents, and the long poll.
 
 use super::{Client, McpFixture, Stream};
-use crate::support::SOON;
+use crate::channel_fixture::{ChannelFixture, HOUR};
+use crate::support::{SOON, eventually};
+use chorus_store::{StoreError, Tx, TxExt as _};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -167,13 +169,20 @@ async fn a_wait_ends_in_time() {
 
 #[tokio::test]
 async fn a_wait_ends_when_the_hub_stops() {
-    let fixture = McpFixture::start().await;
-    let McpFixture { base, ben, .. } = fixture;
-    let client = Client::new(&base.hub, &base.channel, &ben);
+    let (base, clock) = ChannelFixture::with_clock().await;
+    let McpFixture { base, ben, .. } = McpFixture::with(base).await;
+    let client = Client::new(&base.hub, &base.channel, &ben).with_session().await;
+    clock.advance(HOUR);
     let waiting =
         client.ask("tools/call", json!({"name": "wait_for_events", "arguments": {"wait_ms": 60_000}}));
     let waiting = tokio::spawn(crate::support::Answer::of(waiting));
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The call has come in once it is written down that its session is used.
+    let last_use = async || {
+        let sql = "SELECT last_used_at FROM mcp_sessions";
+        let read = move |tx: &mut dyn Tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0));
+        base.hub.store().read::<_, StoreError, _>(read).await.unwrap()
+    };
+    eventually(last_use, |at| *at == clock.now()).await;
     let stopped = base.hub.stop().await;
     assert!(stopped < Duration::from_secs(3), "{stopped:?}");
     let answer = waiting.await.unwrap();
