@@ -1,7 +1,7 @@
 //! Conversations: who may do what, in which order, and what is left of it.
 
 use crate::attention::{masked, named, post_in, post_to_nobody, react_in};
-use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon, webhook};
+use crate::support::{Fixture, NOW, agent, entries, fresh, on_both, read, soon, webhook};
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::{Masked, MaskedText};
 use chorus_protocol::relay::Delivery;

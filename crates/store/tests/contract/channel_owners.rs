@@ -1,12 +1,13 @@
 //! Whom a conversation belongs to, and what is left of it when somebody goes or it is archived.
 
 use crate::attention::post_in;
-use crate::channel::{Room, act, add, all, conversation, join, kinds, person, post, post_of, room, run, say};
+use crate::channel::{
+    Room, act, add, all, conversation, delete, join, kinds, person, post, post_of, room, run, say,
+};
 use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon};
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_store::conversation::{self, ConversationError, Handle, Newcomer};
 use chorus_store::conversations::{self, History};
-use chorus_store::log;
 use chorus_store::members::{self, MembershipInterval};
 use chorus_store::{Store, StoreError, Tx, access};
 
