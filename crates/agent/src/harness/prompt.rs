@@ -257,7 +257,7 @@ mod tests {
             prop_assert_eq!(message, split(&text).collect::<Vec<_>>().join("\n"));
             // Each header once, in our order; what stands in a value stays in its line.
             let names: Vec<_> = headers.iter().map(|line| line.split(": ").next().unwrap()).collect();
-            let all = ["Channel", "Channel id", "About", "From", "Your name", "Why you", "Message id"];
+            let all = ["Channel", "Channel id", "About", "From", "Your name", "Why you", "Response policy", "Message id"];
             let expected: Vec<_> = all.into_iter().filter(|name| names.contains(name)).collect();
             prop_assert_eq!(&names, &expected);
             prop_assert_eq!(names.contains(&"From"), !one_line(&sender).is_empty());

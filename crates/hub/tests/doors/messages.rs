@@ -366,9 +366,9 @@ async fn posters(hub: TestHub) {
     assert_eq!(sequences, (4..54).collect::<Vec<i64>>());
     let texts: BTreeSet<_> = contents(&log).into_iter().collect();
     assert_eq!(texts.len(), 50);
-    // How many turns the agents take in a row is up to chance, and some may be one too many.
+    // What Anna says wakes bob. How many turns the agents take in a row is up to chance, and some are one too many.
     let count = |handle: &str| woken.iter().filter(|woken| *woken == handle).count();
-    assert!(count("bob") >= 17 && count("bob") + count("carol") > 30, "{woken:?}");
+    assert!(count("bob") >= 17, "{woken:?}");
     assert_eq!(
         (hub.history(&bob).await.len(), hub.history(&carol).await.len()),
         (count("bob"), count("carol")),
