@@ -8,10 +8,13 @@ use chorus_protocol::ids::Principal;
 use chorus_store::conversation::{Draft, DraftKind, Posted};
 use chorus_store::{StoreError, Tx, log, loop_guards};
 
+/// An exchange in which no agent woke another for so long is over: where there is no person, none could end it.
+const FORGOTTEN_MS: i64 = 60 * 60 * 1000;
+
 /// Whether a message of an agent goes on with a loop.
 pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreError> {
     let conversation = draft.act.conversation;
-    let turns = loop_guards::turns(tx, conversation)?;
+    let turns = loop_guards::turns(tx, conversation, draft.act.now - FORGOTTEN_MS)?;
     let messages = log::last_messages(tx, conversation, draft.thread, RECENT as i64)?;
     let mut recent = vec![];
     for message in &messages {
@@ -29,7 +32,8 @@ pub fn remember(tx: &mut dyn Tx, draft: &Draft<'_>, posted: &Posted) -> Result<(
     match (draft.kind, draft.act.author) {
         (DraftKind::Message(_), Principal::Account(_)) => loop_guards::reset(tx, draft.act.conversation),
         (DraftKind::Message(_), Principal::Agent(_)) if !posted.delivered.is_empty() => {
-            loop_guards::count(tx, draft.act.conversation)
+            let (conversation, now) = (draft.act.conversation, draft.act.now);
+            loop_guards::count(tx, conversation, now - FORGOTTEN_MS, now)
         }
         _ => Ok(()),
     }

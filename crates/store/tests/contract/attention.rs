@@ -1,7 +1,7 @@
 //! What is known of whom an event may concern, and that what was decided is kept with its delivery.
 
 use crate::channel::{Room, act, join, post_of, remove, room, run, say, say_in};
-use crate::support::{Fixture, agent, entries, on_both, read, write};
+use crate::support::{Fixture, NOW, agent, entries, on_both, read, write};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
 use chorus_protocol::redact::Masked;
@@ -156,11 +156,15 @@ async fn say_to(store: &Store, room: Room, thread: EventId, mentions: &[&str]) {
 async fn what_agents_repeat_to_each_other(fixture: Fixture) {
     let store = &fixture.store;
     let (one, other) = (room(store, History::All).await, room(store, History::All).await);
-    let turns = async |room: Room| read(store, move |tx| loop_guards::turns(tx, room.id)).await;
+    let turns = async |room: Room| read(store, move |tx| loop_guards::turns(tx, room.id, NOW - 10)).await;
     for expected in 1..=3 {
-        write(store, move |tx| loop_guards::count(tx, one.id)).await;
+        write(store, move |tx| loop_guards::count(tx, one.id, NOW - 10, NOW)).await;
         assert_eq!((turns(one).await, turns(other).await), (expected, 0));
     }
+    // An exchange that was quiet for long begins anew.
+    assert_eq!(read(store, move |tx| loop_guards::turns(tx, one.id, NOW)).await, 0);
+    write(store, move |tx| loop_guards::count(tx, one.id, NOW, NOW + 10)).await;
+    assert_eq!(turns(one).await, 1);
     write(store, move |tx| loop_guards::reset(tx, one.id)).await;
     write(store, move |tx| loop_guards::reset(tx, other.id)).await;
     assert_eq!(turns(one).await, 0);
