@@ -18,11 +18,11 @@ use std::collections::HashMap;
 pub fn conversation(conversation: &Conversation) -> ConversationView {
     ConversationView {
         id: conversation.id.to_string(),
-        kind: conversation.kind,
+        kind: conversation.kind.into(),
         name: conversation.name.clone(),
         context: conversation.context.clone(),
         owner: conversation.owner.into(),
-        history: conversation.history,
+        history: conversation.history.into(),
         created_at: rfc3339(conversation.created_at),
         archived: conversation.archived_at.is_some(),
     }

@@ -250,6 +250,14 @@ mod tests {
     }
 
     #[test]
+    fn words_of_a_newer_hub_keep_nothing_from_it() {
+        let mut data = chat();
+        data["channel"]["kind"] = "assembly".into();
+        data["channel"]["history"] = "a_week".into();
+        assert_eq!(Turn::chat(&data.to_string()).ok(), Turn::chat(&chat().to_string()).ok());
+    }
+
+    #[test]
     fn an_author_without_a_handle_and_a_deleted_message() {
         let mut data = chat();
         data["event"]["author"]["handle"] = Value::Null;

@@ -3,7 +3,7 @@
 use super::members::MemberView;
 use super::{Name, PrincipalView, Whom, usual_limit};
 use crate::ids::ConversationId;
-use crate::words::{ConversationKind, History};
+use crate::words::{ConversationKind, History, Word};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -48,15 +48,7 @@ pub struct ChannelChange {
     pub owner: Option<Name>,
 }
 
-fn channel() -> ConversationKind {
-    ConversationKind::Channel
-}
-
-fn all() -> History {
-    History::All
-}
-
-// Who reads it needs its id, whatever its form; the rest may be missing.
+// Who reads it needs its id, whatever its form; the rest may be missing, or newer than this program.
 /// A conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConversationView {
@@ -64,9 +56,9 @@ pub struct ConversationView {
     #[schema(value_type = ConversationId)]
     pub id: String,
     /// `channel` or `dm`.
-    #[serde(default = "channel")]
-    #[schema(required)]
-    pub kind: ConversationKind,
+    #[serde(default)]
+    #[schema(required, value_type = ConversationKind)]
+    pub kind: Word<ConversationKind>,
     /// What people call it.
     #[serde(default)]
     #[schema(required)]
@@ -78,9 +70,9 @@ pub struct ConversationView {
     #[schema(required)]
     pub owner: PrincipalView,
     /// What a member may read: `all`, or what was said since it `joined`.
-    #[serde(default = "all")]
-    #[schema(required)]
-    pub history: History,
+    #[serde(default)]
+    #[schema(required, value_type = History)]
+    pub history: Word<History>,
     /// When it was made.
     #[serde(default)]
     #[schema(required)]
