@@ -1,8 +1,9 @@
 //! The chat tools: what a model can do in a conversation, one table for every door that shows tools to models.
 //!
-//! A tool has a name, words that a model reads, the schemas of what goes in and out, and a function that calls the same acts as
-//! `/api/v1`. What goes in is one struct: it is checked, read and shown from one definition. Each call is answered only to a
-//! present member: acts look in the transaction in which they work, and whoever is refused anything else is looked up first.
+//! A tool has a name, words that a model reads, the schemas of what goes in and out, and a function: what changes something
+//! calls the same acts as `/api/v1`; what reads does it in pages of its own form, on the same store functions. What goes in is one struct: it is
+//! checked, read and shown from one definition. Each call is answered only to a present member: acts look in the transaction in
+//! which they work, and whoever is refused anything else is looked up first.
 //!
 //! Doors choose how tools are called and shown; nothing here knows a protocol. Who calls was found out by the door; what lasts
 //! (a wait) looks again whether that still holds.

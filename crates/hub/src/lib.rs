@@ -8,7 +8,6 @@
 mod answers;
 mod body;
 mod connections;
-mod counted;
 mod credentials;
 mod descriptors;
 mod doors;

@@ -8,7 +8,6 @@
 //! handler ends with [`App::stopping`](chorus_app::App), as streams do, and is waited for like them.
 
 use crate::connections::{Answering, Connections, Slot};
-use crate::counted::Counted;
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::middleware::Peer;
@@ -115,7 +114,8 @@ async fn serve_until(
         };
         let Some((stream, slot)) = accepted else { continue };
         let open = Open::new(slot, Arc::clone(app), connections.token());
-        connections.spawn(serve(stream, Arc::clone(app), router.clone(), open));
+        // It is waited for as long as it is open, also after this task has handed it on.
+        tokio::spawn(serve(stream, Arc::clone(app), router.clone(), open));
     }
 
     drop(listener);
@@ -184,7 +184,7 @@ async fn serve(stream: TcpStream, app: AppState, router: Router, open: Open) {
     }
     let times = &app.config.times;
     let slot = Arc::clone(&open.slot.connection);
-    let io = TokioIo::new(Counted::new(StallGuard::new(stream, times.stall), open));
+    let io = TokioIo::new(StallGuard::new(stream, times.stall, open));
     let connection = Arc::clone(&slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
         connection.begin();

@@ -3,6 +3,8 @@
 //! A reader that is slow forever would hold its buffers forever. Here a write that makes no progress for a while is
 //! an error, which ends the connection; an inbox resumes by id and loses nothing. Reads are not this module's
 //! business: waiting for a peer to speak is what an idle connection does.
+//!
+//! What makes a connection count goes with its stream: one that was upgraded outlives the task that accepted it.
 
 use std::future::Future;
 use std::io;
@@ -12,16 +14,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-pub(crate) struct StallGuard<S> {
+pub(crate) struct StallGuard<S, C> {
     stream: S,
+    /// Dropped with the stream.
+    _counted: C,
     limit: Duration,
     /// Runs while a write waits; boxed because most connections never need one.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> StallGuard<S> {
-    pub(crate) fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, stalled: None }
+impl<S, C> StallGuard<S, C> {
+    pub(crate) fn new(stream: S, limit: Duration, counted: C) -> Self {
+        Self { stream, _counted: counted, limit, stalled: None }
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -36,7 +40,7 @@ impl<S> StallGuard<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
+impl<S: AsyncRead + Unpin, C: Unpin> AsyncRead for StallGuard<S, C> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -46,7 +50,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
+impl<S: AsyncWrite + Unpin, C: Unpin> AsyncWrite for StallGuard<S, C> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, poll)
@@ -83,7 +87,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_is_given_up() {
         let (ours, _theirs) = duplex(8);
-        let mut guarded = StallGuard::new(ours, Duration::from_secs(10));
+        let mut guarded = StallGuard::new(ours, Duration::from_secs(10), ());
         let error = guarded.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -91,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_is_not() {
         let (ours, mut theirs) = duplex(8);
-        let mut guarded = StallGuard::new(ours, Duration::from_secs(10));
+        let mut guarded = StallGuard::new(ours, Duration::from_secs(10), ());
         let reader = tokio::spawn(async move {
             for _ in 0..64 {
                 tokio::time::sleep(Duration::from_secs(9)).await;
