@@ -1,7 +1,8 @@
 //! JSON as the hub accepts it: the I-JSON subset (RFC 7493) that every reader understands alike.
 //!
 //! Beyond plain syntax it refuses duplicate member names (two readers could see two different senders in one
-//! envelope), U+0000 (PostgreSQL cannot store it) and deep nesting. Errors say what and where.
+//! envelope), deep nesting, and, unless [`Rules`] say otherwise, U+0000 (PostgreSQL cannot store it). Errors say what
+//! and where.
 
 use serde::de::{
     self, Deserialize as _, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
@@ -11,6 +12,9 @@ use std::fmt;
 
 /// The deepest nesting of arrays and objects.
 pub const MAX_DEPTH: usize = 64;
+
+/// Whole numbers up to here are exact as a binary64, and so in every program.
+pub const MAX_WHOLE: u64 = (1 << 53) - 1;
 
 /// Why a body was not accepted; prints as one sentence with line and column.
 #[derive(Debug, thiserror::Error)]
@@ -25,16 +29,31 @@ pub enum JsonError {
 
 /// Reads one JSON value that fills `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
+    parse_by(bytes, Rules::default())
+}
+
+/// Reads one JSON value that fills `bytes`, by these rules.
+pub fn parse_by(bytes: &[u8], rules: Rules) -> Result<Value, JsonError> {
     let text = std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to()))?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut reader)?;
+    let value = Strict { depth: 0, rules }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
+}
+
+/// What readers differ in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rules {
+    /// Whether a text may contain U+0000: yes, where it is not stored as text.
+    pub nul: bool,
+    /// Whether whole numbers that not every program holds exactly are refused, however they are written.
+    pub exact: bool,
 }
 
 /// A seed that builds a [`Value`] and knows how deep it is.
 struct Strict {
     depth: usize,
+    rules: Rules,
 }
 
 impl Strict {
@@ -42,12 +61,21 @@ impl Strict {
         if self.depth == MAX_DEPTH {
             return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH} levels")));
         }
-        Ok(Self { depth: self.depth + 1 })
+        Ok(Self { depth: self.depth + 1, rules: self.rules })
     }
-}
 
-fn no_nul<E: de::Error>(text: &str) -> Result<(), E> {
-    if text.contains('\0') { Err(E::custom("text contains U+0000")) } else { Ok(()) }
+    fn text<E: de::Error>(&self, text: &str) -> Result<(), E> {
+        if !self.rules.nul && text.contains('\0') { Err(E::custom("text contains U+0000")) } else { Ok(()) }
+    }
+
+    fn exact<E: de::Error>(&self, exact: bool) -> Result<(), E> {
+        if self.rules.exact && !exact {
+            return Err(E::custom(
+                "a whole number beyond 2^53-1 is not exact in every program: write it as text",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -73,25 +101,29 @@ impl<'de> Visitor<'de> for Strict {
         Ok(Value::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
+        self.exact(value.unsigned_abs() <= MAX_WHOLE)?;
         Ok(value.into())
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
+        self.exact(value <= MAX_WHOLE)?;
         Ok(value.into())
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        // From there on every one of them is whole.
+        self.exact(value.abs() <= MAX_WHOLE as f64)?;
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
-        no_nul(value)?;
+        self.text(value)?;
         Ok(value.into())
     }
 
     fn visit_string<E: de::Error>(self, value: String) -> Result<Value, E> {
-        no_nul(&value)?;
+        self.text(&value)?;
         Ok(value.into())
     }
 
@@ -106,11 +138,11 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let (inside, mut map) = (self.deeper::<A::Error>()?.depth, Map::new());
         while let Some(name) = access.next_key::<String>()? {
-            no_nul(&name)?;
+            self.text(&name)?;
             if map.contains_key(&name) {
                 return Err(de::Error::custom(format_args!("duplicate member \"{}\"", name.escape_debug())));
             }
-            let value = access.next_value_seed(Self { depth: inside })?;
+            let value = access.next_value_seed(Self { depth: inside, rules: self.rules })?;
             map.insert(name, value);
         }
         Ok(Value::Object(map))
