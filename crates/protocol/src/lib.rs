@@ -1,6 +1,6 @@
 //! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
 //!
-//! One file per protocol (`c2a`, `channel`, `relay`), and beside them what all of them need: the core's vocabulary (`words`),
+//! One file per protocol (`c2a`, `channel`, `market`, `relay`), and beside them what all of them need: the core's vocabulary (`words`),
 //! error codes, addresses, strict JSON, JSON-RPC, validation that reports every fault at once, server-sent events, ids and times, pages, whom
 //! a text mentions, and what in it must not be kept.
 //!
@@ -17,6 +17,7 @@ pub mod faults;
 pub mod ids;
 pub mod inbox;
 pub mod json;
+pub mod market;
 pub mod mentions;
 pub mod page;
 pub mod redact;
