@@ -111,6 +111,24 @@ id!(
     /// One block: somebody that somebody keeps out.
     BlockId, "blk_", simple, "the id of a block"
 );
+id!(
+    /// One job on the market, named by whoever asks for it.
+    JobId, "", hyphenated, "the id of a job"
+);
+id!(
+    /// One transfer of credits, named by whoever makes it.
+    TransferId, "", hyphenated, "the id of a transfer"
+);
+id!(
+    /// One request for offers.
+    QuoteId, "", hyphenated, "the id of a request for offers"
+);
+
+id!(
+    /// One wallet. It is on no wire: there its owner names it.
+    WalletId, "", hyphenated, "the id of a wallet"
+);
+
 /// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
 /// has the id. (Ids of agents have none; where they are looked up, they come before names.)
 pub fn is_id(text: &str) -> bool {
@@ -134,6 +152,11 @@ impl ConversationId {
     /// Another service's channel, as one agent of ours sees it.
     pub fn of_foreign(agent: AgentId, channel: &str) -> Self {
         Self::derived(&[b"foreign", agent.as_bytes(), channel.as_bytes()])
+    }
+
+    /// What a job is delivered in: its own, so that one that is stuck holds up no other.
+    pub fn of_job(job: JobId) -> Self {
+        Self::derived(&[b"job", job.as_bytes()])
     }
 
     fn derived(parts: &[&[u8]]) -> Self {

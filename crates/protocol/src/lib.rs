@@ -2,6 +2,8 @@
 //!
 //! One file per protocol (`c2a`, `channel`, `choir`, `relay`), and beside them what all of them need: the core's vocabulary (`words`),
 //! error codes, addresses, strict JSON and its canonical form, JSON-RPC, validation that reports every fault at once, server-sent events, ids and times, pages, whom
+//! One file per protocol (`c2a`, `channel`, `market`, `relay`), and beside them what all of them need: the core's vocabulary (`words`),
+//! error codes, addresses, strict JSON, JSON-RPC, validation that reports every fault at once, server-sent events, ids and times, pages, whom
 //! a text mentions, and what in it must not be kept.
 //!
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
@@ -19,6 +21,7 @@ pub mod faults;
 pub mod ids;
 pub mod inbox;
 pub mod json;
+pub mod market;
 pub mod mentions;
 pub mod page;
 pub mod redact;

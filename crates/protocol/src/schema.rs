@@ -9,6 +9,7 @@
 
 use crate::faults::{Faults, kind};
 use crate::json;
+use crate::market::Credits;
 use crate::relay::{check_card, check_endpoint};
 use regex_lite::Regex;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,18 @@ pub fn read<T: ToSchema + DeserializeOwned + 'static>(mut value: Value) -> Resul
     }
     // What the schema lets through is what the type takes; if they ever differ, this says where.
     serde_json::from_value(value).map_err(|error| Faults::one("body", error))
+}
+
+/// The same of a body whose numbers are read from their text, such as amounts: what a parser makes of them is checked, and
+/// then what was sent is read.
+pub fn read_exact<T: ToSchema + DeserializeOwned + 'static>(body: &[u8]) -> Result<T, Faults> {
+    let mut value = json::parse(body).map_err(|error| Faults::one("body", error))?;
+    let mut faults = Faults::new();
+    Checked::of::<T>().root.check(&mut value, "", &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    serde_json::from_slice(body).map_err(|error| Faults::one("body", error))
 }
 
 /// Reads what a query says, or everything that is wrong with it. Of several of one name the last counts; an empty text
@@ -123,6 +136,7 @@ type Rule = fn(&Value, &str, &mut Faults);
 fn rule_of(name: &str) -> Option<Rule> {
     match name {
         "AgentCard" => Some(check_card),
+        "Credits" => Some(Credits::check),
         "EndpointUrl" => Some(|value, path, faults| {
             if let Some(Err(what)) = value.as_str().map(check_endpoint) {
                 faults.add(path, what);
