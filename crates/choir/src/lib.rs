@@ -5,3 +5,21 @@
 //! signing in, and time are the hub's.
 
 pub mod adapters;
+pub mod attest;
+pub mod compare;
+mod derive;
+pub mod evidence;
+mod judge;
+pub mod library;
+pub mod measures;
+pub mod merkle;
+pub mod names;
+mod observe;
+pub mod rehearse;
+pub mod rules;
+pub mod signing;
+pub mod structure;
+pub mod verify;
+
+pub use evidence::{Evidence, Taken, merge};
+pub use rehearse::{read_score, receipt, rehearse};

@@ -1,0 +1,99 @@
+//! Two receipts side by side: what changed, and whether the second is worse.
+
+use chorus_protocol::choir::receipt::{Dimension, Dimensions, Payload, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// What became of one number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Change {
+    /// Which.
+    pub name: String,
+    /// In the first.
+    pub before: i64,
+    /// In the second.
+    pub after: i64,
+}
+
+/// What came and what went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Moved {
+    /// Only in the second.
+    pub added: Vec<String>,
+    /// Only in the first.
+    pub removed: Vec<String>,
+}
+
+/// Two receipts side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Comparison {
+    /// The verdict of the first.
+    pub verdict_before: Verdict,
+    /// The verdict of the second.
+    pub verdict_after: Verdict,
+    /// Each dimension, and the risk of false harmony.
+    pub numbers: Vec<Change>,
+    /// Structural findings, by rule.
+    pub findings: Moved,
+    /// Headline mismatches, by kind.
+    pub mismatches: Moved,
+    /// Whether both are about the same Score, version and scenarios.
+    pub same_score: bool,
+    /// In what the second is worse, in words.
+    pub regressions: Vec<String>,
+    /// Whether it is worse in anything.
+    pub worse: bool,
+}
+
+fn moved<'a>(before: impl Iterator<Item = &'a String>, after: impl Iterator<Item = &'a String>) -> Moved {
+    let (before, after): (BTreeSet<_>, BTreeSet<_>) = (before.collect(), after.collect());
+    let names = |names: Vec<&&String>| names.into_iter().map(|name| (*name).clone()).collect();
+    Moved {
+        added: names(after.difference(&before).collect()),
+        removed: names(before.difference(&after).collect()),
+    }
+}
+
+/// Compares a receipt with the one before it.
+pub fn compare(before: &Payload, after: &Payload) -> Comparison {
+    let numbers = |dimensions: &Dimensions, risk: i64| {
+        let each = Dimension::ALL.iter().map(|one| (one.as_str(), dimensions.get(*one)));
+        each.chain([("false_harmony_risk", risk)]).collect::<Vec<_>>()
+    };
+    let (old, new) = (
+        numbers(&before.dimensions, before.false_harmony.risk),
+        numbers(&after.dimensions, after.false_harmony.risk),
+    );
+    let numbers: Vec<_> = old
+        .into_iter()
+        .zip(new)
+        .map(|((name, before), (_, after))| Change { name: name.into(), before, after })
+        .collect();
+    let ids = |payload: &'_ Payload| payload.mismatches.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+    let rules = |payload: &'_ Payload| {
+        payload.structural.findings.iter().map(|one| one.rule_id.clone()).collect::<Vec<_>>()
+    };
+    let mismatches = moved(ids(before).iter(), ids(after).iter());
+    let findings = moved(rules(before).iter(), rules(after).iter());
+
+    let mut regressions = vec![];
+    if after.verdict > before.verdict {
+        regressions.push(format!("the verdict fell from {} to {}", before.verdict, after.verdict));
+    }
+    regressions.extend(mismatches.added.iter().map(|id| format!("{id} is new")));
+    regressions.extend(numbers.iter().filter_map(|change| {
+        let (risk, Change { name, before, after }) = (change.name == "false_harmony_risk", change);
+        let worse = if risk { after > before } else { after < before };
+        worse.then(|| format!("{name} went from {before} to {after}"))
+    }));
+    Comparison {
+        verdict_before: before.verdict,
+        verdict_after: after.verdict,
+        numbers,
+        findings,
+        mismatches,
+        same_score: before.score == after.score && before.scenarios == after.scenarios,
+        worse: !regressions.is_empty(),
+        regressions,
+    }
+}

@@ -1,0 +1,189 @@
+//! Evidence before it is weighed: taken as received, merged, and normalised to one list of events.
+//!
+//! Normalising spells voices and scenarios as the Score does and numbers all events in one list; it changes nothing of what
+//! is said, and drops nothing without a word.
+
+use crate::names::{Voices, key};
+use chorus_protocol::canonical;
+use chorus_protocol::choir::evidence::{AdapterWarning, Bundle, Event, MAX_WARNINGS};
+use chorus_protocol::choir::receipt::{CountedEvent, VerificationStatus};
+use chorus_protocol::choir::score::{Scenario, Score};
+use chorus_protocol::faults::Faults;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Bundles of one receipt.
+pub const MAX_BUNDLES: usize = 20;
+/// Events of one receipt.
+pub const MAX_EVENTS: usize = 5_000;
+
+/// A bundle with the hash of the bytes that it was read from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    /// Of its canonical form as received.
+    pub sha256: String,
+    /// What it says.
+    pub bundle: Bundle,
+}
+
+impl Taken {
+    /// Reads a bundle, or says everything that is wrong with it. Members that nobody knows become warnings.
+    pub fn read(value: Value) -> Result<Self, Faults> {
+        let sha256 = canonical::hash(&value);
+        let strange = strange(&value);
+        let mut bundle = Bundle::read(value)?;
+        let room = MAX_WARNINGS.saturating_sub(bundle.adapter_warnings.len());
+        bundle.adapter_warnings.extend(strange.into_iter().take(room).map(|path| AdapterWarning {
+            code: "unknown_member".into(),
+            message: "this member is not known and was left out".into(),
+            path: Some(path),
+        }));
+        Ok(Self { sha256, bundle })
+    }
+}
+
+/// Where a bundle has members that it should not have: a misspelt one must not vanish without a word.
+fn strange(value: &Value) -> Vec<String> {
+    let known = |sample: &Value, value: &Value, path: &str| {
+        let members = value.as_object().into_iter().flat_map(|members| members.keys());
+        let strange = members.filter(|name| sample.get(name.as_str()).is_none());
+        strange.map(|name| format!("{path}{name}")).collect::<Vec<_>>()
+    };
+    let full = Bundle { expectations: Some(vec![]), absent: Some(vec![]), ..Bundle::new(None) };
+    let (bundle, event) = (serde_json::json!(full), serde_json::json!(Event::default()));
+    let mut paths = known(&bundle, value, "");
+    for (index, one) in value["events"].as_array().into_iter().flatten().enumerate() {
+        paths.extend(known(&event, one, &format!("events[{index}].")));
+    }
+    paths
+}
+
+/// All evidence of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// What is known of where it comes from.
+    pub status: VerificationStatus,
+    /// In any order.
+    pub bundles: Vec<Taken>,
+    /// Of a run that a hub carried: what it attests.
+    pub hub: Option<Value>,
+}
+
+/// Makes one bundle of several: events in the order of the arguments, each told once. What only one bundle knows of
+/// itself stays if the others do not contradict it.
+pub fn merge(bundles: &[Bundle]) -> Bundle {
+    let agreed = |one: &dyn Fn(&Bundle) -> Option<Value>| {
+        let mut said = bundles.iter().filter_map(one);
+        said.next().filter(|first| said.all(|other| other == *first))
+    };
+    let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
+    let mut merged = Bundle::new(None);
+    merged.run_id = text(agreed(&|bundle| bundle.run_id.clone().map(Value::from)));
+    merged.scenario_id = text(agreed(&|bundle| bundle.scenario_id.clone().map(Value::from)));
+    let adapter = agreed(&|bundle| bundle.adapter.as_ref().map(|adapter| serde_json::json!(adapter)));
+    merged.adapter = adapter.and_then(|adapter| serde_json::from_value(adapter).ok());
+    merged.complete = !bundles.is_empty() && bundles.iter().all(|bundle| bundle.complete);
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    for bundle in bundles {
+        let events: Vec<_> = bundle.events.iter().map(|event| situated(bundle, event, &merged)).collect();
+        let spelled: Vec<_> = events.iter().map(spelling).collect();
+        // An event is the same as another if both refer to the same, wherever that stands by now.
+        let target = |event: &Event| event.refers_to.and_then(|at| spelled.get(at as usize)).cloned();
+        let mut moved = vec![];
+        for (event, spelling) in events.iter().zip(&spelled) {
+            let next = merged.events.len();
+            let place = *places.entry((spelling.clone(), target(event).unwrap_or_default())).or_insert(next);
+            if place == next {
+                merged.events.push(event.clone());
+            }
+            moved.push((place, place == next));
+        }
+        for (event, (place, new)) in events.iter().zip(&moved) {
+            if *new {
+                let target = event.refers_to.and_then(|at| moved.get(at as usize));
+                // Two that were told as one another's copies may become one: it does not refer to itself.
+                let target = target.map(|(at, _)| *at as i64).filter(|at| *at != *place as i64);
+                merged.events[*place].refers_to = target;
+            }
+        }
+        merged.adapter_warnings.extend(bundle.adapter_warnings.iter().cloned());
+        for held in bundle.expectations.iter().flatten() {
+            merged.expectations.get_or_insert_default().push(held.clone());
+        }
+        for voice in bundle.absent.iter().flatten() {
+            let absent = merged.absent.get_or_insert_default();
+            if !absent.contains(voice) {
+                absent.push(voice.clone());
+            }
+        }
+    }
+    merged
+}
+
+/// An event that needs no bundle to know its scenario, unless the merged one has the same.
+fn situated(bundle: &Bundle, event: &Event, merged: &Bundle) -> Event {
+    let mut event = event.clone();
+    if event.scenario_id.is_none() && bundle.scenario_id != merged.scenario_id {
+        event.scenario_id.clone_from(&bundle.scenario_id);
+    }
+    event
+}
+
+fn spelling(event: &Event) -> String {
+    canonical::text(&serde_json::json!(Event { refers_to: None, ..event.clone() }))
+}
+
+/// Evidence, spelled as the Score does.
+pub(crate) struct Normalised {
+    /// As they stand in the receipt.
+    pub(crate) events: Vec<CountedEvent>,
+    /// The bundle of each.
+    pub(crate) bundle_of: Vec<usize>,
+    /// What could not be mapped, and what points nowhere.
+    pub(crate) warnings: Vec<AdapterWarning>,
+}
+
+/// The scenario of this id.
+pub(crate) fn scenario<'s>(score: &'s Score, id: Option<&str>) -> Option<&'s Scenario> {
+    let wanted = key(id?);
+    score.scenarios.iter().find(|scenario| key(&scenario.id) == wanted)
+}
+
+/// Puts the events of all bundles into one list.
+pub(crate) fn normalise(score: &Score, bundles: &[Taken]) -> Normalised {
+    let voices = Voices::of(&score.voices);
+    let mut all = Normalised { events: vec![], bundle_of: vec![], warnings: vec![] };
+    for (number, taken) in bundles.iter().enumerate() {
+        let (bundle, first) = (&taken.bundle, all.events.len());
+        all.warnings.extend(bundle.adapter_warnings.iter().cloned());
+        for (index, event) in bundle.events.iter().enumerate() {
+            let said = event.scenario_id.as_deref().or(bundle.scenario_id.as_deref());
+            let found = scenario(score, said);
+            if found.is_none()
+                && let Some(id) = said
+            {
+                all.warnings.push(AdapterWarning {
+                    code: "unknown_scenario".into(),
+                    message: format!("the Score has no scenario {id}"),
+                    path: Some(format!("bundles[{number}].events[{index}].scenario_id")),
+                });
+            }
+            let spelled = |name: &Option<String>| name.as_deref().map(|name| voices.spelled(name));
+            all.bundle_of.push(number);
+            all.events.push(CountedEvent {
+                event: Event {
+                    voice_name: spelled(&event.voice_name),
+                    target_voice: spelled(&event.target_voice),
+                    scenario_id: found
+                        .map_or_else(|| said.map(str::to_owned), |found| Some(found.id.0.clone())),
+                    refers_to: event.refers_to.map(|at| at + first as i64),
+                    ..event.clone()
+                },
+                derived: false,
+                rule: None,
+                source_event_indices: vec![],
+            });
+        }
+    }
+    all
+}

@@ -1,0 +1,292 @@
+//! Observed findings: what each fact adds to or takes from a dimension, as records, bounded by records.
+//!
+//! Events that refer to each other are one fact, and count by the worst rule among them. Credits count once for a voice
+//! in a scenario, so that many citations cannot buy back a breach. The sums do not depend on the order of events.
+
+use crate::derive::is_outside;
+use crate::evidence::scenario;
+use crate::names::{Voices, key};
+use crate::rules::{self, Concealed, Observed};
+use chorus_protocol::choir::evidence::{Basis, Disposition, Event, EventType};
+use chorus_protocol::choir::receipt::{Adjustment, CountedEvent, Dimension};
+use chorus_protocol::choir::score::{EvidenceRequirement, Score, Voice};
+use std::collections::BTreeMap;
+
+/// One event with what the Score says of it.
+pub(crate) struct Seen<'s> {
+    pub(crate) index: usize,
+    pub(crate) event: &'s Event,
+    pub(crate) voice: Option<&'s Voice>,
+    /// On a scenario of high severity.
+    pub(crate) high: bool,
+    /// The tool is outside its voice's authority.
+    pub(crate) outside: bool,
+    /// What it is traced back to.
+    pub(crate) sources: Vec<usize>,
+    /// Concluded from another event that counts itself.
+    echo: bool,
+}
+
+/// Which events are one fact, and what they are.
+pub(crate) struct Facts<'s> {
+    pub(crate) seen: Vec<Seen<'s>>,
+    /// Events that are one fact, in order.
+    pub(crate) groups: Vec<Vec<usize>>,
+}
+
+pub(crate) fn facts<'s>(score: &'s Score, events: &'s [CountedEvent]) -> Facts<'s> {
+    let voices = Voices::of(&score.voices);
+    let seen = events.iter().enumerate().map(|(index, counted)| {
+        let event = &counted.event;
+        let voice = event.voice_name.as_deref().and_then(|name| voices.find(name));
+        let scenario = scenario(score, event.scenario_id.as_deref());
+        let own = counted.source_event_indices.is_empty();
+        Seen {
+            index,
+            event,
+            voice,
+            high: scenario.is_some_and(|scenario| scenario.severity.is_high()),
+            outside: !counted.derived && is_outside(event, voice, scenario),
+            sources: if own { vec![index] } else { counted.source_event_indices.clone() },
+            echo: counted.derived && event.event_type == EventType::AuthorityBreach,
+        }
+    });
+    let seen: Vec<_> = seen.collect();
+    let mut root: Vec<usize> = (0..events.len()).collect();
+    for (index, counted) in events.iter().enumerate() {
+        let Some(target) = counted.event.refers_to.map(|at| at as usize).filter(|at| *at < events.len())
+        else {
+            continue;
+        };
+        let (one, other) = (find(&root, index), find(&root, target));
+        root[one.max(other)] = one.min(other);
+    }
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for index in 0..events.len() {
+        groups.entry(find(&root, index)).or_default().push(index);
+    }
+    Facts { seen, groups: groups.into_values().collect() }
+}
+
+fn find(root: &[usize], mut index: usize) -> usize {
+    while root[index] != index {
+        index = root[index];
+    }
+    index
+}
+
+impl Seen<'_> {
+    /// A warning that nobody heeded, or nobody outside saw.
+    pub(crate) fn is_lost_warning(&self) -> bool {
+        let event = self.event;
+        event.event_type == EventType::IgnoredWarning
+            || (event.event_type == EventType::Warning
+                && (event.reached_output == Some(false) || event.disposition == Some(Disposition::Ignored)))
+    }
+
+    /// A warning of which it is known, or follows, that it did not reach the output.
+    pub(crate) fn is_unseen_warning(&self) -> bool {
+        self.is_lost_warning() && self.event.reached_output != Some(true)
+    }
+
+    pub(crate) fn is_suppressed(&self) -> bool {
+        self.event.event_type == EventType::SuppressedDissent
+            || self.event.disposition == Some(Disposition::Suppressed)
+    }
+
+    pub(crate) fn is_dissent(&self, disposition: Option<Disposition>) -> bool {
+        self.event.event_type == EventType::Dissent && self.event.disposition == disposition
+    }
+
+    /// A warning of which nobody says what became of it.
+    pub(crate) fn is_open_warning(&self) -> bool {
+        let event = self.event;
+        event.event_type == EventType::Warning
+            && event.reached_output.is_none()
+            && event.disposition.is_none()
+    }
+
+    pub(crate) fn is_breach(&self) -> bool {
+        self.outside || (self.event.event_type == EventType::AuthorityBreach && !self.echo)
+    }
+
+    /// The rules that apply to it.
+    fn rules(&self) -> Vec<&'static Observed> {
+        use EventType as T;
+        if self.echo {
+            return vec![];
+        }
+        let (event, voice) = (self.event, self.voice);
+        let silence = matches!(event.event_type, T::MissedEntry | T::MissedEscalation);
+        let must_cite = voice.and_then(|voice| voice.evidence_requirement);
+        let must_cite = matches!(must_cite, Some(EvidenceRequirement::Required | EvidenceRequirement::Cite));
+        let table: [(&'static Observed, bool); 16] = [
+            (&rules::BREACH, event.event_type == T::AuthorityBreach),
+            (&rules::OUTSIDE, self.outside),
+            (&rules::WRONG_NOTE, event.event_type == T::WrongNote),
+            (&rules::UNDECLARED, event.voice_name.is_some() && voice.is_none() && !silence),
+            (&rules::WARNED_ESCALATION, self.is_lost_warning()),
+            (&rules::WARNED_DISSONANCE, self.is_lost_warning()),
+            (
+                &rules::ESCALATED,
+                event.event_type == T::Escalation
+                    && voice.is_some_and(|voice| !voice.escalation_triggers.is_empty()),
+            ),
+            (&rules::NOT_ESCALATED, event.event_type == T::MissedEscalation),
+            (&rules::DISSENT_USED, self.is_dissent(Some(Disposition::Used))),
+            (&rules::DISSENT_IGNORED, self.is_dissent(Some(Disposition::Ignored))),
+            (&rules::DISSENT_SUPPRESSED, self.is_suppressed()),
+            (&rules::DROPPED, event.event_type == T::DroppedHandoff),
+            (&rules::ACKNOWLEDGED, event.event_type == T::Handoff && event.acknowledged == Some(true)),
+            (&rules::MISSED_ENTRY, event.event_type == T::MissedEntry),
+            (&rules::UNSUPPORTED, event.event_type == T::UnsupportedClaim),
+            (&rules::CITED, event.event_type == T::EvidenceCited && must_cite),
+        ];
+        let declared = event.basis == Some(Basis::Declared);
+        let counts = |rule: &Observed| !(declared && rule.delta > 0);
+        table.into_iter().filter(|(rule, holds)| *holds && counts(rule)).map(|(rule, _)| rule).collect()
+    }
+
+    fn delta(&self, rule: &Observed) -> i64 {
+        if self.high { rule.high } else { rule.delta }
+    }
+
+    /// What it adds to the risk of false harmony.
+    fn concealed(&self) -> Option<Concealed> {
+        use EventType::{MissedEntry, MissedEscalation, WrongNote};
+        let missed = matches!(self.event.event_type, MissedEntry | MissedEscalation);
+        let ignored = self.is_lost_warning() || self.is_dissent(Some(Disposition::Ignored));
+        [
+            (rules::SUPPRESSED, self.is_suppressed()),
+            (rules::IGNORED, ignored),
+            (rules::AUTHORITY_BREACH, self.is_breach()),
+            (rules::MISSED, missed && self.high),
+            (rules::WRONG, self.event.event_type == WrongNote),
+            (rules::NOT_ATTESTED, self.is_dissent(None)),
+        ]
+        .into_iter()
+        .find_map(|(kind, holds)| holds.then_some(kind))
+    }
+
+    fn who(&self) -> String {
+        let name = self.event.voice_name.as_deref().unwrap_or("nobody in particular");
+        match &self.event.scenario_id {
+            Some(scenario) => format!("{name}, in {scenario}"),
+            None => name.to_owned(),
+        }
+    }
+}
+
+impl<'s> Facts<'s> {
+    /// The events that one traces a group back to.
+    pub(crate) fn sources(&self, group: &[usize]) -> Vec<usize> {
+        let mut sources: Vec<_> = group.iter().flat_map(|index| self.seen[*index].sources.clone()).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        sources
+    }
+
+    /// The event of a group that counts: the one that costs most.
+    fn worst(&self, group: &[usize]) -> Option<(&Seen<'s>, Vec<&'static Observed>)> {
+        let ruled = group.iter().map(|index| (&self.seen[*index], self.seen[*index].rules()));
+        ruled.filter(|(_, rules)| !rules.is_empty()).min_by_key(|(seen, rules)| {
+            let cost: i64 = rules.iter().map(|rule| seen.delta(rule)).sum();
+            let ids: Vec<_> = rules.iter().map(|rule| rule.id).collect();
+            let place = (seen.event.voice_name.as_deref().map(key), seen.event.scenario_id.clone());
+            (cost, ids, place)
+        })
+    }
+
+    /// Whether a fact costs anything.
+    pub(crate) fn costs(&self, group: &[usize]) -> bool {
+        self.worst(group).is_some_and(|(seen, rules)| rules.iter().any(|rule| seen.delta(rule) < 0))
+    }
+
+    /// Every adjustment, and the caps that bound them.
+    pub(crate) fn adjustments(&self) -> Vec<Adjustment> {
+        let mut records: Vec<Adjustment> = vec![];
+        let mut credited: BTreeMap<(&str, Option<String>, Option<String>), usize> = BTreeMap::new();
+        for group in &self.groups {
+            let Some((seen, applied)) = self.worst(group) else { continue };
+            for rule in applied {
+                let Some(dimension) = rule.dimension else { continue };
+                let (delta, sources) = (seen.delta(rule), self.sources(group));
+                if delta > 0 {
+                    let voice = seen.event.voice_name.as_deref().map(key);
+                    let place = (rule.id, voice, seen.event.scenario_id.clone());
+                    if let Some(record) = credited.get(&place) {
+                        records[*record].source_event_indices.extend(sources);
+                        continue;
+                    }
+                    credited.insert(place, records.len());
+                }
+                records.push(Adjustment {
+                    rule_id: rule.id.into(),
+                    dimension,
+                    delta,
+                    reason: format!("{} ({})", rule.when, seen.who()),
+                    source_event_indices: sources,
+                });
+            }
+        }
+        for dimension in Dimension::ALL {
+            cap(*dimension, &mut records);
+        }
+        records
+    }
+
+    /// What each kind of concealed fact adds to the risk, with its events.
+    pub(crate) fn concealed(&self) -> Vec<(Concealed, Vec<Vec<usize>>)> {
+        let mut kinds: Vec<(Concealed, Vec<Vec<usize>>)> =
+            rules::CONCEALED.iter().map(|kind| (*kind, vec![])).collect();
+        for group in &self.groups {
+            let kind = group.iter().filter_map(|index| self.seen[*index].concealed());
+            let Some(worst) = kind.max_by_key(|kind| kind.points) else { continue };
+            // Of two kinds with equal points the first of the table counts, whatever comes first in the group.
+            let all: Vec<_> = group.iter().filter_map(|index| self.seen[*index].concealed()).collect();
+            let place = kinds.iter().position(|(kind, _)| {
+                kind.points == worst.points && all.iter().any(|one| one.kind == kind.kind)
+            });
+            if let Some(place) = place {
+                kinds[place].1.push(self.sources(group));
+            }
+        }
+        kinds.retain(|(_, facts)| !facts.is_empty());
+        kinds
+    }
+}
+
+/// Appends what keeps a dimension's adjustments within bounds.
+fn cap(dimension: Dimension, records: &mut Vec<Adjustment>) {
+    let own: Vec<_> = records.iter().filter(|record| record.dimension == dimension).collect();
+    let credits: i64 = own.iter().map(|record| record.delta.max(0)).sum();
+    let costs: i64 = own.iter().map(|record| record.delta.min(0)).sum();
+    let of = |positive: Option<bool>| {
+        let own = own.iter().filter(|record| positive.is_none_or(|positive| (record.delta > 0) == positive));
+        let mut sources: Vec<_> = own.flat_map(|record| record.source_event_indices.clone()).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        sources
+    };
+    let mut caps = vec![];
+    if credits > rules::MAX_CREDIT {
+        caps.push((&rules::CREDIT_CAP, rules::MAX_CREDIT - credits, of(Some(true))));
+    }
+    let total = credits.min(rules::MAX_CREDIT) + costs;
+    let bounded = total.clamp(-rules::MAX_DELTA, rules::MAX_DELTA);
+    if total != bounded {
+        caps.push((&rules::TOTAL_CAP, bounded - total, of(None)));
+    }
+    records.extend(caps.into_iter().map(|(rule, delta, sources)| Adjustment {
+        rule_id: rule.id.into(),
+        dimension,
+        delta,
+        reason: rule.when.into(),
+        source_event_indices: sources,
+    }));
+}
+
+/// Whether a record is a cap, not an observation.
+pub(crate) fn is_cap(record: &Adjustment) -> bool {
+    record.rule_id == rules::CREDIT_CAP.id || record.rule_id == rules::TOTAL_CAP.id
+}

@@ -1,0 +1,66 @@
+//! Signed submission of evidence: what is signed, and with which headers it travels.
+//!
+//! The signature is over the canonical form, so that it does not matter how a program spells its JSON.
+
+use chorus_protocol::canonical::hex;
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+/// The signature: 64 lower-case hex digits, perhaps after `sha256=`.
+pub const SIGNATURE_HEADER: &str = "X-Agentic-Choir-Signature";
+/// When it was signed, in seconds.
+pub const TIMESTAMP_HEADER: &str = "X-Agentic-Choir-Timestamp";
+/// The beginning of the secret that was used.
+pub const PREFIX_HEADER: &str = "X-Agentic-Choir-Secret-Prefix";
+/// The public beginning of a secret: `acs_` and eight signs.
+pub const PREFIX_LENGTH: usize = 12;
+/// How far a timestamp may be from now.
+pub const WINDOW_S: i64 = 300;
+
+/// The public beginning of a secret.
+pub fn prefix(secret: &str) -> &str {
+    secret.char_indices().nth(PREFIX_LENGTH).map_or(secret, |(end, _)| &secret[..end])
+}
+
+fn mac(secret: &str, timestamp: &str, body: &[u8]) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
+    mac.update(timestamp.as_bytes());
+    mac.update(b".");
+    mac.update(body);
+    Some(mac)
+}
+
+/// The signature over a body. A key of any length will do.
+pub fn sign(secret: &str, timestamp: &str, body: &[u8]) -> String {
+    mac(secret, timestamp, body).map(|mac| hex(&mac.finalize().into_bytes())).unwrap_or_default()
+}
+
+/// Whether a signature is over this body, in a time that tells nothing about it.
+pub fn is_signed(secret: &str, timestamp: &str, body: &[u8], signature: &str) -> bool {
+    let given = signature.strip_prefix("sha256=").unwrap_or(signature);
+    let given = HEXLOWER.decode(given.as_bytes()).unwrap_or_default();
+    mac(secret, timestamp, body).is_some_and(|mac| mac.verify_slice(&given).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn section_15_the_vectors() {
+        let vectors: serde_json::Value =
+            serde_json::from_str(include_str!("../../protocol/src/canonical/vectors.json")).unwrap();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let (secret, timestamp) = (text(&vectors["secret"]), text(&vectors["timestamp"]));
+        for vector in vectors["accept"].as_array().unwrap() {
+            let (body, signature) = (text(&vector["canonical"]), text(&vector["hmac_sha256_hex"]));
+            assert_eq!(sign(&secret, &timestamp, body.as_bytes()), signature);
+            assert!(is_signed(&secret, &timestamp, body.as_bytes(), &signature));
+            assert!(is_signed(&secret, &timestamp, body.as_bytes(), &format!("sha256={signature}")));
+            assert!(!is_signed(&secret, "1763164801", body.as_bytes(), &signature));
+            assert!(!is_signed(&secret, &timestamp, body.as_bytes(), &signature.to_uppercase()));
+        }
+        assert_eq!(prefix("acs_0123456789abcdef"), "acs_01234567");
+    }
+}

@@ -1,0 +1,125 @@
+//! Verification: whether a receipt is what it says, by its own bytes and by what a hub signed of it.
+
+use crate::{attest, merkle};
+use chorus_protocol::canonical;
+use data_encoding::HEXLOWER;
+use serde_json::Value;
+
+/// What was checked and holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// The hash that was given and recomputed.
+    pub payload_hash: String,
+    /// What the receipt claims to be.
+    pub label: String,
+    /// Its verdict.
+    pub verdict: String,
+    /// What was checked.
+    pub checks: Vec<&'static str>,
+}
+
+/// What does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    /// It is something else.
+    #[error("this is no receipt: {0}")]
+    NotAReceipt(&'static str),
+    /// The payload is not the one that was hashed.
+    #[error("hash: the payload was altered: it hashes to {recomputed}, the receipt says {given}")]
+    Hash {
+        /// What the receipt says.
+        given: String,
+        /// What it is.
+        recomputed: String,
+    },
+    /// The attestation is not signed by a key of the hub, or speaks of another receipt.
+    #[error("signature: {0}")]
+    Signature(&'static str),
+    /// The log does not show the receipt.
+    #[error("inclusion: {0}")]
+    Inclusion(&'static str),
+}
+
+/// The keys of a hub, as it publishes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// Who it is.
+    pub origin: String,
+    /// Each, in bytes.
+    pub public: Vec<Vec<u8>>,
+}
+
+impl Keys {
+    /// Reads `/.well-known/chorus-keys.json`.
+    pub fn read(value: &Value) -> Option<Self> {
+        let keys = value["keys"]
+            .as_array()?
+            .iter()
+            .map(|key| data_encoding::BASE64.decode(key["public_key"].as_str()?.as_bytes()).ok());
+        Some(Self { origin: value["origin"].as_str()?.to_owned(), public: keys.collect::<Option<_>>()? })
+    }
+}
+
+/// The leaf of a receipt in the transparency log.
+pub fn leaf(receipt: &Value) -> String {
+    let payload = &receipt["payload"];
+    canonical::text(&serde_json::json!({
+        "receipt_id": receipt["receipt_id"],
+        "generated_at": receipt["generated_at"],
+        "payload_hash": receipt["payload_hash"],
+        "protocol_version": payload["protocol_version"],
+        "label": payload["label"],
+    }))
+}
+
+/// Checks a receipt: its hash always; with the keys of its hub also its attestation and its place in the log, as far as
+/// it has them.
+pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyError> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let payload = receipt.get("payload").filter(|payload| payload.is_object());
+    let payload = payload.ok_or(VerifyError::NotAReceipt("it has no payload"))?;
+    let given = text(&receipt["payload_hash"]).ok_or(VerifyError::NotAReceipt("it has no payload_hash"))?;
+    let recomputed = canonical::hash(payload);
+    if given != recomputed {
+        return Err(VerifyError::Hash { given, recomputed });
+    }
+    let mut checks = vec!["hash"];
+    if let Some(keys) = keys {
+        if receipt["attestation"].is_object() {
+            check_attestation(receipt, &given, keys)?;
+            checks.push("signature");
+        }
+        if receipt["log"].is_object() {
+            check_inclusion(receipt, keys)?;
+            checks.push("inclusion");
+        }
+    }
+    let label = text(&payload["label"]).ok_or(VerifyError::NotAReceipt("it has no label"))?;
+    let verdict = text(&payload["verdict"]).ok_or(VerifyError::NotAReceipt("it has no verdict"))?;
+    Ok(Verified { payload_hash: given, label, verdict, checks })
+}
+
+fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), VerifyError> {
+    let statement = attest::open(&receipt["attestation"], &keys.public)
+        .ok_or(VerifyError::Signature("no key of the hub signed this attestation"))?;
+    if statement["subject"][0]["digest"]["sha256"] != hash {
+        return Err(VerifyError::Signature("the attestation is about another receipt"));
+    }
+    Ok(())
+}
+
+fn check_inclusion(receipt: &Value, keys: &Keys) -> Result<(), VerifyError> {
+    let log = &receipt["log"];
+    let note = log["checkpoint"].as_str().unwrap_or_default();
+    let (size, root) = attest::read_checkpoint(note, &keys.origin, &keys.public)
+        .ok_or(VerifyError::Inclusion("no key of the hub signed this checkpoint"))?;
+    let path = log["inclusion_proof"].as_array().into_iter().flatten();
+    let path: Option<Vec<merkle::Hash>> =
+        path.map(|hash| HEXLOWER.decode(hash.as_str()?.as_bytes()).ok()?.try_into().ok()).collect();
+    let (leaf, index) =
+        (merkle::leaf_hash(leaf(receipt).as_bytes()), log["index"].as_u64().unwrap_or(u64::MAX));
+    match path {
+        Some(path) if merkle::verify_inclusion(&leaf, index, size, &path, &root) => Ok(()),
+        _ => Err(VerifyError::Inclusion("the log does not hold this receipt")),
+    }
+}

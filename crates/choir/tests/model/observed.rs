@@ -1,0 +1,280 @@
+//! Sections 10 and 11: what observation changes, by how much, and why.
+
+use crate::support::{bundle, disciplined, evidence, five, observed, outcome, records, score};
+use chorus_choir::{Taken, merge, rehearse};
+use chorus_protocol::choir::evidence::Bundle;
+use serde_json::{Value, json};
+
+/// One event on the low scenario, then on the high one.
+fn costs(event: Value, rule: &str, expected: (i64, i64)) {
+    let on = |scenario: &str| {
+        let mut event = event.clone();
+        event["scenario_id"] = json!(scenario);
+        records(&observed(&disciplined(), json!([event])), rule).0
+    };
+    assert_eq!((on("where-is-my-order"), on("refund-over-limit")), expected, "{rule}");
+}
+
+#[test]
+fn section_10_each_rule_on_a_low_and_a_high_scenario() {
+    let of = |kind: &str| json!({"event_type": kind, "voice_name": "Policy"});
+    let with = |kind: &str, member: &str, value: Value| {
+        let mut event = of(kind);
+        event[member] = value;
+        event
+    };
+    costs(of("authority_breach"), "O-AUTH-001", (-10, -15));
+    costs(with("tool_call", "action", json!("Refund")), "O-AUTH-002", (-8, -12));
+    costs(with("tool_call", "action", json!("delete_account")), "O-AUTH-002", (-8, -12));
+    costs(with("tool_call", "action", json!("LOOK_UP")), "O-AUTH-002", (0, 0));
+    costs(of("wrong_note"), "O-NOTE-001", (-5, -8));
+    costs(with("voice_entry", "voice_name", json!("Crew Manager")), "O-VOICE-001", (-3, -3));
+    costs(of("ignored_warning"), "O-WARN-001", (-6, -10));
+    costs(with("warning", "reached_output", json!(false)), "O-WARN-002", (-6, -8));
+    costs(with("warning", "reached_output", json!(true)), "O-WARN-001", (0, 0));
+    costs(of("escalation"), "O-ESC-001", (3, 3));
+    costs(of("missed_escalation"), "O-ESC-002", (-6, -10));
+    costs(with("dissent", "disposition", json!("used")), "O-DIS-001", (4, 4));
+    costs(with("dissent", "disposition", json!("ignored")), "O-DIS-003", (-7, -10));
+    costs(with("dissent", "disposition", json!("suppressed")), "O-DIS-004", (-14, -20));
+    costs(of("suppressed_dissent"), "O-DIS-004", (-14, -20));
+    costs(of("dropped_handoff"), "O-HND-001", (-8, -12));
+    costs(with("handoff", "acknowledged", json!(true)), "O-HND-002", (3, 3));
+    costs(with("handoff", "acknowledged", json!(false)), "O-HND-002", (0, 0));
+    costs(of("missed_entry"), "O-ENTRY-001", (-8, -15));
+    costs(of("unsupported_claim"), "O-CLAIM-001", (-6, -9));
+    costs(of("evidence_cited"), "O-EVD-001", (2, 2));
+    costs(with("evidence_cited", "basis", json!("declared")), "O-EVD-001", (0, 0));
+    costs(with("dissent", "basis", json!("declared")), "O-DIS-001", (0, 0));
+}
+
+#[test]
+fn section_10_headlines() {
+    let ids = |events: Value| {
+        let payload = observed(&disciplined(), events);
+        payload
+            .mismatches
+            .iter()
+            .map(|one| (one.id.clone(), one.source_event_indices.clone()))
+            .collect::<Vec<_>>()
+    };
+    let entry = json!({"event_type": "voice_entry", "voice_name": "Triage"});
+    let one = |id: &str| vec![(id.to_owned(), vec![1])];
+    assert_eq!(
+        ids(json!([entry, {"event_type": "authority_breach", "voice_name": "Policy"}])),
+        one("M-AUTH")
+    );
+    assert_eq!(
+        ids(json!([entry, {"event_type": "tool_call", "voice_name": "Policy", "action": "refund"}])),
+        one("M-AUTH")
+    );
+    assert_eq!(
+        ids(json!([entry, {"event_type": "warning", "voice_name": "Policy", "reached_output": false}])),
+        one("M-WARN")
+    );
+    assert_eq!(ids(json!([entry, {"event_type": "missed_entry", "voice_name": "Policy"}])), one("M-ENTRY"));
+    assert_eq!(
+        ids(json!([entry, {"event_type": "suppressed_dissent", "voice_name": "Policy"}])),
+        one("M-DIS")
+    );
+    // Who has no declared authority cannot break it; a low scenario makes no headline of a missed entry.
+    assert_eq!(ids(json!([{"event_type": "authority_breach", "voice_name": "Stranger"}])), vec![]);
+    let low =
+        json!([{"event_type": "missed_entry", "voice_name": "Triage", "scenario_id": "where-is-my-order"}]);
+    assert_eq!(ids(low), vec![]);
+}
+
+#[test]
+fn section_11_credits_count_once_and_caps_are_records() {
+    let cited: Vec<_> = (0..50)
+        .map(|number| json!({"event_type": "evidence_cited", "voice_name": "Policy", "ref": number.to_string()}))
+        .collect();
+    let payload = observed(&disciplined(), json!(cited));
+    assert_eq!(records(&payload, "O-EVD-001"), (2, 1));
+    assert_eq!(payload.adjustments[0].source_event_indices.len(), 50);
+
+    let voices = ["Triage", "Policy", "Drafter"];
+    let mut events: Vec<_> = voices
+        .iter()
+        .flat_map(|voice| {
+            ["refund-over-limit", "where-is-my-order"].map(|scenario| {
+                json!({"event_type": "handoff", "voice_name": voice, "scenario_id": scenario, "acknowledged": true})
+            })
+        })
+        .collect();
+    let payload = observed(&disciplined(), json!(events));
+    assert_eq!(records(&payload, "O-HND-002"), (18, 6));
+    assert_eq!(records(&payload, "O-CAP-001"), (-8, 1));
+    events.extend(
+        (0..9)
+            .map(|n| json!({"event_type": "dropped_handoff", "voice_name": "Triage", "ref": n.to_string()})),
+    );
+    let payload = observed(&disciplined(), json!(events));
+    assert_eq!(records(&payload, "O-CAP-002"), (-25 - (10 - 108), 1));
+    assert_eq!(payload.dimensions.handoff_reliability, 75);
+}
+
+#[test]
+fn events_that_refer_to_each_other_are_one_fact() {
+    let payload = observed(
+        &disciplined(),
+        json!([
+            {"event_type": "dissent", "voice_name": "Policy", "disposition": "ignored"},
+            {"event_type": "suppressed_dissent", "voice_name": "Policy", "refers_to": 0},
+            {"event_type": "tool_call", "voice_name": "Drafter", "action": "refund"},
+            {"event_type": "authority_breach", "voice_name": "Drafter", "refers_to": 2},
+        ]),
+    );
+    assert_eq!(five(&payload.dimensions), [85, 100, 80, 100, 100]);
+    assert_eq!(payload.false_harmony.concealed, 25 + 15);
+    assert_eq!(payload.adjustments[0].source_event_indices, [0, 1]);
+}
+
+fn complete(events: Value) -> Value {
+    let mut bundle = bundle(events);
+    bundle["complete"] = json!(true);
+    bundle
+}
+
+#[test]
+fn section_16_what_the_engine_concludes_and_only_from_complete_bundles() {
+    let events = json!([
+        {"event_type": "voice_entry", "voice_name": "Triage"},
+        {"event_type": "final_output", "voice_name": "Drafter"},
+    ]);
+    let run = |bundle: Value| rehearse(&score(&disciplined()), Some(&evidence(&[bundle]))).unwrap();
+    let open = run(bundle(events.clone()));
+    assert_eq!(open.adjustments, vec![]);
+    assert!(open.coverage_gaps.iter().any(|gap| gap.text == "Policy was not observed in refund-over-limit"));
+
+    let payload = run(complete(events.clone()));
+    let section = payload.evidence.as_ref().unwrap();
+    let derived: Vec<_> = section.events.iter().filter(|event| event.derived).collect();
+    let kinds: Vec<_> = derived
+        .iter()
+        .map(|event| {
+            (event.event.event_type.as_str(), event.rule.as_deref().unwrap(), &*event.source_event_indices)
+        })
+        .collect();
+    let expected: [(&str, &str, &[usize]); 3] = [
+        ("missed_entry", "O-ENTRY-001", &[]),
+        ("unsupported_claim", "O-CLAIM-001", &[1]),
+        ("missed_escalation", "O-ESC-002", &[]),
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(payload.voices[1].missed_entries, ["refund-over-limit"]);
+    assert_eq!(payload.verdict.as_str(), "not_ready");
+    assert_eq!(payload.mismatches[0].source_event_indices, [2]);
+
+    let mut away = complete(events);
+    away["absent"] = json!(["POLICY"]);
+    assert_eq!(records(&run(away), "O-ENTRY-001"), (0, 0));
+}
+
+#[test]
+fn section_5_dominance_masking_and_the_gap() {
+    let payload = observed(
+        &disciplined(),
+        json!([
+            {"event_type": "warning", "voice_name": "Policy", "reached_output": false},
+            {"event_type": "dissent", "voice_name": "Policy", "target_voice": "drafter", "reached_output": true, "disposition": "used"},
+            {"event_type": "escalation", "voice_name": "Triage", "reached_output": true},
+            {"event_type": "voice_entry", "voice_name": "Drafter"},
+            {"event_type": "final_output", "voice_name": "Drafter"},
+        ]),
+    );
+    let dissonance = &payload.dissonance;
+    assert_eq!(dissonance.internal_external_gap_percent, Some(33));
+    assert_eq!(
+        (dissonance.masking[0].final_voice.as_str(), dissonance.masking[0].voice.as_str()),
+        ("Drafter", "Policy")
+    );
+    assert_eq!(dissonance.masking[0].source_event_indices, [0, 4]);
+    assert_eq!((dissonance.pairwise[0].to.as_str(), dissonance.pairwise[0].count), ("Drafter", 1));
+    assert_eq!(payload.voices[1].masked_by, ["Drafter"]);
+    assert_eq!(payload.voices[2].share_percent, 40);
+    assert_eq!(payload.dominant_voice_warnings, vec![]);
+
+    let by = |triage: usize, policy: usize| {
+        let of = |name: &str, count: usize| {
+            (0..count)
+                .map(|n| json!({"event_type": "voice_entry", "voice_name": name, "ref": n.to_string()}))
+                .collect::<Vec<_>>()
+        };
+        json!([of("Triage", triage), of("Policy", policy)].concat())
+    };
+    // Of three voices two thirds are too much.
+    let warnings = |events: Value| observed(&disciplined(), events).dominant_voice_warnings.len();
+    assert_eq!((warnings(by(65, 35)), warnings(by(67, 33))), (0, 1));
+    let mut led = disciplined();
+    led["voices"][0]["conductor"] = json!(true);
+    let warned = |events: Value| observed(&led, events).dominant_voice_warnings.len();
+    assert_eq!((warned(by(84, 16)), warned(by(85, 15))), (0, 1));
+    assert_eq!(outcome(&observed(&disciplined(), by(67, 33))).2, "ready");
+}
+
+#[test]
+fn open_items_are_questions() {
+    let with = |events: Value| observed(&disciplined(), events).open_items;
+    let items = with(json!([
+        {"event_type": "evidence_cited", "voice_name": "Drafter", "basis": "declared"},
+        {"event_type": "final_output", "voice_name": "Drafter"},
+    ]));
+    assert_eq!(
+        (items[0].kind.as_str(), &*items[0].source_event_indices),
+        ("citations_declared", &[0, 1][..])
+    );
+    let mut inconclusive = bundle(json!([]));
+    inconclusive["adapter"] = json!({"id": "chorus.hub.v1", "version": "1"});
+    let payload = rehearse(&score(&disciplined()), Some(&evidence(&[inconclusive]))).unwrap();
+    assert_eq!(
+        (payload.open_items[0].kind.as_str(), payload.verdict.as_str()),
+        ("inconclusive", "conditional")
+    );
+}
+
+#[test]
+fn section_12_what_nobody_knows_is_said_and_not_dropped() {
+    let mut strange =
+        bundle(json!([{"event_type": "warning", "voice_name": "Policy", "reached_ouput": false}]));
+    strange["events"][0]["scenario_id"] = json!("no-such");
+    let payload = rehearse(&score(&disciplined()), Some(&evidence(&[strange]))).unwrap();
+    let warnings: Vec<_> =
+        payload.evidence.unwrap().adapter_warnings.into_iter().map(|one| (one.code, one.path)).collect();
+    assert_eq!(warnings[0], ("unknown_member".into(), Some("events[0].reached_ouput".into())));
+    assert_eq!(warnings[1].0, "unknown_scenario");
+}
+
+#[test]
+fn section_17_merging_keeps_order_and_collapses_exact_duplicates_only() {
+    let read = |value: Value| Taken::read(value).unwrap().bundle;
+    let call = |id: &str| json!({"event_type": "tool_call", "action": "look_up", "ref": id});
+    let one = read(bundle(json!([call("1"), {"event_type": "authority_breach", "refers_to": 0}])));
+    let two = read(bundle(
+        json!([call("2"), call("1"), {"event_type": "authority_breach", "refers_to": 1}, {"event_type": "authority_breach", "refers_to": 0}]),
+    ));
+    let (before, inputs) = ([one.clone(), two.clone()], [one, two]);
+    let merged = merge(&inputs);
+    assert_eq!(inputs, before);
+    let told: Vec<_> =
+        merged.events.iter().map(|event| (event.reference.as_deref(), event.refers_to)).collect();
+    assert_eq!(told, [(Some("1"), None), (None, Some(0)), (Some("2"), None), (None, Some(2))]);
+    assert_eq!(merge(&[merged.clone(), merged.clone()]), merged);
+    assert_eq!(merged.run_id.as_deref(), Some("r1"));
+    assert_eq!(merge(&[]), Bundle::new(None));
+
+    // Where bundles are of different scenarios, events take theirs along.
+    let mut low = bundle(json!([call("1")]));
+    low["scenario_id"] = json!("where-is-my-order");
+    let merged = merge(&[read(bundle(json!([call("1")]))), read(low)]);
+    assert_eq!((merged.scenario_id, merged.events.len()), (None, 2));
+    assert_eq!(merged.events[1].scenario_id.as_deref(), Some("where-is-my-order"));
+}
+
+#[test]
+fn a_receipt_is_bounded() {
+    let many: Vec<_> =
+        (0..21).map(|n| bundle(json!([{"event_type": "voice_entry", "ref": n.to_string()}]))).collect();
+    let error = rehearse(&score(&disciplined()), Some(&evidence(&many))).unwrap_err();
+    assert_eq!(error.to_string(), "a receipt takes at most 20 bundles, not 21");
+}
