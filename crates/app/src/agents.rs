@@ -9,7 +9,7 @@ mod view;
 
 pub use claim::claim;
 pub use connection::{connect, disconnect, mend, rotate};
-pub use find::{agent, count, list};
+pub use find::{agent, count, list, some};
 pub use make::make;
 pub use reference::{AgentRef, managed, may_manage};
 pub use view::{host, view};

@@ -127,6 +127,22 @@ impl MasterKey {
     }
 }
 
+impl MasterKey {
+    /// What lets a browser do what the operator may until a time. It is over, too, once the operator's key is another.
+    pub fn operator_token(&self, operator_key: &[u8; 32], until: i64) -> String {
+        let until = until.to_be_bytes();
+        let mac = mac(&self.0, &[b"operator\0", operator_key, &until]);
+        HEXLOWER.encode(&[until.as_slice(), &mac].concat())
+    }
+
+    /// Until when a token is good that [`Self::operator_token`] made.
+    pub fn read_operator_token(&self, operator_key: &[u8; 32], token: &str) -> Option<i64> {
+        let bytes = HEXLOWER.decode(token.as_bytes()).ok()?;
+        let until = i64::from_be_bytes(*bytes.split_first_chunk::<8>()?.0);
+        self.either(|key| same(&key.operator_token(operator_key, until), token).then_some(until))
+    }
+}
+
 fn token_text(kind: SecretKind, content: &str) -> String {
     format!("{}{content}", kind.prefix())
 }

@@ -10,9 +10,6 @@ use chorus_protocol::relay::Code;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
-/// What a form may hold, in bytes.
-pub(crate) const MAX_FORM: usize = 16 * 1024;
-
 /// The whole body, if it is at most `limit` bytes.
 pub(crate) async fn read(
     app: &App,
@@ -51,10 +48,4 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiEr
     let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
     key.map(Some)
         .ok_or_else(|| ApiError::validation("Idempotency-Key: must be 1 to 255 visible ASCII characters"))
-}
-
-/// A member of a form or a query; the first, if there are several.
-pub(crate) fn form_member(encoded: &[u8], name: &str) -> String {
-    let found = url::form_urlencoded::parse(encoded).find(|(given, _)| given == name);
-    found.map_or_else(String::new, |(_, value)| value.trim().to_owned())
 }

@@ -8,11 +8,8 @@ pub(crate) mod channel;
 pub(crate) mod hub;
 pub(crate) mod mcp;
 pub(crate) mod pages;
-pub(crate) mod reference;
 pub(crate) mod relay;
-pub(crate) mod signin;
 pub(crate) mod skill;
-pub(crate) mod tokens;
 
 #[cfg(test)]
 mod tests {

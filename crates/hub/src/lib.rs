@@ -14,7 +14,6 @@ mod doors;
 mod error;
 mod event_stream;
 mod extract;
-mod html;
 mod middleware;
 mod origin;
 mod places;

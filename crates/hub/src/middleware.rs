@@ -18,9 +18,10 @@ use chorus_app::callers::Recalled;
 use chorus_app::charge::{charge, charge_source, count_bad_secret, purpose_key};
 use chorus_app::rate::{Source, rate_key};
 use chorus_app::{App, AppState};
-use chorus_mcp::guard::Names;
+use chorus_mcp::guard::{Names, Page};
 use chorus_protocol::ids::Principal;
 use chorus_protocol::relay::Code;
+use chorus_web::{ForPeople, OwnPage};
 use futures_util::FutureExt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
@@ -46,10 +47,6 @@ impl Client {
         rate_key(self.0)
     }
 }
-
-/// Marks an answer that is an error and says so to a person, on a page: it is left as it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ForPeople;
 
 /// What stands before the routes of one kind.
 #[derive(Clone)]
@@ -86,7 +83,7 @@ pub(crate) async fn around(State(guard): State<Guard>, mut request: Request, nex
             charge(app, purpose_key(purpose, agent)).map(|()| Caller::Nobody).map_err(Into::into)
         }
         (Ok(page), None) => {
-            request.extensions_mut().insert(page);
+            request.extensions_mut().insert(OwnPage(page == Page::Ours));
             let shown = shown(request.headers(), &method, page);
             if let Ok(Some(shown)) = &shown {
                 request.extensions_mut().insert(*shown);

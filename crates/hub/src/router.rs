@@ -1,11 +1,11 @@
 //! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
 
-use crate::credentials::SESSION_COOKIE;
-use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};
+use crate::doors::{api, channel, hub, mcp, pages, relay, skill};
 use crate::origin;
 use crate::routes::Routes;
 use axum::Router;
 use chorus_app::AppState;
+use chorus_web::cookies::SESSION_COOKIE;
 use std::sync::Arc;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder};
@@ -18,13 +18,7 @@ fn documented() -> Routes {
 /// All routes, each behind its guard, and an answer for paths that are none.
 pub(crate) fn router(app: AppState) -> Router {
     let names = Arc::new(origin::names(&app.config, app.on_loopback));
-    documented()
-        .and(pages::routes())
-        .and(mcp::routes())
-        .and(signin::routes())
-        .and(tokens::routes())
-        .guarded(&app, &names)
-        .with_state(app)
+    documented().and(pages::routes()).and(mcp::routes()).guarded(&app, &names).with_state(app)
 }
 
 /// The OpenAPI document of the hub.

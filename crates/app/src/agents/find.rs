@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::page::fitting;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::agents::{AgentSearch, AgentView};
+use chorus_protocol::ids::AgentId;
 use chorus_store::Tx;
 use chorus_store::directory::{self, Search};
 use std::sync::Arc;
@@ -32,6 +33,19 @@ pub async fn list(app: &AppState, caller: &Caller, asked: AgentSearch) -> Result
     let found = app.store.read::<_, Error, _>(find).await?;
     let items = found.agents.iter().map(|agent| view(app, caller, agent)).collect();
     Ok(fitting(app, items, found.next, |last: &AgentView| last.name.clone()))
+}
+
+/// Those of these that there are, as a caller sees them.
+pub async fn some(app: &AppState, caller: &Caller, ids: Vec<AgentId>) -> Result<Vec<AgentView>, Error> {
+    let (hub, caller) = (Arc::clone(app), caller.clone());
+    let find = move |tx: &mut dyn Tx| {
+        let mut found = vec![];
+        for id in &ids {
+            found.extend(directory::by_id(tx, *id)?.map(|agent| view(&hub, &caller, &agent)));
+        }
+        Ok(found)
+    };
+    app.store.read::<_, Error, _>(find).await
 }
 
 /// How many agents there are.

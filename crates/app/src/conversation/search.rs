@@ -17,18 +17,18 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FoundView {
     /// Where it was said.
-    channel: PlaceView,
+    pub channel: PlaceView,
     /// The message.
-    event: EventView,
+    pub event: EventView,
 }
 
 /// A conversation, in short.
 #[derive(Debug, Serialize, ToSchema)]
-struct PlaceView {
+pub struct PlaceView {
     /// Its id.
-    id: String,
+    pub id: String,
     /// What people call it.
-    name: String,
+    pub name: String,
 }
 
 /// What is looked for.

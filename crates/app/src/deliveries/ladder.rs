@@ -23,9 +23,9 @@ const MAX_ATTEMPTS: i64 = 500;
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct LadderView {
     /// The event.
-    event: EventView,
+    pub event: EventView,
     /// To whom it went.
-    deliveries: Vec<LadderDelivery>,
+    pub deliveries: Vec<LadderDelivery>,
     /// Who took it on.
     #[schema(value_type = Vec<Object>)]
     claims: [(); 0],

@@ -2,7 +2,6 @@
 
 use super::Items;
 use crate::answers::own::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
-use crate::credentials::{no_cookie, session_cookie};
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::{Context, Idempotent, Operator, Person, PersonOrOperator, Query, Sent, done};
 use crate::route::{Credentials, Route};
@@ -19,6 +18,7 @@ use chorus_protocol::api::accounts::{
 };
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::CredentialId;
+use chorus_web::cookies::{no_cookie, session_cookie};
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {

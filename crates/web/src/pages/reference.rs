@@ -1,35 +1,79 @@
-//! The OpenAPI document, made readable: what the API page shows of each operation.
+//! The OpenAPI document, made readable: what the API page shows of each operation, in groups.
 
+use crate::page::{Fault, page};
+use crate::shell::{Here, Shell};
+use crate::visitor::person;
+use askama::Template;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use chorus_app::App;
 use serde_json::Value;
 
+#[derive(Template)]
+#[template(path = "api.html")]
+struct ApiPage<'o> {
+    shell: Shell,
+    groups: &'o [Group],
+}
+
+/// Operations that belong together.
+pub struct Group {
+    pub name: String,
+    pub operations: Vec<Operation>,
+}
+
+/// The page of these operations.
+pub async fn show(app: &App, headers: &HeaderMap, groups: &[Group]) -> Result<Response, Fault> {
+    let person = person(app, headers).await?;
+    page(&ApiPage { shell: Shell::maybe_of(app, person.as_ref(), Here::Api).await?, groups })
+}
+
+/// All operations of a document, by what they are about.
+pub fn groups(document: &Value) -> Vec<Group> {
+    let mut groups: Vec<Group> = vec![];
+    for operation in operations(document) {
+        match groups.iter_mut().find(|group| group.name == operation.tag) {
+            Some(group) => group.operations.push(operation),
+            None => groups.push(Group { name: operation.tag.clone(), operations: vec![operation] }),
+        }
+    }
+    groups
+}
+
 /// Text with code in it: pieces, and whether each is code.
-pub(crate) type Prose = Vec<(String, bool)>;
+pub type Prose = Vec<(String, bool)>;
 
 /// One operation.
-pub(crate) struct Operation {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) summary: Prose,
-    pub(crate) description: Prose,
-    pub(crate) needs_key: bool,
-    pub(crate) fields: Vec<Field>,
-    pub(crate) answers: Vec<(String, Prose)>,
+pub struct Operation {
+    /// What it is about.
+    pub tag: String,
+    /// Where it is on the page.
+    pub anchor: String,
+    pub method: String,
+    pub path: String,
+    pub summary: Prose,
+    pub description: Prose,
+    pub needs_key: bool,
+    pub fields: Vec<Field>,
+    pub answers: Vec<(String, Prose)>,
 }
 
 /// One thing an operation takes.
-pub(crate) struct Field {
-    pub(crate) name: String,
+pub struct Field {
+    pub name: String,
     /// Where it goes: path, query, header, body.
-    pub(crate) place: String,
-    pub(crate) required: bool,
-    pub(crate) description: Prose,
+    pub place: String,
+    pub required: bool,
+    pub description: Prose,
 }
 
 /// All operations of a document, in its order.
-pub(crate) fn operations(document: &Value) -> Vec<Operation> {
+pub fn operations(document: &Value) -> Vec<Operation> {
     members(&document["paths"])
         .flat_map(|(path, item)| members(item).map(move |(method, operation)| (path, method, operation)))
         .map(|(path, method, operation)| Operation {
+            tag: operation["tags"][0].as_str().unwrap_or("other").to_owned(),
+            anchor: text(&operation["operationId"]),
             method: method.to_uppercase(),
             path: path.clone(),
             summary: prose(&operation["summary"]),
@@ -116,45 +160,6 @@ fn prose(value: &Value) -> Prose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Map;
-
-    #[test]
-    fn every_operation_with_its_fields() {
-        let document = serde_json::to_value(crate::openapi()).unwrap();
-        let operations = operations(&document);
-        let send = operations.iter().find(|operation| operation.path == "/messages").unwrap();
-        assert!(send.needs_key && send.method == "POST");
-        let names: Vec<_> = send.fields.iter().map(|field| (field.name.as_str(), field.required)).collect();
-        assert!(names.contains(&("Idempotency-Key", false)), "{names:?}");
-        assert!(names.contains(&("receiver_id", true)), "{names:?}");
-        assert!(names.contains(&("envelope.original_text", true)), "{names:?}");
-        assert!(names.contains(&("envelope.turn_number", false)), "{names:?}");
-        let register = operations.iter().find(|operation| operation.path == "/register").unwrap();
-        let required: Vec<_> =
-            register.fields.iter().filter(|field| field.required).map(|field| &field.name).collect();
-        assert_eq!(required, ["agent_id"]);
-    }
-
-    #[test]
-    fn what_is_referred_to_is_there() {
-        let document = serde_json::to_value(crate::openapi()).unwrap();
-        let text = document.to_string();
-        let references = text.split(r##""$ref":"#"##).skip(1).filter_map(|rest| rest.split('"').next());
-        let missing: Vec<_> = references.filter(|reference| document.pointer(reference).is_none()).collect();
-        assert!(missing.is_empty() && text.contains(r##""$ref":"#/"##), "{missing:?}");
-    }
-
-    /// Programs that make clients out of the document name their functions so.
-    #[test]
-    fn every_operation_has_its_own_name() {
-        let document = serde_json::to_value(crate::openapi()).unwrap();
-        let paths = document["paths"].as_object().unwrap().values().filter_map(Value::as_object);
-        let mut names: Vec<_> = paths.flat_map(Map::values).map(|one| one["operationId"].as_str()).collect();
-        names.sort_unstable();
-        let count = names.len();
-        names.dedup();
-        assert!(names.iter().all(Option::is_some) && names.len() == count, "{names:?}");
-    }
 
     #[test]
     fn code_in_prose() {

@@ -1,0 +1,70 @@
+//! How a person stands in its conversations: which there are, what is new in them, and up to where it has read.
+
+use crate::app::App;
+use crate::error::Error;
+use crate::views::{self, EventView};
+use chorus_protocol::ids::{AccountId, ConversationId, Principal};
+use chorus_protocol::mentions::mentions;
+use chorus_protocol::words::{ConversationKind, EventKind};
+use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::{Tx, conversation, read_marks};
+
+pub use chorus_store::read_marks::{MOST_NEW, Standing};
+
+/// The most conversations that are looked at.
+const MOST: i64 = 200;
+/// In how many of them, and how far back in each, is looked for what is addressed to somebody.
+const LOOKED_INTO: usize = 30;
+const LOOKED_BACK: i64 = 30;
+
+/// The conversations of a person, and how much is new in each.
+pub async fn standings(app: &App, account: AccountId) -> Result<Vec<Standing>, Error> {
+    let find = move |tx: &mut dyn Tx| Ok(read_marks::of_account(tx, account, MOST)?);
+    app.store.read::<_, Error, _>(find).await
+}
+
+/// A person has read a conversation up to an event.
+pub async fn mark_read(app: &App, account: AccountId, id: ConversationId, seq: i64) -> Result<(), Error> {
+    let mark = move |tx: &mut dyn Tx| {
+        conversation::as_reader(tx, id, Principal::from(account))?;
+        // Nobody has read what is not there yet, or all of it would be old when it comes.
+        let seq = seq.min(tx.head(id.0)?);
+        Ok(read_marks::mark(tx, account, id, seq)?)
+    };
+    app.store.write::<_, Error, _>(mark).await
+}
+
+/// Something new that is addressed to a person.
+pub struct Addressed {
+    pub standing: Standing,
+    pub event: EventView,
+}
+
+/// What is new and addressed to a person, by name or in a conversation of two: the newest of each conversation, in order.
+pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, Error> {
+    let (who, max_bytes) = (Principal::from(account), app.config.quotas.page_bytes as usize);
+    let find = move |tx: &mut dyn Tx| {
+        let standings = read_marks::of_account(tx, account, MOST)?;
+        let mut found = vec![];
+        for standing in standings.into_iter().filter(|standing| standing.new > 0).take(LOOKED_INTO) {
+            let (place, _) = conversation::as_reader(tx, standing.conversation, who)?;
+            let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
+            let page = log::page(tx, &place, who, &filter, At::Before(i64::MAX), LOOKED_BACK, max_bytes)?;
+            let events = views::events(&page.events, &page.standing.changes, &page.standing.replies);
+            let own = who.to_string();
+            let for_me = |event: &EventView| {
+                let named = || mentions(event.content.as_deref().unwrap_or_default());
+                event.sequence > standing.read
+                    && event.author.id != own
+                    && !event.deleted
+                    && (standing.kind == ConversationKind::Dm
+                        || named().iter().any(|name| name.eq_ignore_ascii_case(&standing.handle)))
+            };
+            let new = events.into_iter().filter(for_me);
+            found.extend(new.map(|event| Addressed { standing: standing.clone(), event }));
+        }
+        found.sort_by(|a, b| b.event.created_at.cmp(&a.event.created_at));
+        Ok(found)
+    };
+    app.store.read::<_, Error, _>(find).await
+}

@@ -1,0 +1,34 @@
+//! The tries of one delivery.
+
+use crate::agents::may_manage;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use chorus_protocol::api::deliveries::AttemptView;
+use chorus_protocol::ids::DeliveryId;
+use chorus_protocol::time::rfc3339;
+use chorus_store::{Tx, directory, push};
+
+/// The most tries that are shown of one delivery.
+const MOST: i64 = 300;
+
+/// The tries of a delivery, the first first; for whoever manages its agent.
+pub async fn attempts(app: &App, caller: Caller, id: &str) -> Result<Vec<AttemptView>, Error> {
+    let missing = || Error::not_found("delivery");
+    let id = DeliveryId::parse(id).ok_or_else(missing)?;
+    let find = move |tx: &mut dyn Tx| {
+        let agent = directory::by_id(tx, id.agent)?.filter(|agent| may_manage(&caller, agent));
+        agent.ok_or_else(missing)?;
+        let found = push::attempts(tx, id, MOST)?;
+        Ok(found
+            .into_iter()
+            .map(|attempt| AttemptView {
+                at: rfc3339(attempt.at),
+                status: attempt.status,
+                latency_ms: attempt.latency_ms,
+                error: attempt.error,
+            })
+            .collect())
+    };
+    app.store.read::<_, Error, _>(find).await
+}

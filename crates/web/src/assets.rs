@@ -1,0 +1,72 @@
+//! What pages refer to: embedded, and named after its content, so that it can be cached for ever.
+
+use crate::page::Fault;
+use axum::Router;
+use axum::extract::Path;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use chorus_app::{AppState, Error};
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+struct Asset {
+    name: String,
+    kind: &'static str,
+    content: String,
+}
+
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+macro_rules! assets {
+    ($($function:ident: $stem:literal, $ending:literal, $kind:expr;)+) => {
+        static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+            let mut made = vec![];
+            $(
+                let content = include_str!(concat!("../assets/", $stem, ".", $ending));
+                made.push(asset(&made, $stem, $ending, $kind, content));
+            )+
+            made
+        });
+        $(
+            pub(crate) fn $function() -> &'static str {
+                let stem = concat!($stem, "-");
+                ASSETS.iter().find(|asset| asset.name.starts_with(stem)).map_or("", |asset| &asset.name)
+            }
+        )+
+    };
+}
+
+assets! {
+    style: "chorus", "css", CSS;
+    script: "shell", "js", SCRIPT;
+    channel_script: "channel", "js", SCRIPT;
+    mark: "mark", "svg", SVG;
+}
+
+/// A script names those before it that it needs without their hashes; here it gets them.
+fn asset(made: &[Asset], stem: &str, ending: &str, kind: &'static str, content: &str) -> Asset {
+    let content = made.iter().fold(content.to_owned(), |content, other| {
+        let plain = other.name.rsplit_once('-').map_or("", |(stem, _)| stem);
+        content.replace(&format!("from \"./{plain}.js\""), &format!("from \"./{}\"", other.name))
+    });
+    let hash = HEXLOWER.encode(&Sha256::digest(&content)[..6]);
+    Asset { name: format!("{stem}-{hash}.{ending}"), kind, content }
+}
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/assets/{name}", get(show))
+}
+
+async fn show(Path(name): Path<String>) -> Result<Response, Fault> {
+    let found = ASSETS.iter().find(|asset| asset.name == name);
+    let asset = found.ok_or_else(|| Error::not_found("file"))?;
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(asset.kind)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+    ];
+    Ok((headers, &*asset.content).into_response())
+}

@@ -1,0 +1,65 @@
+//! What a form says: bounded in size and time.
+
+use crate::page::Fault;
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use chorus_app::{AppState, Error};
+use chorus_protocol::code::Code;
+use chorus_protocol::schema;
+use http_body_util::{BodyExt, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// What a form may hold, in bytes: a message, and a little more.
+const MAX_FORM: usize = 512 * 1024;
+
+/// A form that was filled in.
+pub(crate) struct Form(Bytes);
+
+impl FromRequest<AppState> for Form {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Fault> {
+        let whole = Limited::new(request.into_body(), MAX_FORM).collect();
+        match tokio::time::timeout(app.config.times.body, whole).await {
+            Ok(Ok(collected)) => Ok(Self(collected.to_bytes())),
+            Ok(Err(_)) => Err(Error::new(Code::TooLarge, "this form is too large, or it broke off").into()),
+            Err(_) => Err(Error::new(Code::RequestTimeout, "the form did not arrive in time").into()),
+        }
+    }
+}
+
+impl Form {
+    /// A field, without the space around it; empty if it is not there.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.get(name).map_or_else(String::new, |text| text.trim().to_owned())
+    }
+
+    /// A field with something in it.
+    pub(crate) fn some(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    /// All fields of this name that hold something.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let fields = url::form_urlencoded::parse(&self.0).filter(|(given, _)| given == name);
+        fields.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty()).collect()
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        let found = url::form_urlencoded::parse(&self.0).find(|(given, _)| given == name);
+        found.map(|(_, value)| value.into_owned())
+    }
+
+    /// These fields as the body that the API takes for the same, checked like it. Those without anything in them are not said.
+    pub(crate) fn body<T: ToSchema + DeserializeOwned + 'static>(&self, names: &[&str]) -> Result<T, Error> {
+        let said = |name: &&str| Some(((*name).to_owned(), Value::String(self.some(name)?)));
+        body(Value::Object(names.iter().filter_map(said).collect::<Map<_, _>>()))
+    }
+}
+
+/// Something as the API takes it, checked like it.
+pub(crate) fn body<T: ToSchema + DeserializeOwned + 'static>(value: Value) -> Result<T, Error> {
+    Ok(schema::read(value)?)
+}

@@ -1,0 +1,115 @@
+//! A page on its way out: guarded, or an error that says so to a person.
+
+use crate::assets;
+use askama::Template;
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use chorus_app::Error;
+use chorus_protocol::code::Code;
+
+/// Marks an answer that is an error and has been written for a person: it goes out as it is.
+#[derive(Debug, Clone, Copy)]
+pub struct ForPeople;
+
+/// Scripts, styles and images from ourselves only, none inline, no framing.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A page, guarded.
+pub(crate) fn page(template: &impl Template) -> Result<Response, Fault> {
+    let html = template.render().map_err(Error::internal)?;
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        // To nobody else. Without any, browsers would not say either that a form was sent from our own page.
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    Ok((headers, Html(html)).into_response())
+}
+
+/// A page that is an error, and says so to a person.
+pub(crate) fn fault_page(status: StatusCode, template: &impl Template) -> Result<Response, Fault> {
+    let mut response = page(template)?;
+    *response.status_mut() = status;
+    response.extensions_mut().insert(ForPeople);
+    Ok(response)
+}
+
+/// Why there is no page, for a person. Who is not signed in is sent to sign in.
+#[derive(Debug)]
+pub struct Fault(Error);
+
+impl<E: Into<Error>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "fault.html")]
+struct FaultPage {
+    style: &'static str,
+    mark: &'static str,
+    title: &'static str,
+    message: String,
+}
+
+fn title(code: Code) -> &'static str {
+    match code.status() {
+        404 => "There is nothing here",
+        403 => "This is not for you",
+        429 => "Too fast",
+        409 => "It is not so any more",
+        status if status >= 500 => "The hub could not do this",
+        _ => "This cannot be done so",
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let Self(error) = self;
+        if error.code == Code::Unauthorized {
+            return Redirect::to("/signin").into_response();
+        }
+        if let Some(cause) = error.cause.as_ref().filter(|_| error.code == Code::Internal) {
+            tracing::error!(error = &**cause as &dyn std::error::Error, "a page failed");
+        }
+        let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let (style, mark) = (assets::style(), assets::mark());
+        let shown = FaultPage { style, mark, title: title(error.code), message: sentence(&error.message) };
+        let mut response = match fault_page(status, &shown) {
+            Ok(response) => response,
+            Err(_) => (status, error.message).into_response(),
+        };
+        if let Some(ms) = error.retry_after_ms {
+            response.headers_mut().insert(header::RETRY_AFTER, ((ms.max(1) as u64).div_ceil(1000)).into());
+        }
+        response
+    }
+}
+
+/// The query of a link, of what has something in it.
+pub(crate) fn query(parts: &[(&str, &str)]) -> String {
+    let said = parts.iter().filter(|(_, value)| !value.is_empty());
+    format!("?{}", url::form_urlencoded::Serializer::new(String::new()).extend_pairs(said).finish())
+}
+
+/// A message of the API as a sentence: with a capital, and a full stop.
+pub(crate) fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    let end = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+    first.chain(letters).chain(end.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentence;
+
+    #[test]
+    fn a_message_becomes_a_sentence() {
+        assert_eq!(sentence("name: must be one line"), "Name: must be one line.");
+        assert_eq!(sentence("Really?"), "Really?");
+        assert_eq!(sentence(""), ".");
+    }
+}

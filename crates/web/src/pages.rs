@@ -1,0 +1,30 @@
+//! The pages, one file each. To add one: a file with `routes()`, a line in [`own`], and its place in the rail.
+
+pub(crate) mod account;
+pub(crate) mod agent;
+pub(crate) mod channel;
+pub(crate) mod deliveries;
+pub(crate) mod directory;
+pub(crate) mod first;
+pub(crate) mod fleet;
+pub(crate) mod inbox;
+pub(crate) mod operator;
+pub mod reference;
+pub(crate) mod search;
+pub(crate) mod signin;
+
+use axum::Router;
+use chorus_app::AppState;
+
+/// Pages of somebody who is signed in.
+pub(crate) fn own() -> Router<AppState> {
+    account::routes()
+        .merge(agent::routes())
+        .merge(channel::routes())
+        .merge(deliveries::routes())
+        .merge(directory::routes())
+        .merge(fleet::routes())
+        .merge(inbox::routes())
+        .merge(operator::routes())
+        .merge(search::routes())
+}

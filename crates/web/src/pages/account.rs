@@ -1,0 +1,165 @@
+//! One's account: tokens for programs, invitations for others, signing out.
+
+use crate::cookies::{no_cookie, session_cookie};
+use crate::form::{Form, body};
+use crate::page::{Fault, page};
+use crate::shell::{Here, Shell};
+use crate::times::Moment;
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use chorus_app::once::Once;
+use chorus_app::{AppState, Error, accounts};
+use chorus_protocol::api::accounts::{Line, NewSignUpCode, NewToken, Quota, TokenPage};
+use chorus_protocol::api::agents::{AgentSearch, AgentView};
+use chorus_protocol::ids::CredentialId;
+use serde_json::json;
+
+/// The longest label, in characters.
+const MAX_LABEL: usize = 100;
+/// As many tokens and agents as one page shows.
+const LIMIT: i64 = 100;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/account", get(show))
+        .route("/tokens", post(make_token))
+        .route("/tokens/{id}/revoke", post(revoke_token))
+        .route("/invitations", post(invite))
+        .route("/signout", post(leave))
+        .route("/signout/elsewhere", post(leave_elsewhere))
+}
+
+#[derive(Template)]
+#[template(path = "account.html")]
+struct AccountPage {
+    shell: Shell,
+    name: String,
+    email: String,
+    tokens: Vec<Token>,
+    agents: Vec<AgentView>,
+    quotas: Vec<(String, Quota)>,
+    may_invite: bool,
+}
+
+struct Token {
+    id: String,
+    label: String,
+    made: Moment,
+}
+
+/// Something that is shown this once.
+#[derive(Template)]
+#[template(path = "secret.html")]
+pub(crate) struct Secret {
+    pub(crate) shell: Shell,
+    pub(crate) title: String,
+    pub(crate) lead: String,
+    /// What to copy, each with what it is.
+    pub(crate) secrets: Vec<(&'static str, String)>,
+    pub(crate) back: String,
+}
+
+async fn show(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {
+    let me = accounts::me(&app, visitor.caller.clone()).await?;
+    let asked = TokenPage { after: None, limit: LIMIT };
+    let tokens = accounts::list_tokens(&app, visitor.person.id, asked).await?.items;
+    let mine = AgentSearch { after: None, limit: LIMIT, q: None, online: None, mine: true };
+    let agents = chorus_app::agents::list(&app, &visitor.caller, mine).await?.items;
+    let token = |token: chorus_protocol::api::accounts::Token| Token {
+        id: token.id.to_string(),
+        label: token.label,
+        made: Moment::new(&token.created_at),
+    };
+    page(&AccountPage {
+        shell: Shell::of(&app, &visitor.person, Here::Account).await?,
+        name: visitor.person.name,
+        email: visitor.person.email,
+        tokens: tokens.into_iter().map(token).collect(),
+        agents,
+        quotas: me.quotas.into_iter().collect(),
+        may_invite: app.config.signup != chorus_app::Signup::Closed,
+    })
+}
+
+/// A token with this label.
+async fn make_token(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let label = form.text("label");
+    let label: String = label.chars().filter(|c| !c.is_control()).take(MAX_LABEL).collect();
+    let label = Line(if label.is_empty() { "command line".to_owned() } else { label });
+    let SignedIn { person, context, .. } = visitor;
+    let made = accounts::make_token(&app, context, person.id, NewToken { label }, Once::NO_KEY).await?.result;
+    let url = &app.config.public_url;
+    page(&Secret {
+        shell: Shell::of(&app, &person, Here::Account).await?,
+        title: "Your token".into(),
+        lead: format!(
+            "This is “{}”. It speaks for your account, and is shown this once: keep it where you keep passwords.",
+            made.label
+        ),
+        secrets: vec![
+            ("In a shell", format!("export CHORUS_URL={url}\nexport CHORUS_KEY={}", made.token)),
+            (
+                "Then",
+                "chorus channel create ops --context 'Where operations are coordinated'\nchorus channel join CHANNEL \
+                 --agent alice\nchorus channel say CHANNEL '@alice hello'\nchorus channel follow CHANNEL"
+                    .into(),
+            ),
+        ],
+        back: "/account".into(),
+    })
+}
+
+async fn revoke_token(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let id = CredentialId::parse(&id).ok_or_else(|| Error::not_found("token"))?;
+    accounts::revoke_token(&app, visitor.context, visitor.person.id, id).await?;
+    Ok(Redirect::to("/account").into_response())
+}
+
+/// A sign-up code, for whoever has it or for one address.
+async fn invite(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let SignedIn { person, context, caller } = visitor;
+    let new: NewSignUpCode = body(json!({"email": form.some("email")}))?;
+    let made = accounts::make_sign_up_code(&app, context, caller, new, Once::NO_KEY).await?.result;
+    page(&Secret {
+        shell: Shell::of(&app, &person, Here::Account).await?,
+        title: "Your invitation".into(),
+        lead: format!(
+            "Whoever opens this link can have an account here, once, until {}.",
+            made.expires_at.get(..10).unwrap_or_default()
+        ),
+        secrets: vec![("The link", made.url)],
+        back: "/account".into(),
+    })
+}
+
+/// The button for signing out. It is there for whoever is not signed in any more, too.
+async fn leave(
+    State(app): State<AppState>,
+    crate::visitor::Context(context): crate::visitor::Context,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    if let Some(session) = session_cookie(&headers) {
+        accounts::end_session(&app, context, session).await?;
+    }
+    Ok(([(header::SET_COOKIE, no_cookie(&app)?)], Redirect::to("/")).into_response())
+}
+
+/// All other browsers are signed out.
+async fn leave_elsewhere(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let own = session_cookie(&headers).map(chorus_app::key_hash);
+    accounts::end_other_sessions(&app, visitor.context, visitor.person.id, own, false).await?;
+    Ok(Redirect::to("/account").into_response())
+}

@@ -1,0 +1,193 @@
+//! One's own agents: making them, their keys and connection strings. And the card of any agent.
+
+use super::account::Secret;
+use crate::face::{Face, State as Is};
+use crate::form::{Form, body};
+use crate::page::{Fault, page};
+use crate::shell::{Here, Shell};
+use crate::times::since;
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use chorus_app::once::Once;
+use chorus_app::{AppState, accounts, agents};
+use chorus_protocol::api::accounts::KeyReset;
+use chorus_protocol::api::agents::{AgentProof, AgentView, NewAgent, NewConnection};
+use chorus_protocol::words::ConnectionState;
+use serde_json::{Value, json};
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/directory/new", get(form).post(make))
+        .route("/directory/claim", post(claim))
+        .route("/directory/{id}", get(show))
+        .route("/directory/{id}/key", post(reset_key))
+        .route("/directory/{id}/connection", post(connect))
+        .route("/directory/{id}/connection/remove", post(disconnect))
+        .route("/directory/{id}/connection-string", post(rotate))
+        .route("/directory/{id}/webhook-secret", post(rotate_webhook_secret))
+}
+
+#[derive(Template)]
+#[template(path = "agent_new.html")]
+struct NewPage {
+    shell: Shell,
+}
+
+#[derive(Template)]
+#[template(path = "agent.html")]
+struct AgentPage {
+    shell: Shell,
+    agent: AgentView,
+    face: Face,
+    seen: String,
+    /// What it says of itself, field by field.
+    says: Vec<(String, String)>,
+    mine: bool,
+    broken: bool,
+    connected: bool,
+    url: String,
+}
+
+async fn form(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {
+    page(&NewPage { shell: Shell::of(&app, &visitor.person, Here::Agents).await? })
+}
+
+async fn make(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let SignedIn { person, context, .. } = visitor;
+    let new: NewAgent = form.body(&["name", "description", "connection_string", "endpoint"])?;
+    let made = agents::make(&app, &person, context, new, Once::NO_KEY).await?.result;
+    let url = &app.config.public_url;
+    let name = made.address.split('@').next().unwrap_or_default();
+    page(&Secret {
+        shell: Shell::of(&app, &person, Here::Agents).await?,
+        title: format!("{} is here", made.address),
+        lead: "Its key is shown this once. Whoever has it speaks as the agent.".into(),
+        secrets: vec![
+            (
+                "Run a program of yours as it",
+                format!(
+                    "CHORUS_URL={url} CHORUS_KEY={} \\\n  chorus agent --name {name} --exec ./my-agent",
+                    made.api_key
+                ),
+            ),
+            ("Its connection string, for other services", made.connection_string),
+            ("With which requests to it are signed", made.webhook_secret),
+        ],
+        back: format!("/directory/{}", made.agent_id),
+    })
+}
+
+async fn claim(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let proof: AgentProof = body(json!({"api_key": form.text("api_key")}))?;
+    let claimed = agents::claim(&app, visitor.person, visitor.context, proof, Once::NO_KEY).await?.result;
+    Ok(Redirect::to(&format!("/directory/{}", claimed.agent_id)).into_response())
+}
+
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let agent = agents::agent(&app, visitor.caller, &id).await?;
+    let state = if agent.online { Is::Idle } else { Is::Offline };
+    let connection = agent.connection.as_ref().map(|connection| connection.state);
+    page(&AgentPage {
+        shell: Shell::of(&app, &visitor.person, Here::Agents).await?,
+        face: Face::agent(&agent.agent_id.to_string()).state(state),
+        seen: agent.last_seen.as_deref().map(|seen| since(app.now(), seen)).unwrap_or_default(),
+        says: says(agent.card.as_ref()),
+        mine: agent.owner == Some(visitor.person.id),
+        broken: connection == Some(ConnectionState::Broken),
+        connected: connection.is_some_and(|state| state != ConnectionState::None),
+        url: app.config.public_url.clone(),
+        agent,
+    })
+}
+
+/// The fields of a card, as text.
+fn says(card: Option<&Value>) -> Vec<(String, String)> {
+    let fields = card.and_then(Value::as_object).into_iter().flatten();
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    };
+    fields.map(|(name, value)| (name.clone(), text(value))).collect()
+}
+
+async fn reset_key(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let SignedIn { person, caller, context } = visitor;
+    let made =
+        accounts::reset_key(&app, context, caller, &id, KeyReset::default(), Once::NO_KEY).await?.result;
+    page(&Secret {
+        shell: Shell::of(&app, &person, Here::Agents).await?,
+        title: format!("A new key for {}", made.address),
+        lead: "The old one is over at once. This one is shown this once.".into(),
+        secrets: vec![("Its key", made.api_key)],
+        back: format!("/directory/{id}"),
+    })
+}
+
+/// The agent's own connection string, pasted.
+async fn connect(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let new: NewConnection = form.body(&["connection_string"])?;
+    agents::connect(&app, visitor.caller, visitor.context, &id, new).await?;
+    Ok(Redirect::to(&format!("/directory/{id}")).into_response())
+}
+
+async fn disconnect(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    agents::disconnect(&app, visitor.caller, visitor.context, &id).await?;
+    Ok(Redirect::to(&format!("/directory/{id}")).into_response())
+}
+
+/// A new connection string for other services.
+async fn rotate(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let SignedIn { person, caller, context } = visitor;
+    let made = agents::rotate(&app, caller, context, &id, Once::NO_KEY).await?.result;
+    page(&Secret {
+        shell: Shell::of(&app, &person, Here::Agents).await?,
+        title: "A new connection string".into(),
+        lead: "The old one stopped at once. Whoever has this one can post to the agent.".into(),
+        secrets: vec![("For other services", made.connection_string)],
+        back: format!("/directory/{id}"),
+    })
+}
+
+async fn rotate_webhook_secret(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let SignedIn { person, caller, context } = visitor;
+    let made = accounts::rotate_webhook_secret(&app, context, caller, &id, Once::NO_KEY).await?.result;
+    page(&Secret {
+        shell: Shell::of(&app, &person, Here::Agents).await?,
+        title: "A new secret for webhooks".into(),
+        lead: "Requests to the agent are signed with it; for a while with the old one as well.".into(),
+        secrets: vec![("The secret", made.webhook_secret)],
+        back: format!("/directory/{id}"),
+    })
+}

@@ -1,0 +1,278 @@
+//! A conversation: what was said, as it goes on; who is in it; its documents; why something reached whom.
+//!
+//! The page is whole without scripts: it can be read, paged, and written in. A script makes it live, shows at the composer
+//! whom a message would wake, and keeps the keyboard.
+
+mod documents;
+pub(crate) mod items;
+mod live;
+mod making;
+mod members;
+mod why;
+
+use self::items::{Item, View, items};
+use self::members::Person;
+use crate::assets;
+use crate::form::Form;
+use crate::markdown::{Named, Names};
+use crate::page::{Fault, page};
+use crate::shell::{Here, Shell};
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use chorus_app::conversation::{self, At, Filter, Kinds, conversation_id, event_id};
+use chorus_app::once::Once;
+use chorus_app::{App, AppState, Error};
+use chorus_protocol::api::Page;
+use chorus_protocol::api::channels::ConversationDetail;
+use chorus_protocol::api::documents::Document;
+use chorus_protocol::api::members::MemberView;
+use chorus_protocol::api::messages::NewMessage;
+use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_protocol::words::{ConversationKind, PrincipalKind, Signal, Word};
+use serde::Deserialize;
+use std::collections::HashMap;
+
+/// As many events as a page opens with, and as one fragment holds.
+const OPENS_WITH: i64 = 60;
+/// As many members and documents as are shown.
+const MOST: i64 = 200;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/c/{id}", get(show))
+        .route("/c/{id}/t/{thread}", get(show_thread))
+        .route("/c/{id}/why/{event}", get(show_why))
+        .route("/c/{id}/items", get(fragment))
+        .route("/c/{id}/say", post(say))
+        .route("/c/{id}/read", post(mark_read))
+        .merge(documents::routes())
+        .merge(live::routes())
+        .merge(making::routes())
+        .merge(members::routes())
+}
+
+/// Which stretch of a conversation is asked for.
+#[derive(Debug, Default, Deserialize)]
+struct Stretch {
+    before: Option<i64>,
+    after: Option<i64>,
+    limit: Option<i64>,
+    thread: Option<String>,
+    side: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "items.html")]
+struct ItemsPart<'p> {
+    id: &'p str,
+    items: &'p [Item],
+}
+
+#[derive(Template)]
+#[template(path = "channel.html")]
+struct ChannelPage {
+    shell: Shell,
+    script: &'static str,
+    id: String,
+    place: ConversationDetail,
+    is_channel: bool,
+    /// The thread that is looked at, by its first message.
+    thread: Option<String>,
+    items: Vec<Item>,
+    earlier: Option<String>,
+    /// The last event that is shown, and that there is.
+    last: i64,
+    live_from_end: bool,
+    side: Side,
+    people: Vec<Person>,
+    may_add: bool,
+    documents: Vec<Document>,
+    signals: Vec<(&'static str, &'static str)>,
+}
+
+/// What stands at the side.
+pub(crate) enum Side {
+    Members,
+    Documents,
+    Why(Box<why::Why>),
+}
+
+impl ChannelPage {
+    fn at(&self, tab: &str) -> bool {
+        matches!(
+            (&self.side, tab),
+            (Side::Members, "members") | (Side::Documents, "documents") | (Side::Why(_), "why")
+        )
+    }
+
+    /// What agents and people can be called here, for completion.
+    fn names(&self) -> String {
+        let names =
+            self.people.iter().map(|one| (&*one.handle, if one.is_agent { "agent" } else { "person" }));
+        let mut roles: Vec<_> =
+            self.people.iter().flat_map(|one| &one.roles).map(|role| (&**role, "role")).collect();
+        roles.sort_unstable();
+        roles.dedup();
+        serde_json::to_string(&names.chain(roles).collect::<Vec<_>>()).unwrap_or_default()
+    }
+}
+
+/// Everything that the page and its fragments need to know of a conversation.
+struct Place {
+    id: ConversationId,
+    detail: ConversationDetail,
+    members: Vec<MemberView>,
+}
+
+impl Place {
+    async fn find(app: &App, visitor: &SignedIn, id: &str) -> Result<Self, Error> {
+        let id = conversation_id(id)?;
+        let detail = conversation::look_at(app, visitor.who(), id).await?;
+        let page = Page { after: None, limit: MOST };
+        let members = conversation::list_members(app, visitor.who(), id, page).await?.items;
+        Ok(Self { id, detail, members })
+    }
+
+    fn view(&self, visitor: &SignedIn, read: Option<i64>) -> View {
+        let (mut names, mut roles) = (Names::default(), HashMap::new());
+        for member in &self.members {
+            let is_agent = member.kind == Word::Known(PrincipalKind::Agent);
+            names.add(&member.handle, if is_agent { Named::Agent } else { Named::Person });
+            roles.insert(member.handle.clone(), member.roles.clone());
+        }
+        for role in self.members.iter().flat_map(|member| &member.roles) {
+            names.add(role, Named::Role);
+        }
+        let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
+        View { names, roles, me, my_handle, read }
+    }
+}
+
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    Query(stretch): Query<Stretch>,
+) -> Result<Response, Fault> {
+    let side = if stretch.side.as_deref() == Some("documents") { Side::Documents } else { Side::Members };
+    render(&app, visitor, &id, stretch, side).await
+}
+
+async fn show_thread(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, thread)): Path<(String, String)>,
+    Query(stretch): Query<Stretch>,
+) -> Result<Response, Fault> {
+    render(&app, visitor, &id, Stretch { thread: Some(thread), ..stretch }, Side::Members).await
+}
+
+async fn show_why(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, event)): Path<(String, String)>,
+) -> Result<Response, Fault> {
+    let why = why::find(&app, &visitor, &id, &event).await?;
+    let stretch = Stretch { before: Some(why.seq + OPENS_WITH / 2), ..Stretch::default() };
+    render(&app, visitor, &id, stretch, Side::Why(Box::new(why))).await
+}
+
+async fn render(
+    app: &AppState,
+    visitor: SignedIn,
+    id: &str,
+    stretch: Stretch,
+    side: Side,
+) -> Result<Response, Fault> {
+    let place = Place::find(app, &visitor, id).await?;
+    let thread = stretch.thread.as_deref().map(event_id).transpose()?;
+    let standings = conversation::standings(app, visitor.person.id).await?;
+    let read = standings.iter().find(|one| one.conversation == place.id).map(|one| one.read);
+    let before = stretch.before.unwrap_or(i64::MAX);
+    let filter = Filter { thread, kinds: Kinds::All };
+    let log = conversation::read_events(app, visitor.who(), place.id, filter, At::Before(before), OPENS_WITH)
+        .await?;
+    let last = log.items.last().map_or(0, |event| event.sequence);
+    let shown = items(&log.items, &place.view(&visitor, read.filter(|_| thread.is_none())));
+    let people = members::people(app, &visitor, &place.members).await?;
+    let listed = Page { after: None, limit: MOST };
+    let documents = conversation::list_documents(app, visitor.who(), place.id, listed).await?.items;
+    let is_channel = place.detail.conversation.kind == Word::Known(ConversationKind::Channel);
+    let owns = place.detail.conversation.owner.id == visitor.who().to_string();
+    page(&ChannelPage {
+        shell: Shell::of(app, &visitor.person, Here::Conversation(id.to_owned())).await?,
+        script: assets::channel_script(),
+        id: id.to_owned(),
+        is_channel,
+        thread: thread.map(|thread| thread.to_string()),
+        items: shown,
+        earlier: log.next,
+        last,
+        live_from_end: stretch.before.is_none(),
+        side,
+        people,
+        may_add: is_channel && (owns || place.detail.me.lead),
+        documents,
+        signals: Signal::ALL.iter().map(|signal| (signal.as_str(), items::glyph(*signal))).collect(),
+        place: place.detail,
+    })
+}
+
+/// A stretch of the log as markup, for the script of the page.
+async fn fragment(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    Query(stretch): Query<Stretch>,
+) -> Result<Response, Fault> {
+    let place = Place::find(&app, &visitor, &id).await?;
+    let thread = stretch.thread.as_deref().map(event_id).transpose()?;
+    let at = stretch.after.map_or(At::Before(stretch.before.unwrap_or(i64::MAX)), At::After);
+    let limit = stretch.limit.unwrap_or(OPENS_WITH).clamp(1, MOST);
+    let filter = Filter { thread, kinds: Kinds::All };
+    let log = conversation::read_events(&app, visitor.who(), place.id, filter, at, limit).await?;
+    let shown = items(&log.items, &place.view(&visitor, None));
+    let mut response = page(&ItemsPart { id: &id, items: &shown })?;
+    let next = log.next.and_then(|next| next.parse().ok());
+    if let Some(next) = next {
+        response.headers_mut().insert("x-next", next);
+    }
+    Ok(response)
+}
+
+/// The form at the composer, for browsers without scripts.
+async fn say(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let new: NewMessage = form.body(&["content", "thread", "intent"])?;
+    let back = match new.thread {
+        Some(thread) => format!("/c/{id}/t/{thread}"),
+        None => format!("/c/{id}"),
+    };
+    conversation::say(&app, visitor.who(), conversation_id(&id)?, new, Once::NO_KEY).await?;
+    Ok(Redirect::to(&back).into_response())
+}
+
+/// What is on the screen was read.
+async fn mark_read(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let seq = form.text("seq").parse().map_err(|_| Error::validation("seq: must be a number"))?;
+    conversation::mark_read(&app, visitor.person.id, conversation_id(&id)?, seq).await?;
+    Ok(axum::http::StatusCode::NO_CONTENT.into_response())
+}
+
+/// The event that a path names.
+fn event(text: &str) -> Result<EventId, Error> {
+    event_id(text)
+}

@@ -1,0 +1,470 @@
+//! A stretch of a conversation's log as people read it: messages, one line for the tools of a turn, comings and goings.
+//!
+//! Pure: the same events give the same items, whoever looks and whenever. What is live is what the log says is not over.
+
+use crate::face::Face;
+use crate::markdown::{self, Names, Rendered};
+use crate::times::{Moment, span};
+use chorus_app::views::EventView;
+use chorus_protocol::time::parse_rfc3339;
+use chorus_protocol::words::{EventKind, Intent, Priority, Signal};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Messages of one author within this time stand together.
+const TOGETHER_MS: i64 = 5 * 60 * 1000;
+/// As much of a tool's arguments and result is shown.
+const SHOWN: usize = 2000;
+/// As many reactions, tools and names as one item shows.
+const MOST: usize = 50;
+
+pub(crate) enum Item {
+    /// The day changes here.
+    Day(String),
+    /// What follows is new.
+    New,
+    Message(Box<Message>),
+    Tools(Box<Tools>),
+    Line(Box<Line>),
+}
+
+pub(crate) struct Message {
+    pub(crate) id: String,
+    pub(crate) seq: i64,
+    pub(crate) author: String,
+    pub(crate) handle: String,
+    pub(crate) roles: String,
+    pub(crate) face: Face,
+    pub(crate) at: Moment,
+    pub(crate) at_ms: i64,
+    pub(crate) text: Rendered,
+    /// As it was written, for whoever edits it.
+    pub(crate) source: Option<String>,
+    pub(crate) deleted: bool,
+    pub(crate) edited: bool,
+    pub(crate) reactions: Vec<Reaction>,
+    pub(crate) replies: i64,
+    pub(crate) thread: Option<String>,
+    /// How the thread begins, where this is the first of it in a row.
+    pub(crate) of_thread: Option<String>,
+    pub(crate) intent: Option<&'static str>,
+    pub(crate) urgent: bool,
+    pub(crate) mine: bool,
+    pub(crate) follows: bool,
+}
+
+pub(crate) struct Reaction {
+    pub(crate) signal: String,
+    pub(crate) glyph: &'static str,
+    pub(crate) by: String,
+    pub(crate) mine: bool,
+}
+
+/// The tools an agent used in one turn, and how it went.
+pub(crate) struct Tools {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) author: String,
+    pub(crate) handle: String,
+    pub(crate) face: Face,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) status: String,
+    pub(crate) fault: Option<String>,
+    pub(crate) running: bool,
+    pub(crate) began: Moment,
+    began_ms: i64,
+    ended_ms: i64,
+}
+
+impl Tools {
+    pub(crate) fn took(&self) -> String {
+        let ms = self.ended_ms - self.began_ms;
+        if ms < 60_000 { format!("{}.{} s", ms / 1000, ms % 1000 / 100) } else { span(ms) }
+    }
+
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<_> = self.calls.iter().take(3).map(|call| &*call.name).collect();
+        let more = self.calls.len().saturating_sub(3);
+        if more > 0 { format!("{} +{more}", names.join(" ")) } else { names.join(" ") }
+    }
+}
+
+pub(crate) struct Call {
+    pub(crate) name: String,
+    id: String,
+    pub(crate) arguments: String,
+    pub(crate) result: Option<String>,
+}
+
+/// Something that happened, in a few words.
+pub(crate) struct Line {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) handle: String,
+    pub(crate) words: String,
+    /// A document it is about.
+    pub(crate) document: Option<(String, String)>,
+    pub(crate) at: Moment,
+}
+
+/// Who is in the conversation, and who looks at it.
+pub(crate) struct View {
+    pub(crate) names: Names,
+    /// Roles by handle.
+    pub(crate) roles: HashMap<String, Vec<String>>,
+    /// The id and the handle of who looks.
+    pub(crate) me: String,
+    pub(crate) my_handle: String,
+    /// Up to where it had read.
+    pub(crate) read: Option<i64>,
+}
+
+/// The items of these events, in order.
+pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
+    let mut building = Building {
+        view,
+        items: vec![],
+        open: HashMap::new(),
+        begins: HashMap::new(),
+        day: String::new(),
+        marked: false,
+    };
+    for event in events {
+        building.add(event);
+    }
+    building.items
+}
+
+struct Building<'v> {
+    view: &'v View,
+    items: Vec<Item>,
+    /// The turn of each agent that is not over, by its place among the items.
+    open: HashMap<String, usize>,
+    /// How threads begin, by the first message's id.
+    begins: HashMap<String, String>,
+    day: String,
+    marked: bool,
+}
+
+impl Building<'_> {
+    fn add(&mut self, event: &EventView) {
+        let Some(kind) = EventKind::parse(&event.kind) else { return };
+        let visible = !matches!(kind, EventKind::Reaction | EventKind::Edit | EventKind::Delete);
+        if visible {
+            self.divide(event);
+        }
+        match kind {
+            EventKind::Message => self.message(event),
+            EventKind::ToolCall
+            | EventKind::ToolResult
+            | EventKind::Status
+            | EventKind::Lifecycle
+            | EventKind::Error => {
+                self.work(kind, event);
+            }
+            EventKind::Join => self.line(event, "joined"),
+            EventKind::Leave => self.line(event, "left"),
+            EventKind::Change => self.line(event, "changed what this channel is called or for"),
+            EventKind::Artifact => self.line(event, "wrote"),
+            _ => {}
+        }
+    }
+
+    /// A line where the day changes, and where what is new begins.
+    fn divide(&mut self, event: &EventView) {
+        let day = event.created_at.get(..10).unwrap_or_default();
+        if day != self.day {
+            day.clone_into(&mut self.day);
+            self.items.push(Item::Day(self.day.clone()));
+        }
+        let is_new = self.view.read.is_some_and(|read| event.sequence > read);
+        if is_new && !self.marked && event.author.id != self.view.me {
+            self.marked = true;
+            self.items.push(Item::New);
+        }
+    }
+
+    fn message(&mut self, event: &EventView) {
+        self.open.remove(&event.author.id);
+        let content = event.content.clone().unwrap_or_default();
+        let (handle, is_agent) = (handle(event), event.author.kind == "agent");
+        let at_ms = parse_rfc3339(&event.created_at).unwrap_or_default();
+        if event.replies.is_some() || event.thread.is_none() {
+            self.begins.insert(event.event_id.clone(), excerpt(&content));
+        }
+        let thread = event.thread.clone().filter(|thread| *thread != event.event_id);
+        let (follows, same_thread) = match self.items.last() {
+            Some(Item::Message(last)) => {
+                let near = (0..TOGETHER_MS).contains(&(at_ms - last.at_ms));
+                (near && last.author == event.author.id && last.thread == thread, last.thread == thread)
+            }
+            _ => (false, false),
+        };
+        let of_thread = thread.as_ref().filter(|_| !same_thread);
+        let of_thread = of_thread
+            .map(|root| self.begins.get(root).cloned().unwrap_or_else(|| "an earlier message".into()));
+        let text = |name: &str| event.more.get(name).and_then(Value::as_str);
+        let mine = event.author.id == self.view.me;
+        let urgent = text("priority")
+            .and_then(Priority::parse)
+            .is_some_and(|p| matches!(p, Priority::High | Priority::Urgent));
+        let roles = self.view.roles.get(&handle).map(|roles| roles.join(", ")).unwrap_or_default();
+        self.items.push(Item::Message(Box::new(Message {
+            id: event.event_id.clone(),
+            seq: event.sequence,
+            author: event.author.id.clone(),
+            face: Face::of(is_agent, &event.author.id, &handle),
+            roles,
+            handle,
+            at: Moment::new(&event.created_at),
+            at_ms,
+            text: markdown::render(&content, &self.view.names),
+            source: Some(content).filter(|_| mine && !event.deleted),
+            deleted: event.deleted,
+            edited: event.edited_at.is_some(),
+            reactions: event
+                .reactions
+                .iter()
+                .take(MOST)
+                .map(|one| reaction(one, &self.view.my_handle))
+                .collect(),
+            replies: event.replies.unwrap_or_default(),
+            thread,
+            of_thread,
+            intent: text("intent")
+                .and_then(Intent::parse)
+                .filter(|intent| *intent != Intent::Chat)
+                .map(intent_word),
+            urgent,
+            mine,
+            follows,
+        })));
+    }
+
+    /// A step of an agent's turn.
+    fn work(&mut self, kind: EventKind, event: &EventView) {
+        let at = parse_rfc3339(&event.created_at).unwrap_or_default();
+        let place = match self.open.get(&event.author.id) {
+            Some(place) => *place,
+            None => {
+                // The end of a turn whose beginning is not here says nothing.
+                let details = event.details();
+                if kind == EventKind::Lifecycle && details.status.as_deref() == Some("idle")
+                    || kind == EventKind::Status && details.status.as_deref().unwrap_or_default().is_empty()
+                {
+                    return;
+                }
+                let handle = handle(event);
+                self.items.push(Item::Tools(Box::new(Tools {
+                    from: event.sequence,
+                    to: event.sequence,
+                    author: event.author.id.clone(),
+                    face: Face::of(event.author.kind == "agent", &event.author.id, &handle).small(),
+                    handle,
+                    calls: vec![],
+                    status: String::new(),
+                    fault: None,
+                    running: true,
+                    began: Moment::new(&event.created_at),
+                    began_ms: at,
+                    ended_ms: at,
+                })));
+                let place = self.items.len() - 1;
+                self.open.insert(event.author.id.clone(), place);
+                place
+            }
+        };
+        let Some(Item::Tools(tools)) = self.items.get_mut(place) else { return };
+        (tools.to, tools.ended_ms) = (event.sequence, at);
+        if tools.step(kind, event) {
+            self.open.remove(&event.author.id);
+        }
+    }
+
+    fn line(&mut self, event: &EventView, words: &str) {
+        let text = |name: &str| event.more.get(name).and_then(Value::as_str).map(str::to_owned);
+        let document = text("slug").map(|slug| (slug.clone(), text("title").unwrap_or(slug)));
+        let member = text("handle").unwrap_or_else(|| handle(event));
+        let words = match event.more.get("version").and_then(Value::as_i64) {
+            Some(version) => format!("{words} version {version} of"),
+            None => words.to_owned(),
+        };
+        self.items.push(Item::Line(Box::new(Line {
+            seq: event.sequence,
+            id: event.event_id.clone(),
+            handle: member,
+            words,
+            document,
+            at: Moment::new(&event.created_at),
+        })));
+    }
+}
+
+impl Tools {
+    /// Takes one step, and says whether the turn is over.
+    fn step(&mut self, kind: EventKind, event: &EventView) -> bool {
+        let details = event.details();
+        match kind {
+            EventKind::ToolCall if self.calls.len() < MOST => {
+                let id = event.more.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let arguments = event.more.get("args").map(|args| cut(&args.to_string())).unwrap_or_default();
+                self.calls.push(Call { name: details.name.unwrap_or_default(), id, arguments, result: None });
+            }
+            EventKind::ToolResult => {
+                let id = event.more.get("id").and_then(Value::as_str).unwrap_or_default();
+                let call = self.calls.iter_mut().rev().find(|call| call.id == id);
+                if let Some(call) = call {
+                    call.result = Some(cut(event.content.as_deref().unwrap_or_default()));
+                }
+            }
+            EventKind::Status => {
+                self.status = details.status.unwrap_or_default();
+                if self.status.is_empty() {
+                    self.running = false;
+                }
+            }
+            EventKind::Error => {
+                self.fault = Some(details.message.or_else(|| event.content.clone()).unwrap_or_default());
+                self.running = false;
+            }
+            EventKind::Lifecycle if details.status.as_deref() == Some("idle") => self.running = false,
+            _ => self.running = true,
+        }
+        !self.running
+    }
+}
+
+fn handle(event: &EventView) -> String {
+    event.author.handle.clone().unwrap_or_else(|| event.author.id.clone())
+}
+
+fn reaction(one: &chorus_protocol::api::events::ReactionView, me: &str) -> Reaction {
+    let glyph = Signal::parse(&one.signal).map_or("·", glyph);
+    let mine = one.by.iter().any(|by| by == me);
+    let by = one.by.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Reaction { signal: one.signal.clone(), glyph, by, mine }
+}
+
+/// What a signal looks like beside its word.
+pub(crate) fn glyph(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Seen => "👀",
+        Signal::Agree => "👍",
+        Signal::Working => "🔧",
+        Signal::Queued => "🕐",
+        Signal::Claimed => "✋",
+        Signal::Done => "✅",
+        Signal::Declined => "🙅",
+        Signal::Blocked => "🚧",
+        Signal::Unclear => "❓",
+    }
+}
+
+fn intent_word(intent: Intent) -> &'static str {
+    match intent {
+        Intent::ApprovalRequest => "asks for leave",
+        Intent::Status => "status, wakes nobody",
+        Intent::Progress => "progress, wakes nobody",
+        Intent::Log => "for the record",
+        other => other.as_str(),
+    }
+}
+
+/// The beginning of a text, on one line.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut words: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
+    if words.chars().count() == 80 {
+        words.push('…');
+    }
+    words
+}
+
+fn cut(text: &str) -> String {
+    let end = (0..=SHOWN.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn view() -> View {
+        View {
+            names: Names::default(),
+            roles: HashMap::new(),
+            me: "acc_1".into(),
+            my_handle: "anna".into(),
+            read: None,
+        }
+    }
+
+    fn event(seq: i64, kind: &str, author: &str, more: Value) -> EventView {
+        let mut event = json!({"event_id": format!("evt_{seq}"), "sequence": seq, "kind": kind,
+            "created_at": format!("2026-03-20T10:00:{:02}.000Z", seq % 60),
+            "author": {"id": author, "kind": if author == "acc_1" { "account" } else { "agent" }, "handle": author}});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(event).unwrap()
+    }
+
+    fn kinds(items: &[Item]) -> Vec<&'static str> {
+        let kind = |item: &Item| match item {
+            Item::Day(_) => "day",
+            Item::New => "new",
+            Item::Message(_) => "message",
+            Item::Tools(_) => "tools",
+            Item::Line(_) => "line",
+        };
+        items.iter().map(kind).collect()
+    }
+
+    #[test]
+    fn one_line_for_the_tools_of_a_turn() {
+        let events = [
+            event(1, "message", "acc_1", json!({"content": "@a look"})),
+            event(2, "lifecycle", "a", json!({"status": "processing"})),
+            event(3, "tool_call", "a", json!({"name": "read", "id": "1", "args": {"x": 1}})),
+            event(4, "tool_call", "b", json!({"name": "find", "id": "1"})),
+            event(5, "tool_result", "a", json!({"id": "1", "content": "42"})),
+            event(6, "message", "a", json!({"content": "done"})),
+            event(7, "tool_call", "a", json!({"name": "again", "id": "2"})),
+            event(8, "error", "a", json!({"message": "504"})),
+        ];
+        let items = items(&events, &view());
+        assert_eq!(kinds(&items), ["day", "message", "tools", "tools", "message", "tools"]);
+        let (Item::Tools(first), Item::Tools(last)) = (&items[2], &items[5]) else { panic!() };
+        assert_eq!((first.from, first.to, first.calls.len(), first.took().as_str()), (2, 5, 1, "3.0 s"));
+        assert_eq!(first.calls[0].result.as_deref(), Some("42"));
+        assert_eq!((last.fault.as_deref(), last.running), (Some("504"), false));
+    }
+
+    #[test]
+    fn messages_of_one_author_stand_together_and_what_is_new_is_marked() {
+        let events = [
+            event(1, "message", "a", json!({"content": "one"})),
+            event(2, "message", "a", json!({"content": "two"})),
+            event(3, "message", "acc_1", json!({"content": "mine"})),
+            event(4, "reaction", "a", json!({"signal": "seen", "target": "evt_3"})),
+            event(5, "message", "a", json!({"content": "new", "thread": "evt_1"})),
+        ];
+        let found = items(&events, &View { read: Some(2), ..view() });
+        assert_eq!(kinds(&found), ["day", "message", "message", "message", "new", "message"]);
+        let (Item::Message(second), Item::Message(last)) = (&found[2], &found[5]) else { panic!() };
+        assert!(second.follows && !last.follows);
+        assert_eq!(last.of_thread.as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn what_is_taken_back_cannot_be_edited() {
+        let gone = event(1, "message", "acc_1", json!({"deleted": true}));
+        let said = event(2, "message", "acc_1", json!({"content": "x"}));
+        let found = items(&[gone, said], &view());
+        let sources: Vec<_> = found
+            .iter()
+            .filter_map(|item| {
+                if let Item::Message(message) = item { Some(message.source.as_deref()) } else { None }
+            })
+            .collect();
+        assert_eq!(sources, [None, Some("x")]);
+    }
+}

@@ -1,0 +1,102 @@
+//! A conversation as it goes on: a message comes as markup; of anything else it is said what it touches, and the script asks
+//! for that.
+
+use super::Place;
+use super::items::{Item, View, items};
+use crate::page::Fault;
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use chorus_app::caller::Shown;
+use chorus_app::conversation::Follower;
+use chorus_app::views::EventView;
+use chorus_app::{AppState, Error};
+use chorus_protocol::sse;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::json;
+use std::convert::Infallible;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/c/{id}/live", get(open))
+}
+
+#[derive(Deserialize)]
+struct Begin {
+    after: Option<i64>,
+}
+
+struct Watching {
+    follower: Follower,
+    parser: sse::Parser,
+    view: View,
+    id: String,
+}
+
+async fn open(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    Query(Begin { after }): Query<Begin>,
+    request: Request,
+) -> Result<Response, Fault> {
+    let place = Place::find(&app, &visitor, &id).await?;
+    let resumed = request.headers().get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    let shown = request.extensions().get::<Shown>().copied();
+    let shown = shown.ok_or_else(|| Error::internal("a caller who shows nothing"))?;
+    let view = place.view(&visitor, None);
+    let follower = Follower::open(app, place.id, visitor.who(), shown, resumed.or(after)).await?;
+    let watching = Watching { follower, parser: sse::Parser::new(), view, id };
+    let body = stream::unfold(watching, |mut watching| async move {
+        let bytes = watching.follower.next().await?;
+        let told = watching.tell(&bytes)?;
+        Some((Ok::<_, Infallible>(told), watching))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+impl Watching {
+    /// What the follower said, for the page. Nothing if it cannot be read: the page connects again.
+    fn tell(&mut self, bytes: &[u8]) -> Option<Bytes> {
+        let mut told = vec![];
+        for item in self.parser.push(bytes).ok()? {
+            match item {
+                sse::Item::Event(event) => told.extend(self.event(&event)?),
+                _ => told.extend_from_slice(sse::PING),
+            }
+        }
+        Some(told.into())
+    }
+
+    fn event(&self, event: &sse::Event) -> Option<Vec<u8>> {
+        if event.id.is_none() {
+            return Some(sse::encode(&event.event, None, &event.data));
+        }
+        let view: EventView = serde_json::from_str(&event.data).ok()?;
+        let seq = Some(view.sequence);
+        Some(match &*view.kind {
+            "message" | "join" | "leave" | "change" | "artifact" => {
+                let mut shown = items(std::slice::from_ref(&view), &self.view);
+                shown.retain(|item| !matches!(item, Item::Day(_)));
+                let html = super::ItemsPart { id: &self.id, items: &shown }.render().ok()?;
+                let data = json!({"html": html, "kind": view.kind, "thread": view.thread, "day": view.created_at.get(..10)});
+                sse::encode("item", seq, &data.to_string())
+            }
+            _ => {
+                let data = json!({"kind": view.kind, "target": view.target, "author": view.author.id});
+                sse::encode("touch", seq, &data.to_string())
+            }
+        })
+    }
+}

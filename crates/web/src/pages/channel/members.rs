@@ -1,0 +1,107 @@
+//! Who is in a conversation, how each is, and adding and removing members.
+
+use crate::face::{Face, State as Is};
+use crate::form::{Form, body};
+use crate::page::Fault;
+use crate::times::since;
+use crate::visitor::SignedIn;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::post;
+use chorus_app::conversation::{Added, conversation_id};
+use chorus_app::once::Once;
+use chorus_app::{AppState, Error, agents, conversation};
+use chorus_protocol::api::members::{MemberView, NewMember};
+use chorus_protocol::ids::AgentId;
+use chorus_protocol::words::{PrincipalKind, Word};
+use serde_json::json;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/c/{id}/members", post(add)).route("/c/{id}/members/{handle}/remove", post(remove))
+}
+
+/// A member, as the side shows it.
+pub(crate) struct Person {
+    pub(crate) handle: String,
+    pub(crate) is_agent: bool,
+    pub(crate) id: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) lead: bool,
+    pub(crate) face: Face,
+    pub(crate) state: Option<Is>,
+    /// What is known of it.
+    pub(crate) known: String,
+}
+
+pub(crate) async fn people(
+    app: &AppState,
+    visitor: &SignedIn,
+    members: &[MemberView],
+) -> Result<Vec<Person>, Error> {
+    let ids =
+        members.iter().filter(|member| is_agent(member)).filter_map(|member| AgentId::parse(&member.id));
+    let agents = agents::some(app, &visitor.caller, ids.collect()).await?;
+    let shown = |member: &MemberView| {
+        let agent = agents.iter().find(|agent| agent.agent_id.to_string() == member.id);
+        let state = agent.map(|agent| if agent.online { Is::Idle } else { Is::Offline });
+        let face = Face::of(is_agent(member), &member.id, &member.handle).medium();
+        let known = agent.map(|agent| match (&agent.description, agent.online, &agent.last_seen) {
+            (_, false, Some(seen)) => format!("last sign of life {} ago", since(app.now(), seen)),
+            (Some(description), ..) => super::items::excerpt(description),
+            (None, true, _) => "its inbox is open".to_owned(),
+            (None, false, None) => "no sign of life yet".to_owned(),
+        });
+        Person {
+            handle: member.handle.clone(),
+            is_agent: is_agent(member),
+            id: member.id.clone(),
+            roles: member.roles.clone(),
+            lead: member.lead,
+            face: match state {
+                Some(state) => face.state(state),
+                None => face,
+            },
+            state,
+            known: known.unwrap_or_default(),
+        }
+    };
+    let mut people: Vec<_> = members.iter().map(shown).collect();
+    people.sort_by_key(|one| (one.state == Some(Is::Offline), !one.is_agent));
+    Ok(people)
+}
+
+fn is_agent(member: &MemberView) -> bool {
+    member.kind == Word::Known(PrincipalKind::Agent)
+}
+
+/// An agent by its name, address or id; a person by an email address of another host.
+async fn add(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let (who, roles) = (form.text("who"), form.text("roles"));
+    let roles: Vec<_> = roles.split([',', ' ']).filter(|role| !role.is_empty()).collect();
+    let local = format!("@{}", app.config.host_name);
+    let is_person =
+        who.starts_with("acc_") || who.contains('@') && !who.ends_with(&local) && !who.ends_with("@chorus");
+    let named = if is_person { "account" } else { "agent" };
+    let new: NewMember = body(json!({(named): who, "roles": roles, "lead": form.some("lead").is_some()}))?;
+    let place = conversation_id(&id)?;
+    let added =
+        conversation::add_member(&app, visitor.caller, place, visitor.context, new, Once::NO_KEY).await?;
+    let told = if matches!(added.result, Added::Asked(_)) { "?told=asked" } else { "" };
+    Ok(Redirect::to(&format!("/c/{id}{told}")).into_response())
+}
+
+async fn remove(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, handle)): Path<(String, String)>,
+) -> Result<Response, Fault> {
+    let place = (conversation_id(&id)?, handle);
+    conversation::remove_member(&app, visitor.who(), place, visitor.context, Once::NO_KEY).await?;
+    Ok(Redirect::to(&format!("/c/{id}")).into_response())
+}

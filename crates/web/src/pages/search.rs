@@ -1,0 +1,72 @@
+//! Finding messages by their words, and jumping to a conversation or an agent.
+
+use crate::page::{Fault, page, query};
+use crate::shell::{Here, Shell};
+use crate::times::Moment;
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use axum::routing::get;
+use chorus_app::AppState;
+use chorus_app::conversation::{Question, find_messages};
+use chorus_protocol::ids::EventId;
+use serde::Deserialize;
+
+const LIMIT: i64 = 20;
+/// The longest question, in characters.
+const MAX_QUESTION: usize = 200;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/search", get(show))
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    q: Option<String>,
+    after: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct SearchPage {
+    shell: Shell,
+    q: String,
+    found: Vec<Found>,
+    next: Option<String>,
+}
+
+struct Found {
+    channel: String,
+    name: String,
+    event: String,
+    handle: String,
+    at: Moment,
+    text: String,
+}
+
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Fault> {
+    let q: String = asked.q.unwrap_or_default().trim().chars().take(MAX_QUESTION).collect();
+    let (mut found, mut next) = (vec![], None);
+    if !q.is_empty() {
+        let before = asked.after.as_deref().and_then(EventId::parse);
+        let question = Question { text: q.clone(), before, limit: LIMIT };
+        let answer = find_messages(&app, visitor.who(), question).await?;
+        next = answer.next.map(|next| query(&[("q", &q), ("after", &next)]));
+        found.extend(answer.items.into_iter().map(|one| Found {
+            channel: one.channel.id,
+            name: one.channel.name,
+            event: one.event.event_id,
+            handle: one.event.author.handle.unwrap_or_default(),
+            at: Moment::new(&one.event.created_at),
+            text: one.event.content.unwrap_or_default().chars().take(400).collect(),
+        }));
+    }
+    let shell = Shell::of(&app, &visitor.person, Here::Search).await?;
+    page(&SearchPage { shell, q, found, next })
+}
