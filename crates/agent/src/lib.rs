@@ -15,6 +15,7 @@ mod answer;
 mod api;
 mod backoff;
 mod channel;
+mod choir;
 mod client;
 mod direct;
 mod error;
@@ -34,6 +35,7 @@ pub use channel::{
     Callback, CallbackError, ConnectionOptions, ConnectionSecret, ConnectionSecretFault, ConnectionServer,
     Delivered, Network, NetworkFault,
 };
+pub use choir::{read_public, submit_evidence};
 pub use chorus_environment::Environment;
 pub use chorus_protocol::relay::RegisterBody;
 pub use client::{Change, Client, Skill};

@@ -1,3 +1,170 @@
 //! Trace adapters: from what a framework wrote of a run to an evidence bundle.
 //!
-//! Translators, not authorities: they invent nothing, and warn about what they cannot map.
+//! Translators, not authorities: they map what is certain, warn about what they cannot map, and invent nothing. They
+//! never infer a missed entry, a breach of authority, an unsupported claim or false harmony: those are the engine's.
+//! Of a trace they copy short names and explanations only, masked; prompts, arguments and keys stay where they are.
+//! A trace is read as a stream: memory is bounded by the bundle and by the distinct ids of its calls.
+
+mod collector;
+mod crewai;
+mod guess;
+mod langgraph;
+mod node;
+mod openai;
+mod otel;
+mod reader;
+mod records;
+mod signs;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+pub use collector::Voices;
+pub use reader::ReadError;
+
+use chorus_protocol::choir::evidence::{Adapter as Made, Bundle};
+use collector::Collector;
+use records::{Adapter, Records};
+use std::io::Read;
+
+/// How much of a trace is looked at to tell which framework wrote it.
+const BEGINNING: u64 = 64 * 1024;
+/// Of every adapter here: what it emits for the same trace changes with it.
+const VERSION: &str = "1.0.0";
+
+/// Which framework wrote a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// OpenAI's Responses.
+    OpenAi,
+    /// LangGraph's streams.
+    LangGraph,
+    /// CrewAI's events and results.
+    CrewAi,
+    /// OpenTelemetry's spans.
+    Otel,
+}
+
+impl Format {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::OpenAi, Self::LangGraph, Self::CrewAi, Self::Otel];
+
+    /// Its short name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::LangGraph => "langgraph",
+            Self::CrewAi => "crewai",
+            Self::Otel => "otel",
+        }
+    }
+
+    /// The adapter's name in a bundle.
+    pub const fn adapter(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai.responses.v1",
+            Self::LangGraph => "langgraph.stream.v1",
+            Self::CrewAi => "crewai.kickoff.v1",
+            Self::Otel => "otel.genai.v1",
+        }
+    }
+
+    /// Reads a short name or an adapter's.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| text == format.as_str() || text == format.adapter())
+    }
+}
+
+/// What a caller knows of a run that its trace does not say.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// The run's id.
+    pub run_id: Option<String>,
+    /// Whether the trace holds everything that happened.
+    pub complete: bool,
+    /// The voices of the Score, if there is one.
+    pub voices: Voices,
+}
+
+/// Why a trace gave no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum AdaptError {
+    /// It is not JSON, or could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// There is nothing.
+    #[error("the trace is empty")]
+    Empty,
+    /// It is JSON, and can be no trace.
+    #[error("the trace is {0}: a trace is a list, an object, or one of them on each line")]
+    Scalar(&'static str),
+    /// Another framework wrote it.
+    #[error("this is no {} trace: it looks like one of {}", .asked.as_str(), .found.as_str())]
+    OtherFormat {
+        /// What it was said to be.
+        asked: Format,
+        /// What it looks like.
+        found: Format,
+    },
+    /// Nothing says which framework wrote it.
+    #[error("nothing in the trace says which framework wrote it; name it: openai, langgraph, crewai or otel")]
+    Unknown,
+}
+
+/// Maps a trace. Without a format it is guessed.
+pub fn adapt(format: Option<Format>, mut trace: impl Read, about: &About) -> Result<Bundle, AdaptError> {
+    let mut beginning = Vec::new();
+    trace.by_ref().take(BEGINNING).read_to_end(&mut beginning).map_err(ReadError::from)?;
+    if beginning.trim_ascii().is_empty() {
+        return Err(AdaptError::Empty);
+    }
+    let guessed = guess::guess(&beginning);
+    // Which of them it is matters only if it is JSON at all: reading says that better.
+    let format = format.or(guessed);
+    let whole = beginning.as_slice().chain(trace);
+    match format {
+        Some(Format::OpenAi) => {
+            let mut adapter = openai::OpenAi::default();
+            let mut bundle = read(&mut adapter, Format::OpenAi, guessed, whole, about)?;
+            if adapter.is_deprecated() {
+                bundle.adapter = Some(made("openai.assistants.v1 (deprecated)"));
+            }
+            Ok(bundle)
+        }
+        Some(Format::LangGraph) => {
+            read(&mut langgraph::LangGraph::default(), Format::LangGraph, guessed, whole, about)
+        }
+        Some(Format::CrewAi) => read(&mut crewai::CrewAi::default(), Format::CrewAi, guessed, whole, about),
+        Some(Format::Otel) => read(&mut otel::Otel::default(), Format::Otel, guessed, whole, about),
+        None => {
+            read(&mut openai::OpenAi::default(), Format::OpenAi, None, whole, about)?;
+            Err(AdaptError::Unknown)
+        }
+    }
+}
+
+fn read<A: Adapter>(
+    adapter: &mut A,
+    format: Format,
+    guessed: Option<Format>,
+    trace: impl Read,
+    about: &About,
+) -> Result<Bundle, AdaptError> {
+    let mut collector = Collector::new(&about.voices);
+    let (top, secret) = Records::new(trace, adapter, &mut collector).run()?;
+    if let Some(kind) = top.scalar {
+        return Err(AdaptError::Scalar(kind));
+    }
+    if let Some(found) = guessed.filter(|found| *found != format && !collector.recognised()) {
+        return Err(AdaptError::OtherFormat { asked: format, found });
+    }
+    let mut bundle = Bundle::new(Some(made(format.adapter())));
+    bundle.run_id.clone_from(&about.run_id);
+    bundle.complete = about.complete;
+    collector.finish(&mut bundle, secret);
+    Ok(bundle)
+}
+
+fn made(id: &str) -> Made {
+    Made { id: id.to_owned(), version: VERSION.to_owned() }
+}

@@ -9,6 +9,7 @@
 mod answer;
 mod commands;
 mod failure;
+mod files;
 mod global;
 mod message;
 mod output;
@@ -16,8 +17,9 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    agent, agent_url, agents, bench, channel, completions, deliveries, doctor, inbox, invitations, operator,
-    receive, register, reply, send, serve, skill,
+    agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, doctor, hash, inbox,
+    invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve, sign,
+    skill, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -63,6 +65,14 @@ enum Command {
     Invitations(invitations::Args),
     Deliveries(deliveries::Args),
     Operator(operator::Args),
+    Score(score::Args),
+    Rehearse(rehearse::Args),
+    Receipt(receipt::Args),
+    Verify(verify::Args),
+    Merge(merge::Args),
+    Sign(sign::Args),
+    Canonicalize(canonicalize::Args),
+    Hash(hash::Args),
     Skill(skill::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -98,6 +108,14 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Operator(args) => operator::run(&global, args).await,
+            Command::Score(args) => score::run(&global, args).await,
+            Command::Rehearse(args) => rehearse::run(&args),
+            Command::Receipt(args) => receipt::run(&global, args).await,
+            Command::Verify(args) => verify::run(&global, args).await,
+            Command::Merge(args) => merge::run(&args),
+            Command::Sign(args) => sign::run(&global, args).await,
+            Command::Canonicalize(args) => canonicalize::run(&args),
+            Command::Hash(args) => hash::run(&args),
             Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,
             Command::Bench(args) => bench::run(&global, args).await,

@@ -128,11 +128,18 @@ id!(
     /// One wallet. It is on no wire: there its owner names it.
     WalletId, "", hyphenated, "the id of a wallet"
 );
-
+id!(
+    /// One Score.
+    ScoreId, "sc_", simple, "the id of a Score"
+);
+id!(
+    /// One bundle of evidence that a hub has taken.
+    EvidenceId, "ev_", simple, "the id of evidence"
+);
 /// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
 /// has the id. (Ids of agents have none; where they are looked up, they come before names.)
 pub fn is_id(text: &str) -> bool {
-    let prefixes = ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_"];
+    let prefixes = ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_", "sc_", "ev_"];
     prefixes.iter().any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| Uuid::try_parse(rest).is_ok()))
 }
 

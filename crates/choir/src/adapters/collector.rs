@@ -1,0 +1,269 @@
+//! What adapters write into: events and warnings, bounded, each fact once, every text short, clean and masked.
+//!
+//! An adapter decides what something means; here it is decided whose it is, whether it was told before, and what of
+//! it may be copied. Nothing is dropped silently: what does not fit is counted, and the count is the last warning.
+
+use chorus_protocol::choir::evidence::{
+    AdapterWarning, Bundle, Event, EventType, MAX_DETAIL, MAX_EVENTS, MAX_NAME, MAX_WARNINGS,
+};
+use chorus_protocol::redact::redact;
+use std::collections::{HashMap, HashSet};
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Sources that one node or task may cite.
+pub(super) const MAX_CITED: usize = 50;
+const MAX_REFERENCE: usize = 200;
+/// Room for what is only known at the end: events and warnings left out, voices missing, secrets seen.
+const LAST_WARNINGS: usize = 6;
+/// Nodes and tasks whose citations are counted one by one.
+const MAX_CITING: usize = 10_000;
+
+/// The voices of a Score, by all their names.
+#[derive(Debug, Clone, Default)]
+pub struct Voices {
+    by_name: HashMap<String, String>,
+}
+
+impl Voices {
+    /// Voices with their aliases.
+    pub fn new<'a, A: IntoIterator<Item = &'a str>>(voices: impl IntoIterator<Item = (&'a str, A)>) -> Self {
+        let mut by_name = HashMap::new();
+        for (name, aliases) in voices {
+            by_name.insert(folded(name), name.to_owned());
+            for alias in aliases {
+                by_name.entry(folded(alias)).or_insert_with(|| name.to_owned());
+            }
+        }
+        Self { by_name }
+    }
+
+    fn find(&self, name: &str) -> Option<&str> {
+        self.by_name.get(&folded(name)).map(String::as_str)
+    }
+}
+
+/// A name as it is compared: whatever its case and composition.
+fn folded(name: &str) -> String {
+    name.trim().nfc().flat_map(char::to_lowercase).nfc().collect()
+}
+
+/// What is collected of one trace.
+pub(super) struct Collector<'a> {
+    voices: &'a Voices,
+    events: Vec<Event>,
+    events_left_out: usize,
+    warnings: Vec<(AdapterWarning, usize)>,
+    /// Where a warning stands, by its code and sentence.
+    known: HashMap<(&'static str, String), usize>,
+    warnings_left_out: usize,
+    seen: HashSet<Box<str>>,
+    cited: HashMap<Box<str>, usize>,
+    masked: bool,
+    /// Where in the trace the adapter is.
+    path: String,
+    /// Whether anything was what the adapter is for.
+    recognised: bool,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(voices: &'a Voices) -> Self {
+        Self {
+            voices,
+            events: Vec::new(),
+            events_left_out: 0,
+            warnings: Vec::new(),
+            known: HashMap::new(),
+            warnings_left_out: 0,
+            seen: HashSet::new(),
+            cited: HashMap::new(),
+            masked: false,
+            path: String::new(),
+            recognised: false,
+        }
+    }
+
+    /// Says where what follows stands in the trace.
+    pub(super) fn at(&mut self, path: String) {
+        self.path = path;
+    }
+
+    /// Where the adapter is.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Something was what the adapter is for.
+    pub(super) fn recognise(&mut self) {
+        self.recognised = true;
+    }
+
+    pub(super) fn recognised(&self) -> bool {
+        self.recognised
+    }
+
+    /// Whether this is told for the first time; `key` is a call's id or the like.
+    pub(super) fn first(&mut self, key: &str) -> bool {
+        if self.seen.contains(key) {
+            return false;
+        }
+        self.seen.insert(key.into())
+    }
+
+    /// Whether this was told.
+    pub(super) fn told(&self, key: &str) -> bool {
+        self.seen.contains(key)
+    }
+
+    /// Whether this node or task may cite one more source; past the limit they are counted.
+    pub(super) fn may_cite(&mut self, who: &str) -> bool {
+        if !self.cited.contains_key(who) && self.cited.len() == MAX_CITING {
+            return true;
+        }
+        let count = self.cited.entry(who.into()).or_default();
+        *count += 1;
+        *count <= MAX_CITED
+    }
+
+    /// The first of these names that a voice of the Score has; else the first there is, with a warning.
+    pub(super) fn voice<'n>(&mut self, names: impl IntoIterator<Item = Option<&'n str>>) -> Option<String> {
+        let mut first = None;
+        for name in names.into_iter().flatten().filter(|name| !name.trim().is_empty()) {
+            if let Some(voice) = self.voices.find(name) {
+                return Some(voice.to_owned());
+            }
+            first = first.or(Some(name));
+        }
+        let name = self.clean(first?, MAX_NAME);
+        if !self.voices.by_name.is_empty() {
+            let message = format!("\"{name}\" is no voice of the Score, nor an alias of one");
+            self.warn("unknown_voice", message);
+        }
+        Some(name)
+    }
+
+    /// Adds an event. Its texts are those of the trace still.
+    pub(super) fn event(&mut self, mut event: Event) {
+        self.recognised = true;
+        if self.events.len() == MAX_EVENTS {
+            self.events_left_out += 1;
+            return;
+        }
+        for (text, limit) in [
+            (&mut event.reference, MAX_REFERENCE),
+            (&mut event.action, MAX_NAME),
+            (&mut event.detail, MAX_DETAIL),
+            (&mut event.target_voice, MAX_NAME),
+        ] {
+            if let Some(raw) = text.take() {
+                *text = Some(self.clean(&raw, limit)).filter(|text| !text.is_empty());
+            }
+        }
+        event.occurred_at =
+            event.occurred_at.filter(|time| chorus_protocol::time::parse_rfc3339(time).is_some());
+        self.events.push(event);
+    }
+
+    /// Events that an adapter had to leave out itself.
+    pub(super) fn leave_out(&mut self, count: usize) {
+        self.events_left_out += count;
+    }
+
+    /// The events that `collect` adds, instead of adding them.
+    pub(super) fn apart(&mut self, collect: impl FnOnce(&mut Self)) -> Vec<Event> {
+        let before = std::mem::take(&mut self.events);
+        collect(self);
+        std::mem::replace(&mut self.events, before)
+    }
+
+    /// What may be copied: no control characters, no credentials, not too long.
+    fn clean(&mut self, raw: &str, limit: usize) -> String {
+        let mut text: String = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        // Masked before it is cut: half a credential is not known for one.
+        if let Some(redacted) = redact(&text) {
+            self.masked = true;
+            text = redacted.text;
+        }
+        let text = text.trim();
+        match text.char_indices().nth(limit) {
+            None => text.to_owned(),
+            Some(_) => text.chars().take(limit - 1).chain(['…']).collect(),
+        }
+    }
+
+    /// Warns, about the place where the adapter is. The same sentence again is counted.
+    pub(super) fn warn(&mut self, code: &'static str, message: impl Into<String>) {
+        self.warn_at(code, message, "");
+    }
+
+    /// The same, about something below that place.
+    pub(super) fn warn_at(&mut self, code: &'static str, message: impl Into<String>, below: &str) {
+        let message = self.clean(&message.into(), MAX_DETAIL);
+        let key = (code, message);
+        if let Some(index) = self.known.get(&key) {
+            self.warnings[*index].1 += 1;
+            return;
+        }
+        if self.warnings.len() == MAX_WARNINGS - LAST_WARNINGS {
+            self.warnings_left_out += 1;
+            return;
+        }
+        let path = self.clean(&format!("{}{below}", self.path), MAX_NAME);
+        let message = key.1.clone();
+        self.known.insert(key, self.warnings.len());
+        let path = Some(path).filter(|path| !path.is_empty());
+        self.warnings.push((AdapterWarning { code: code.to_owned(), message, path }, 1));
+    }
+
+    /// Puts everything into the bundle, with what is only known now.
+    pub(super) fn finish(mut self, bundle: &mut Bundle, secret: bool) {
+        let mut last = Vec::new();
+        let mut say = |code: &str, message: String| {
+            last.push(AdapterWarning { code: code.to_owned(), message, path: None });
+        };
+        let count = self.events.iter().filter(|event| event.voice_name.is_none()).count();
+        if count > 0 {
+            say(
+                "no_voice",
+                format!("{count} of the events name no voice: the trace says nobody's name there"),
+            );
+        }
+        let over: Vec<_> = self.cited.iter().filter(|(_, count)| **count > MAX_CITED).collect();
+        if !over.is_empty() {
+            let left: usize = over.iter().map(|(_, count)| **count - MAX_CITED).sum();
+            let who = over.len();
+            let message = format!(
+                "{left} sources were left out: {who} of the nodes or tasks cite more than {MAX_CITED}, and that many are kept of each"
+            );
+            say("citations_left_out", message);
+        }
+        if self.events_left_out > 0 {
+            let count = self.events_left_out;
+            say("events_left_out", format!("{count} events were left out: a bundle holds {MAX_EVENTS}"));
+        }
+        if secret || self.masked {
+            let message =
+                "the trace contains something that looks like a secret; none of it is in this bundle";
+            say("secret_in_trace", message.to_owned());
+        }
+        if self.warnings_left_out > 0 {
+            let count = self.warnings_left_out;
+            say("warnings_left_out", format!("{count} further warnings were left out"));
+        }
+        bundle.events = self.events;
+        bundle.adapter_warnings =
+            self.warnings.drain(..).map(|(warning, count)| counted(warning, count)).collect();
+        bundle.adapter_warnings.extend(last);
+    }
+}
+
+fn counted(mut warning: AdapterWarning, count: usize) -> AdapterWarning {
+    if count > 1 {
+        warning.message = format!("{} ({count} times)", warning.message);
+    }
+    warning
+}
+
+/// An event of this type, with nothing else said.
+pub(super) fn event(event_type: EventType) -> Event {
+    Event { event_type, ..Event::default() }
+}

@@ -1,0 +1,352 @@
+//! `crewai.kickoff.v1`: dumps of an event listener, tracing records, step logs, task outputs and kickoff results.
+//!
+//! A dumped event embeds whole agents, tasks and crews, with the keys of their models in clear text: of those only
+//! names are read. A call is told when it starts and when it ends; it counts once. [`kinds`] says what the type of an
+//! event means, [`tasks`] what a task's output says.
+
+mod kinds;
+mod tasks;
+
+use super::collector::{Collector, event};
+use super::node::{Keep, Node};
+use super::records::Adapter;
+use super::signs::{guarded, is_reviewer, reason, reviewed};
+use chorus_protocol::choir::evidence::{Disposition, Event, EventType};
+use kinds::{Kind, kind_of, snake};
+use std::collections::HashMap;
+
+/// The adapter.
+#[derive(Default)]
+pub(super) struct CrewAi {
+    /// Calls that began and have not ended yet, by what they are: for ends that do not say which beginning is theirs.
+    open: HashMap<String, u32>,
+    kickoffs: bool,
+    events: bool,
+}
+
+impl Adapter for CrewAi {
+    const RULE: super::node::Rule = rule;
+    const LISTS: &'static [&'static str] = &["events", "tasks_output"];
+
+    fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
+        match &record {
+            Node::Object(_) => self.object(&record, collector),
+            Node::Text(_) => collector.warn("text_record", "a record is a text: texts are never parsed"),
+            other => collector.warn("unmapped_record", format!("a record is {}", other.kind())),
+        }
+    }
+
+    fn finish(&mut self, collector: &mut Collector<'_>) {
+        if self.kickoffs && !self.events {
+            collector.warn(
+                "results_only",
+                "results of tasks hold no tool calls, delegations or guardrails: dump the events of a listener",
+            );
+        }
+    }
+}
+
+/// Of agents, tasks and crews only what stands by itself is kept; prompts, sources and results are not.
+fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
+    match name {
+        "agent" | "task" | "agent_info" | "tool_args" => Keep::Shallow,
+        "crew"
+        | "from_agent"
+        | "from_task"
+        | "tools"
+        | "messages"
+        | "guardrail"
+        | "llm"
+        | "agents"
+        | "tasks"
+        | "tools_results"
+        | "raw"
+        | "description"
+        | "expected_output"
+        | "tool_input"
+        | "thought"
+        | "usage"
+        | "retrieved_knowledge"
+        | "agent_card"
+        | "chunk"
+        | "token_usage" => Keep::Skip,
+        _ => parent,
+    }
+}
+
+/// What an event says of itself, wherever it says it.
+struct Record<'a> {
+    /// The event; of a tracing record, the data in it.
+    node: &'a Node,
+    /// The record around it.
+    outer: &'a Node,
+}
+
+impl<'a> Record<'a> {
+    fn get(&self, name: &str) -> &'a Node {
+        self.node.member(name).unwrap_or_else(|| self.outer.get(name))
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.get(name).text()
+    }
+
+    /// How the record itself is called.
+    fn id(&self) -> Option<&'a str> {
+        ["event_id", "id", "call_id"].iter().find_map(|name| self.text(name))
+    }
+
+    /// Names of whoever did it, in the order in which they are believed.
+    fn names(&self) -> [Option<&'a str>; 11] {
+        let (agent, task) = (self.get("agent"), self.get("task"));
+        [
+            self.text("voice_name"),
+            self.text("agent_name"),
+            agent.text(),
+            agent.get("role").text(),
+            agent.get("name").text(),
+            self.text("agent_role"),
+            self.text("role"),
+            self.text("crew_agent"),
+            task.get("agent").text().or_else(|| task.get("agent").get("role").text()),
+            task.get("name").text(),
+            self.text("task_name"),
+        ]
+    }
+}
+
+impl CrewAi {
+    fn object(&mut self, record: &Node, collector: &mut Collector<'_>) {
+        let data = record.get("event_data");
+        let record = Record { node: if data.is_object() { data } else { record }, outer: record };
+        if record.outer.has("event_type") && attested(&record, collector) {
+            return;
+        }
+        let kind = record.outer.get("type").text().or_else(|| record.outer.get("event_type").text());
+        let kind = kind.or_else(|| record.outer.get("event").text());
+        match kind {
+            Some(kind) => self.event(&snake(kind), &record, collector),
+            None if record.get("tool").text().is_some() && record.node.has("tool_input") => {
+                collector.recognise();
+                self.events = true;
+                tool(record.text("tool"), &record, collector);
+            }
+            None if tasks::is_output(record.node) => {
+                collector.recognise();
+                self.kickoffs = true;
+                tasks::map(record.node, &record, collector);
+            }
+            None if is_step_result(record.node) => collector.recognise(),
+            None if is_review(&record) => self.review(&record, collector),
+            None if is_log(record.node) => {
+                collector.recognise();
+                collector.warn("log_record", "a line of output_log_file holds only what was said");
+            }
+            None => {
+                let names: Vec<_> = record.node.members().iter().take(4).map(|(name, _)| &**name).collect();
+                let message = format!("a record is nothing that CrewAI writes ({})", names.join(", "));
+                collector.warn("unmapped_record", message);
+            }
+        }
+    }
+
+    fn event(&mut self, kind: &str, record: &Record<'_>, collector: &mut Collector<'_>) {
+        let meaning = kind_of(kind);
+        if meaning != Kind::Unknown {
+            collector.recognise();
+            self.events = true;
+        }
+        match meaning {
+            Kind::ToolStarted => self.started("tool", record, collector),
+            Kind::ToolEnded => self.ended("tool", record, collector),
+            Kind::DelegationStarted => self.started("delegation", record, collector),
+            Kind::DelegationEnded => self.ended("delegation", record, collector),
+            Kind::HumanAsked => self.started("human", record, collector),
+            Kind::HumanAnswered => self.ended("human", record, collector),
+            Kind::Guard { says_so } => guard(kind, says_so, record, collector),
+            Kind::TaskCompleted => {
+                let output = record.get("output");
+                tasks::map(output, &Record { node: output, outer: record.node }, collector);
+            }
+            Kind::Failure => collector.warn("run_error", format!("the run reports a {kind}")),
+            Kind::Review => self.review(record, collector),
+            Kind::Nothing => {}
+            Kind::Unknown => {
+                if is_review(record) {
+                    self.review(record, collector);
+                } else {
+                    collector.warn("unmapped_record", format!("a record of type \"{kind}\" is no event"));
+                }
+            }
+        }
+    }
+
+    fn key(what: &str, record: &Record<'_>) -> String {
+        let tool = tool_of(record).map(snake).unwrap_or_default();
+        let who = record.names().into_iter().flatten().next().unwrap_or_default();
+        format!("{what}\u{1f}{tool}\u{1f}{who}")
+    }
+
+    fn started(&mut self, what: &str, record: &Record<'_>, collector: &mut Collector<'_>) {
+        if let Some(id) = record.id()
+            && !collector.first(&format!("event:{id}"))
+        {
+            return;
+        }
+        *self.open.entry(Self::key(what, record)).or_default() += 1;
+        emit(what, record, collector);
+    }
+
+    /// An end counts only if nobody told its beginning.
+    fn ended(&mut self, what: &str, record: &Record<'_>, collector: &mut Collector<'_>) {
+        let open = self.open.get_mut(&Self::key(what, record)).filter(|count| **count > 0);
+        let begun = match record.text("started_event_id") {
+            Some(id) => !collector.first(&format!("event:{id}")),
+            None => open.is_some() || record.id().is_some_and(|id| !collector.first(&format!("event:{id}"))),
+        };
+        if let (true, Some(open)) = (begun, open) {
+            *open -= 1;
+        }
+        if !begun {
+            emit(what, record, collector);
+        }
+    }
+
+    fn review(&mut self, record: &Record<'_>, collector: &mut Collector<'_>) {
+        collector.recognise();
+        self.events = true;
+        dissent(record.node, record, collector);
+    }
+}
+
+fn emit(what: &str, record: &Record<'_>, collector: &mut Collector<'_>) {
+    match what {
+        "tool" => tool(tool_of(record), record, collector),
+        _ => escalate(record, collector),
+    }
+}
+
+fn tool(name: Option<&str>, record: &Record<'_>, collector: &mut Collector<'_>) {
+    match name {
+        Some(name) if is_delegation(name) => escalate(record, collector),
+        Some(name) => {
+            let mut call = begun(EventType::ToolCall, record, collector);
+            call.action = Some(name.to_owned());
+            collector.event(call);
+        }
+        None => collector.warn("nameless_call", "a tool call names no tool"),
+    }
+}
+
+/// An event of this type with what the record says of place, time and voice.
+fn begun(kind: EventType, record: &Record<'_>, collector: &mut Collector<'_>) -> Event {
+    Event {
+        voice_name: collector.voice(record.names()),
+        reference: Some(record.id().map_or_else(|| collector.path().to_owned(), str::to_owned)),
+        occurred_at: record.text("timestamp").map(str::to_owned),
+        ..event(kind)
+    }
+}
+
+fn tool_of<'a>(record: &Record<'a>) -> Option<&'a str> {
+    let function = record.get("function").get("name").text();
+    ["tool_name", "tool", "name"].iter().find_map(|name| record.text(name)).or(function)
+}
+
+/// CrewAI's tool for giving work away, in any of its spellings.
+fn is_delegation(tool: &str) -> bool {
+    let name: String = tool.trim().to_lowercase().split([' ', '_']).collect::<Vec<_>>().join(" ");
+    matches!(name.as_str(), "delegate work to coworker" | "delegate work to co-worker")
+}
+
+fn escalate(record: &Record<'_>, collector: &mut Collector<'_>) {
+    let mut escalation = begun(EventType::Escalation, record, collector);
+    let args = record.get("tool_args");
+    let target = args.get("coworker").text().or_else(|| record.text("coworker"));
+    if target.is_some() {
+        escalation.target_voice = collector.voice([target]);
+    }
+    escalation.action = tool_of(record).map(str::to_owned);
+    escalation.detail = record.text("message").or_else(|| record.text("reason")).map(str::to_owned);
+    collector.event(escalation);
+}
+
+/// A guardrail, policy or safety event: it must say how it ended, by a flag or by its own type.
+fn guard(kind: &str, says_so: bool, record: &Record<'_>, collector: &mut Collector<'_>) {
+    let is = |names: &[&str], wanted| names.iter().any(|name| *record.get(name) == Node::Bool(wanted));
+    let flags = guarded(record.node);
+    let passed = ["success", "passed", "allowed", "safe", "valid"];
+    let caught = ["unsafe", "violated", "violation", "triggered"];
+    let failed = is(&passed, false) || is(&caught, true) || flags.raised;
+    let fine = is(&passed, true) || is(&["flagged", "blocked", "refused", "unsafe", "triggered"], false);
+    if failed || (says_so && !fine) {
+        let mut warning = begun(EventType::Warning, record, collector);
+        warning.action = record.text("guardrail_name").map(str::to_owned);
+        let detail = record.text("error").or(flags.text).or_else(|| reason(record.node));
+        warning.detail = detail.map(str::to_owned);
+        collector.event(warning);
+    } else if !fine {
+        collector.warn("undecided_guard", format!("a {kind} does not say how it ended"));
+    }
+}
+
+/// A critic's or reviewer's record, by whoever made it.
+fn is_review(record: &Record<'_>) -> bool {
+    let flags = reviewed(record.node);
+    let named = record.names().into_iter().flatten().next().is_some_and(is_reviewer);
+    named && (flags.raised || flags.approved || flags.not_approved)
+}
+
+/// Dissent, if that is what the reviewer's structure says.
+fn dissent(node: &Node, record: &Record<'_>, collector: &mut Collector<'_>) {
+    let flags = reviewed(node);
+    if flags.raised && !flags.approved {
+        let mut dissent = begun(EventType::Dissent, record, collector);
+        dissent.detail = flags.text.or_else(|| reason(node)).map(str::to_owned);
+        collector.event(dissent);
+    } else if flags.raised {
+        collector.warn("approved_with_objections", "a reviewer approves and objects at once: no dissent");
+    } else if flags.not_approved {
+        let message = "a reviewer did not approve, but does not say that it disagrees, objects or rejects";
+        collector.warn("not_approved", message);
+    }
+}
+
+/// A caller's own word for what happened, if it is one of the evidence's.
+fn attested(record: &Record<'_>, collector: &mut Collector<'_>) -> bool {
+    let Some(word) = record.text("event_type") else { return false };
+    let Some(kind) = EventType::parse(word).or_else(|| EventType::parse(&word.to_lowercase())) else {
+        return false;
+    };
+    collector.recognise();
+    if kind.as_str() != word {
+        collector.warn("spelling", format!("event_type \"{word}\" was read as \"{}\"", kind.as_str()));
+    }
+    let flag = |name: &str| if let Node::Bool(value) = record.get(name) { Some(*value) } else { None };
+    let may_reach = matches!(kind, EventType::Warning | EventType::Dissent | EventType::Escalation);
+    let may_settle = matches!(kind, EventType::Warning | EventType::Dissent);
+    let text = |names: &[&str]| names.iter().find_map(|name| record.text(name)).map(str::to_owned);
+    let mut event = begun(kind, record, collector);
+    event.reference = text(&["ref", "event_id", "id"]).or(event.reference);
+    event.scenario_id = text(&["scenario_id"]);
+    event.action = text(&["action", "tool_name", "tool"]);
+    event.detail = text(&["detail", "reason", "message"]);
+    event.target_voice = text(&["target_voice"]);
+    event.occurred_at = text(&["occurred_at", "timestamp"]);
+    event.reached_output = flag("reached_output").filter(|_| may_reach);
+    event.disposition = record.text("disposition").and_then(Disposition::parse).filter(|_| may_settle);
+    event.acknowledged = flag("acknowledged").filter(|_| kind == EventType::Handoff);
+    collector.event(event);
+    true
+}
+
+/// What a step ended with: the result of a tool, or the last answer.
+fn is_step_result(node: &Node) -> bool {
+    matches!(node.get("cls").text(), Some("ToolResult" | "AgentFinish"))
+        || (node.has("result") && node.has("result_as_answer"))
+        || (node.has("thought") && node.has("output") && node.has("text"))
+}
+
+fn is_log(node: &Node) -> bool {
+    node.has("task_name") && node.has("status") && node.has("timestamp")
+}

@@ -1,0 +1,60 @@
+//! What a task's output says: sources it names, and what a reviewer thinks of something. Its text says nothing.
+
+use super::{Record, dissent};
+use crate::adapters::collector::Collector;
+use crate::adapters::node::Node;
+use crate::adapters::signs::is_reviewer;
+use crate::adapters::sources::{Citing, cite};
+
+const CITED: [&str; 4] = ["citations", "sources", "knowledge", "references"];
+
+/// Whether this is a task's output, or what a crew's kickoff gave.
+pub(super) fn is_output(node: &Node) -> bool {
+    let structured = node.has("pydantic") || node.has("json_dict");
+    (structured && (node.has("raw") || node.has("output_format")))
+        || CITED.iter().any(|member| node.has(member))
+}
+
+/// Maps one output.
+pub(super) fn map(output: &Node, record: &Record<'_>, collector: &mut Collector<'_>) {
+    let reviewer = names(output, record).into_iter().flatten().any(is_reviewer);
+    let lost =
+        output.get("output_format").text() == Some("pydantic") && output.get("pydantic").members().is_empty();
+    if lost {
+        collector.warn(
+            "lost_fields",
+            "a task's pydantic output is empty: model_dump() loses it without serialize_as_any=True",
+        );
+    }
+    // What is structured stands in one of two places, or the caller put it beside.
+    let holders = [output.get("pydantic"), output.get("json_dict"), output];
+    for member in CITED {
+        if let Some(holder) = holders.iter().find(|holder| holder.has(member)) {
+            sources(holder.get(member), member, output, record, collector);
+        }
+    }
+    if reviewer {
+        let holder = holders.into_iter().find(|holder| holder.is_object() && !holder.members().is_empty());
+        dissent(holder.unwrap_or(output), record, collector);
+    }
+}
+
+/// Who may have made it: an agent's role, or a task that is called by one word.
+fn names<'a>(output: &'a Node, record: &Record<'a>) -> [Option<&'a str>; 2] {
+    let who = record.names().into_iter().flatten().next();
+    [who, output.get("name").text().filter(|name| !name.trim().contains(char::is_whitespace))]
+}
+
+fn sources(node: &Node, member: &str, output: &Node, record: &Record<'_>, collector: &mut Collector<'_>) {
+    if node.is_null() || matches!(node, Node::List(items) if items.is_empty()) {
+        return;
+    }
+    let place = collector.path().to_owned();
+    let citing = Citing {
+        voice: collector.voice(record.names()),
+        who: record.id().or_else(|| output.get("name").text()).unwrap_or(&place),
+        member,
+        occurred_at: record.text("timestamp").map(str::to_owned),
+    };
+    cite(node, &citing, collector, |_, _| false);
+}

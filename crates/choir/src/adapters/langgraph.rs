@@ -1,0 +1,405 @@
+//! `langgraph.stream.v1`: what `graph.stream` and its relatives emit, in every envelope they put it into.
+//!
+//! Modes come alone, as `[mode, data]`, with namespaces of subgraphs, as typed parts (`{type, ns, data}`), as the
+//! platform's `{event, data}`, or as `astream_events`. This file opens envelopes; [`output`] says what a node's
+//! output means, [`calls`] finds tool calls in messages. The same fact told again in another mode, by a parent graph
+//! or in the next snapshot counts once.
+
+mod calls;
+mod output;
+
+use super::collector::{Collector, event};
+use super::node::{Keep, Node};
+use super::records::Adapter;
+use super::signs::is_message;
+use chorus_protocol::choir::evidence::EventType;
+use output::Told;
+
+const MODES: [&str; 8] =
+    ["updates", "values", "messages", "messages-tuple", "debug", "tasks", "checkpoints", "custom"];
+
+/// Where an output comes from.
+#[derive(Debug, Clone, Copy, Default)]
+struct Origin<'a> {
+    /// The graphs around the node, outermost first, as `name:task`.
+    namespace: &'a [&'a str],
+    node: Option<&'a str>,
+    /// The agent's own name, where it has one.
+    agent: Option<&'a str>,
+    occurred_at: Option<&'a str>,
+    source: Source,
+}
+
+/// How a node's output was told. One run may tell it in several ways.
+#[derive(Debug, Clone, Copy, Default)]
+enum Source {
+    #[default]
+    Updates = 0,
+    Tasks = 1,
+    Events = 2,
+}
+
+impl<'a> Origin<'a> {
+    /// Who it may have been, the likeliest first.
+    fn names(&self, message: Option<&'a str>) -> [Option<&'a str>; 4] {
+        [self.node, message, self.agent, self.namespace.first().map(|head| before_colon(head))]
+    }
+}
+
+fn before_colon(text: &str) -> &str {
+    text.split(':').next().unwrap_or(text)
+}
+
+/// The adapter.
+#[derive(Default)]
+pub(super) struct LangGraph {
+    told: Told,
+    /// States without a node's name, and whether anything had one.
+    snapshots: usize,
+    nodes: bool,
+}
+
+impl Adapter for LangGraph {
+    const RULE: super::node::Rule = rule;
+    const TUPLES: bool = true;
+
+    fn is_tuple(items: &[Node]) -> bool {
+        match items {
+            [Node::Text(mode), _] => is_mode(&mode.text),
+            [namespace, data] => {
+                (is_namespace(namespace) && (data.is_object() || data.is_list()))
+                    || (is_message(namespace) && data.has("langgraph_node"))
+            }
+            [namespace, Node::Text(mode), _] => is_namespace(namespace) && is_mode(&mode.text),
+            _ => false,
+        }
+    }
+
+    fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
+        match &record {
+            Node::Object(_) => self.object(&record, collector),
+            Node::List(items) => self.tuple(items, collector),
+            Node::Text(_) => collector.warn(
+                "text_record",
+                "a record is a text (json.dumps(default=str) writes Python's repr): texts are never parsed",
+            ),
+            other => collector.warn("unmapped_record", format!("a record is {}", other.kind())),
+        }
+    }
+
+    fn finish(&mut self, collector: &mut Collector<'_>) {
+        if self.snapshots > 0 && !self.nodes {
+            collector.warn(
+                "snapshots_only",
+                "states (stream_mode=\"values\") name no node: guards, retrievers, reviewers and escalations cannot \
+                 be told from them; stream \"updates\"",
+            );
+        }
+    }
+}
+
+/// Bodies, prompts and arguments are nobody's business here.
+fn rule(parent: Keep, name: &str, before: &[(Box<str>, Node)]) -> Keep {
+    let after = |name: &str| before.iter().any(|(known, _)| **known == *name);
+    match name {
+        "content" | "additional_kwargs" | "response_metadata" | "usage_metadata" | "args"
+        | "page_content" | "artifact" | "tool_call_chunks" | "langgraph_path" | "langgraph_triggers"
+        | "lc_versions" | "embedding" | "parent_config" | "config" => Keep::Skip,
+        // The state that a task begins with, not a node of that name.
+        "input" if after("name") || after("output") => Keep::Skip,
+        _ => parent,
+    }
+}
+
+fn is_mode(text: &str) -> bool {
+    MODES.contains(&text)
+}
+
+/// `[]` or `["node:task", …]`.
+fn is_namespace(node: &Node) -> bool {
+    node.is_list()
+        && node.items().iter().all(|item| matches!(item, Node::Text(_)))
+        && !node.items().first().and_then(Node::text).is_some_and(is_mode)
+}
+
+fn texts(node: &Node) -> Vec<&str> {
+    node.items().iter().filter_map(Node::text).collect()
+}
+
+impl LangGraph {
+    fn tuple(&mut self, items: &[Node], collector: &mut Collector<'_>) {
+        match items {
+            [Node::Text(mode), data] if is_mode(&mode.text) => self.mode(&mode.text, data, &[], collector),
+            [namespace, Node::Text(mode), data] if is_namespace(namespace) => {
+                self.mode(&mode.text, data, &texts(namespace), collector);
+            }
+            [namespace, data] if is_namespace(namespace) => {
+                if data.is_list() {
+                    self.mode("messages", data, &texts(namespace), collector);
+                } else {
+                    self.bare(data, &texts(namespace), collector);
+                }
+            }
+            [message, metadata] if message.is_object() && metadata.is_object() => {
+                self.message(message, metadata, &[], collector);
+            }
+            _ => collector.warn("unmapped_record", "a record is a list in no shape that LangGraph streams"),
+        }
+    }
+
+    fn object(&mut self, record: &Node, collector: &mut Collector<'_>) {
+        let (kind, data) = (record.get("type").text(), record.get("data"));
+        match record.get("event").text() {
+            Some(name) if name.starts_with("on_") => return self.stream_event(name, record, collector),
+            Some(name) if record.has("data") => {
+                // A namespace may follow: `updates|graph:task`.
+                let mut parts = name.split('|');
+                let mode = parts.next().unwrap_or_default();
+                return self.mode(mode, data, &parts.collect::<Vec<_>>(), collector);
+            }
+            _ => {}
+        }
+        match kind {
+            Some(mode) if record.has("ns") && record.has("data") => {
+                self.mode(mode, data, &texts(record.get("ns")), collector);
+            }
+            Some(_) if record.has("payload") => self.debug(record, &[], collector),
+            _ if is_task(record) => self.task(record, &Origin::default(), collector),
+            _ if record.has("values") && record.has("next") => {
+                self.snapshot(record.get("values"), &[], collector);
+            }
+            _ if is_message(record) => {
+                collector.recognise();
+                calls::in_message(record, &Origin::default(), None, collector);
+            }
+            _ => self.bare(record, &[], collector),
+        }
+    }
+
+    /// Data of a mode that was named.
+    fn mode(&mut self, mode: &str, data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        collector.recognise();
+        match mode {
+            "updates" => self.updates(data, namespace, collector),
+            "values" => self.snapshot(data, namespace, collector),
+            "checkpoints" => self.snapshot(data.get("values"), namespace, collector),
+            "debug" => self.debug(data, namespace, collector),
+            "tasks" => self.task(data, &Origin { namespace, ..Origin::default() }, collector),
+            "messages" | "messages-tuple" => match data.items() {
+                [message, metadata] if !is_message(metadata) => {
+                    self.message(message, metadata, namespace, collector);
+                }
+                _ => messages(data, namespace, collector),
+            },
+            "messages/partial" | "messages/complete" => messages(data, namespace, collector),
+            "events" => self.object(data, collector),
+            "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" => {}
+            "error" => collector.warn("run_error", "the run ended with an error"),
+            "custom" => {
+                let what = if data.has("tool_calls") { ", not even with \"tool_calls\" in it" } else { "" };
+                collector
+                    .warn("custom_data", format!("what nodes write to the custom stream is no event{what}"));
+            }
+            other => {
+                collector.warn("unknown_mode", format!("\"{other}\" is no stream mode that is known here"));
+            }
+        }
+    }
+
+    /// A record that says nothing of its mode: updates of nodes, or a state.
+    fn bare(&mut self, record: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        let members = record.members();
+        let is_state = record.get("messages").is_list()
+            || members
+                .iter()
+                .any(|(_, value)| !matches!(value, Node::Null | Node::Object(_) | Node::List(_)));
+        if record.has("__interrupt__") || (!members.is_empty() && !is_state) {
+            self.updates(record, namespace, collector);
+        } else if record.get("messages").is_list() {
+            self.snapshot(record, namespace, collector);
+        } else {
+            let names: Vec<_> = members.iter().take(4).map(|(name, _)| &**name).collect();
+            let message =
+                format!("a record is neither an update of a node nor an envelope ({})", names.join(", "));
+            collector.warn("unmapped_record", message);
+        }
+    }
+
+    fn updates(&mut self, data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        let origin = Origin { namespace, ..Origin::default() };
+        match data {
+            Node::Object(members) => {
+                for (name, output) in members {
+                    match &**name {
+                        "__interrupt__" => self.interrupts(output, &origin, collector),
+                        "__metadata__" | "__end__" => {}
+                        "__start__" | "__root__" => self.output(output, &origin, collector),
+                        node => self.output(output, &Origin { node: Some(node), ..origin }, collector),
+                    }
+                }
+            }
+            Node::Null => {}
+            other => collector.warn("odd_update", format!("an update is {}", other.kind())),
+        }
+    }
+
+    fn debug(&mut self, record: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        let payload = record.get("payload");
+        let occurred_at = record.get("timestamp").text();
+        match record.get("type").text() {
+            Some("checkpoint") => {
+                collector.recognise();
+                calls::in_state(payload.get("values"), &Origin { namespace, ..Origin::default() }, collector);
+            }
+            Some("task" | "task_result") => {
+                self.task(payload, &Origin { namespace, occurred_at, ..Origin::default() }, collector);
+            }
+            other => {
+                let other = other.unwrap_or("nothing");
+                collector.warn("unmapped_record", format!("a record of type \"{other}\" is not known here"));
+            }
+        }
+    }
+
+    /// A task's start, which says nothing, or its result.
+    fn task(&mut self, task: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+        collector.recognise();
+        let origin = Origin { node: task.get("name").text(), source: Source::Tasks, ..*origin };
+        if !task.has("result") && !task.has("error") {
+            return;
+        }
+        if !task.get("error").is_null() {
+            let node = origin.node.unwrap_or("?");
+            collector.warn("node_error", format!("node \"{node}\" ended with an error"));
+        }
+        if !task.get("interrupts").items().is_empty() {
+            self.interrupts(task.get("interrupts"), &origin, collector);
+        }
+        self.output(task.get("result"), &origin, collector);
+    }
+
+    /// A state: no node's name, so only tool calls can be told.
+    fn snapshot(&mut self, state: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        collector.recognise();
+        self.snapshots += 1;
+        let origin = Origin { namespace, ..Origin::default() };
+        if state.has("__interrupt__") {
+            self.interrupts(state.get("__interrupt__"), &origin, collector);
+        }
+        calls::in_state(state, &origin, collector);
+    }
+
+    fn message(
+        &mut self,
+        message: &Node,
+        metadata: &Node,
+        namespace: &[&str],
+        collector: &mut Collector<'_>,
+    ) {
+        collector.recognise();
+        self.nodes |= metadata.has("langgraph_node");
+        let graphs: Vec<_> =
+            metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
+        // The last one is the node's own task.
+        let around = if namespace.is_empty() { &graphs[..graphs.len() - 1] } else { namespace };
+        let origin = Origin {
+            namespace: around,
+            node: metadata.get("langgraph_node").text(),
+            agent: metadata.get("lc_agent_name").text(),
+            ..Origin::default()
+        };
+        calls::in_message(message, &origin, None, collector);
+    }
+
+    fn output(&mut self, output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+        self.nodes |= origin.node.is_some();
+        collector.recognise();
+        if self.told.is_new(origin) {
+            output::map(output, origin, collector);
+        }
+    }
+
+    /// The graph stopped for somebody to decide. The list is empty when it stopped before a node.
+    fn interrupts(&mut self, list: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+        collector.recognise();
+        self.nodes = true;
+        let anonymous = self.told.is_new(&Origin { node: Some("__interrupt__"), ..*origin });
+        let items = list.items();
+        for item in items {
+            let item = calls::plain(item);
+            let id = item.get("id").text().or_else(|| item.get("interrupt_id").text());
+            let is_new = id.map_or(anonymous, |id| collector.first(&format!("interrupt:{id}")));
+            if is_new {
+                let graphs = texts(item.get("ns"));
+                let node = origin.node.or_else(|| graphs.last().map(|graph| before_colon(graph)));
+                escalate(item, id, &Origin { node, ..*origin }, collector);
+            }
+        }
+        if items.is_empty() && anonymous {
+            escalate(&Node::Null, None, origin, collector);
+        }
+    }
+
+    /// One event of `astream_events`.
+    fn stream_event(&mut self, kind: &str, record: &Node, collector: &mut Collector<'_>) {
+        collector.recognise();
+        let (name, metadata, data) = (record.get("name").text(), record.get("metadata"), record.get("data"));
+        let graphs: Vec<_> =
+            metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
+        let origin = Origin {
+            namespace: &graphs[..graphs.len() - 1],
+            node: metadata.get("langgraph_node").text(),
+            agent: metadata.get("lc_agent_name").text(),
+            source: Source::Events,
+            ..Origin::default()
+        };
+        self.nodes |= origin.node.is_some();
+        let interrupts = data.get("chunk").get("__interrupt__");
+        if interrupts.is_list() {
+            self.interrupts(interrupts, &origin, collector);
+        }
+        match kind {
+            // A node's own end, not that of something inside it.
+            "on_chain_end" if name.is_some() && name == origin.node => {
+                self.output(data.get("output"), &origin, collector);
+            }
+            "on_chat_model_end" => calls::in_message(data.get("output"), &origin, None, collector),
+            "on_tool_end" | "on_tool_error" => {
+                let run = record.get("run_id").text();
+                calls::executed(name, run, data.get("output"), &origin, collector);
+            }
+            "on_retriever_end" => output::retrieved(data.get("output"), name, &origin, collector),
+            _ => {}
+        }
+    }
+}
+
+/// Messages without metadata, all that were streamed so far.
+fn messages(data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+    let origin = Origin { namespace, ..Origin::default() };
+    for (index, message) in data.items().iter().enumerate() {
+        calls::in_message(message, &origin, Some(index), collector);
+    }
+}
+
+/// A task of the `tasks` mode: it has a name, and triggers or a result.
+fn is_task(record: &Node) -> bool {
+    record.get("name").text().is_some()
+        && record.has("id")
+        && (record.has("triggers") || (record.has("result") && record.has("interrupts")))
+}
+
+fn escalate(item: &Node, id: Option<&str>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    const QUESTIONS: [&str; 6] = ["question", "message", "reason", "prompt", "description", "task"];
+    let value = item.get("value");
+    let request = value.get("action_requests").items().first().unwrap_or(value);
+    let mut escalation = event(EventType::Escalation);
+    escalation.voice_name = collector.voice(origin.names(None));
+    escalation.reference =
+        Some(id.map_or_else(|| format!("{}.__interrupt__", collector.path()), str::to_owned));
+    let question = QUESTIONS.iter().find_map(|name| request.get(name).text());
+    escalation.detail = question.or_else(|| value.text()).map(str::to_owned);
+    escalation.action = request.get("name").text().map(str::to_owned);
+    escalation.occurred_at = origin.occurred_at.map(str::to_owned);
+    collector.event(escalation);
+}

@@ -1,0 +1,125 @@
+//! Tool calls in messages. A call is known by its id wherever it is told again; the first who told it made it.
+
+use super::Origin;
+use crate::adapters::collector::{Collector, event};
+use crate::adapters::node::Node;
+use chorus_protocol::choir::evidence::EventType;
+
+/// What `dumpd` wraps, unwrapped.
+pub(super) fn plain(node: &Node) -> &Node {
+    let kwargs = node.get("kwargs");
+    if kwargs.is_object() && node.has("lc") { kwargs } else { node }
+}
+
+/// Calls of one message, which stands at this place of a list that is told again and again.
+pub(super) fn in_message(
+    message: &Node,
+    origin: &Origin<'_>,
+    place: Option<usize>,
+    collector: &mut Collector<'_>,
+) {
+    if matches!(message, Node::Text(_)) {
+        collector.warn(
+            "text_message",
+            "a message is a text (json.dumps(default=str) writes Python's repr): texts are never parsed",
+        );
+        return;
+    }
+    let message = plain(message);
+    let calls = message.get("tool_calls");
+    match calls {
+        Node::Null | Node::List(_) => {}
+        other => collector.warn("odd_tool_calls", format!("\"tool_calls\" is {}, no list", other.kind())),
+    }
+    let is_chunk = message.get("type").text() == Some("AIMessageChunk");
+    for (index, call) in calls.items().iter().enumerate() {
+        if let Some(name) = name_of(call) {
+            made(name, call, &Place { message, index, row: place }, origin, collector);
+        } else if is_chunk {
+            collector
+                .warn("call_fragments", "later pieces of streamed tool calls have no name and are no calls");
+        } else {
+            collector.warn("nameless_call", "a tool call names no tool");
+        }
+    }
+    for call in message.get("invalid_tool_calls").items() {
+        if let Some(name) = name_of(call).filter(|_| first_sight(call, collector)) {
+            let message = format!("a call of \"{name}\" was invalid and not made");
+            collector.warn("invalid_call", message);
+        }
+    }
+}
+
+/// Warns once about an invalid call, however often it is told.
+fn first_sight(call: &Node, collector: &mut Collector<'_>) -> bool {
+    call.get("id").text().is_none_or(|id| collector.first(&format!("invalid:{id}")))
+}
+
+fn name_of(call: &Node) -> Option<&str> {
+    let call = plain(call);
+    call.get("name").text().or_else(|| call.get("function").get("name").text())
+}
+
+/// Where a call stands.
+struct Place<'a> {
+    message: &'a Node,
+    index: usize,
+    row: Option<usize>,
+}
+
+fn made(name: &str, call: &Node, at: &Place<'_>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    let message_id = at.message.get("id").text();
+    let id = plain(call).get("id").text().map(str::to_owned);
+    let id = id.or_else(|| message_id.map(|message| format!("{message}#{}", at.index)));
+    // In a state, a call without any id is known by its place.
+    let key = id.clone().or_else(|| at.row.map(|row| format!("{row}#{}:{name}", at.index)));
+    if key.is_some_and(|key| !collector.first(&format!("call:{key}"))) {
+        return;
+    }
+    let reference = id.unwrap_or_else(|| format!("{}#{}", collector.path(), at.index));
+    tool_call(name, reference, at.message.get("name").text(), origin, collector);
+}
+
+fn tool_call(
+    name: &str,
+    reference: String,
+    message: Option<&str>,
+    origin: &Origin<'_>,
+    collector: &mut Collector<'_>,
+) {
+    let mut call = event(EventType::ToolCall);
+    call.voice_name = collector.voice(origin.names(message));
+    call.reference = Some(reference);
+    call.action = Some(name.to_owned());
+    call.occurred_at = origin.occurred_at.map(str::to_owned);
+    collector.event(call);
+}
+
+/// Calls in a state, whose messages are told again in the next one.
+pub(super) fn in_state(state: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    for (_, value) in state.members() {
+        for (index, message) in value.items().iter().enumerate() {
+            if plain(message).has("tool_calls") {
+                in_message(message, origin, Some(index), collector);
+            }
+        }
+    }
+}
+
+/// A tool that was run, as `astream_events` tells it: asked for by a message, or by a node alone.
+pub(super) fn executed(
+    name: Option<&str>,
+    run: Option<&str>,
+    output: &Node,
+    origin: &Origin<'_>,
+    collector: &mut Collector<'_>,
+) {
+    let asked = plain(output).get("tool_call_id").text();
+    let (Some(name), Some(id)) = (name, asked.or(run)) else {
+        collector.warn("nameless_call", "a tool call names no tool");
+        return;
+    };
+    if collector.first(&format!("call:{id}")) {
+        tool_call(name, id.to_owned(), None, origin, collector);
+    }
+}

@@ -1,0 +1,195 @@
+//! What a node's output means: its name and its structure must both say it.
+
+use super::calls::{self, plain};
+use super::{Origin, before_colon};
+use crate::adapters::collector::{Collector, event};
+use crate::adapters::node::Node;
+use crate::adapters::signs::{
+    fired, guarded, is_escalation, is_guard, is_message, is_retriever, is_reviewer, reason, reviewed,
+};
+use crate::adapters::sources::{Citing, cite};
+use chorus_protocol::choir::evidence::{Event, EventType};
+use std::collections::HashMap;
+
+const CITED: [&str; 4] = ["documents", "citations", "sources", "context"];
+/// Separates what a key is made of.
+const BETWEEN: char = '\u{1f}';
+
+/// Which outputs were told already, in another mode.
+#[derive(Default)]
+pub(super) struct Told {
+    /// By namespace and node: how often in each way, and how often it was taken.
+    outputs: HashMap<String, ([u32; 3], u32)>,
+}
+
+impl Told {
+    /// The n-th output of a node in one mode is its n-th in every mode: the first to tell it wins.
+    pub(super) fn is_new(&mut self, origin: &Origin<'_>) -> bool {
+        let key = format!("{}{BETWEEN}{}", origin.namespace.join("|"), origin.node.unwrap_or_default());
+        let (told, taken) = self.outputs.entry(key).or_default();
+        let count = &mut told[origin.source as usize];
+        *count += 1;
+        let is_new = *count > *taken;
+        *taken = (*taken).max(*count);
+        is_new
+    }
+}
+
+/// Maps one output of a node.
+pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    let output = plain(output);
+    let name = origin.node.unwrap_or_default();
+    match output {
+        Node::Object(_) if is_message(output) => calls::in_message(output, origin, None, collector),
+        Node::Object(_) => structured(output, origin, collector),
+        // Channels and values as pairs, as older versions tell results.
+        Node::List(items) if !items.is_empty() && items.iter().all(is_pair) => {
+            let members = items.iter().filter_map(|pair| {
+                let [name, value] = pair.items() else { return None };
+                Some((name.text()?.into(), value.clone()))
+            });
+            structured(&Node::Object(members.collect()), origin, collector);
+        }
+        // Several updates at once.
+        Node::List(items) => items.iter().for_each(|item| map(item, origin, collector)),
+        Node::Null if is_escalation(name) => empty_escalation(name, collector),
+        Node::Text(_) if is_guard(name) || is_reviewer(name) || is_escalation(name) => {
+            let message =
+                format!("the output of \"{name}\" is a text, and a text alone is never an incident");
+            collector.warn("text_output", message);
+        }
+        Node::Omitted => {
+            collector.warn("unread_output", format!("the output of \"{name}\" was not read"));
+        }
+        _ => {}
+    }
+}
+
+fn is_pair(node: &Node) -> bool {
+    matches!(node.items(), [Node::Text(_), _])
+}
+
+fn empty_escalation(name: &str, collector: &mut Collector<'_>) {
+    let message = format!("\"{name}\" ran and says of no escalation that it happened");
+    collector.warn("empty_escalation", message);
+}
+
+fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    in_messages(output, origin, collector);
+    let Some(name) = origin.node else { return };
+    if is_guard(name) {
+        let flags = guarded(output);
+        if flags.raised {
+            let detail = flags.text.or_else(|| reason(output));
+            emit(EventType::Warning, detail, origin, collector);
+        }
+    }
+    if is_retriever(name) {
+        for member in CITED {
+            sources(output.get(member), member, name, origin, collector);
+        }
+    }
+    if is_reviewer(name) {
+        review(output, name, origin, collector);
+    }
+    if is_escalation(name) {
+        if fired(output) {
+            emit(EventType::Escalation, reason(output), origin, collector);
+        } else {
+            empty_escalation(name, collector);
+        }
+    }
+}
+
+fn review(output: &Node, name: &str, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    let flags = reviewed(output);
+    if flags.raised && !flags.approved {
+        let detail = flags.text.or_else(|| reason(output));
+        emit(EventType::Dissent, detail, origin, collector);
+    } else if flags.raised {
+        let message = format!("\"{name}\" approves and objects at once: no dissent");
+        collector.warn("approved_with_objections", message);
+    } else if flags.not_approved {
+        let message =
+            format!("\"{name}\" did not approve, but does not say that it disagrees, objects or rejects");
+        collector.warn("not_approved", message);
+    }
+}
+
+/// Tool calls of an output: its own, or those of messages in it.
+fn in_messages(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    if output.has("tool_calls") {
+        calls::in_message(output, origin, None, collector);
+    }
+    for (name, value) in output.members() {
+        if &**name == "tool_calls" {
+            continue;
+        }
+        for message in value.items().iter().chain([value]).map(plain) {
+            let text = &**name == "messages" && matches!(message, Node::Text(_));
+            if text || message.has("tool_calls") {
+                calls::in_message(message, origin, None, collector);
+            }
+        }
+    }
+}
+
+/// Documents that a retriever itself reports, before its node does.
+pub(super) fn retrieved(
+    output: &Node,
+    name: Option<&str>,
+    origin: &Origin<'_>,
+    collector: &mut Collector<'_>,
+) {
+    let documents = if output.has("documents") { output.get("documents") } else { output };
+    let who = origin.node.or(name).unwrap_or_default();
+    sources(documents, "documents", who, origin, collector);
+}
+
+fn sources(node: &Node, member: &str, name: &str, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    if node.is_null() || matches!(node, Node::List(items) if items.is_empty()) {
+        return;
+    }
+    let citing = Citing {
+        voice: collector.voice(origin.names(None)),
+        who: name,
+        member,
+        occurred_at: origin.occurred_at.map(str::to_owned),
+    };
+    cite(node, &citing, collector, |collector, key| {
+        // A retriever inside a node reports what the node then reports.
+        let events = matches!(origin.source, super::Source::Events);
+        let seen = events && !collector.first(&format!("document{BETWEEN}{name}{BETWEEN}{key}"));
+        seen || told_below(EventType::EvidenceCited, key, origin, collector)
+    });
+}
+
+fn emit(kind: EventType, detail: Option<&str>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    if told_below(kind, detail.unwrap_or_default(), origin, collector) {
+        return;
+    }
+    let reference = format!("{}.{}", collector.path(), origin.node.unwrap_or_default());
+    let event = Event {
+        voice_name: collector.voice(origin.names(None)),
+        reference: Some(reference),
+        detail: detail.map(str::to_owned),
+        occurred_at: origin.occurred_at.map(str::to_owned),
+        ..event(kind)
+    };
+    collector.event(event);
+}
+
+/// Whether a graph inside this node told the same already: its state is then the node's output. Notes it for the
+/// graphs around this one.
+fn told_below(kind: EventType, what: &str, origin: &Origin<'_>, collector: &mut Collector<'_>) -> bool {
+    let key = |around: &[&str], node: &str| {
+        format!("{}{BETWEEN}{}{BETWEEN}{node}{BETWEEN}{what}", kind.as_str(), around.join("|"))
+    };
+    if collector.told(&key(origin.namespace, origin.node.unwrap_or_default())) {
+        return true;
+    }
+    for (index, graph) in origin.namespace.iter().enumerate() {
+        collector.first(&key(&origin.namespace[..index], before_colon(graph)));
+    }
+    false
+}

@@ -1,0 +1,243 @@
+//! A value of a trace, cut to size: texts end where nobody reads on, and what no adapter wants is not there.
+//!
+//! A [`Rule`] says by name what is wanted, so that embedded agents, prompts and images are passed over as they come.
+//! What one record may take is bounded; what was left out for that is counted.
+
+use super::reader::{Kind, ReadError, Reader, Scalar};
+use std::io::Read;
+
+/// Bytes of a text that are kept; an event's detail is 500 signs.
+const TEXT: usize = 4000;
+/// Bytes that texts of one record take together.
+const RECORD_TEXT: usize = 8 << 20;
+/// Values that one record keeps.
+const RECORD_NODES: usize = 200_000;
+/// Members and elements below this are of no interest to anybody.
+const KEPT_DEPTH: usize = 16;
+
+/// What is kept of a member, by how its parent is kept, its name, and the members before it.
+pub(super) type Rule = fn(parent: Keep, name: &str, before: &[(Box<str>, Node)]) -> Keep;
+
+/// How a value is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// As it is, its texts cut.
+    All,
+    /// As it is, with a text of up to this many bytes: JSON in JSON.
+    Long(usize),
+    /// Of an object only what stands by itself, and what the rule names.
+    Shallow,
+    /// That there is something.
+    Skip,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Float,
+    Text(Text),
+    List(Vec<Node>),
+    Object(Vec<(Box<str>, Node)>),
+    /// It was passed over.
+    Omitted,
+}
+
+/// A text, or its beginning.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Text {
+    pub(super) text: Box<str>,
+    /// Whether that is all of it.
+    pub(super) whole: bool,
+}
+
+const NOTHING: &Node = &Node::Null;
+
+impl Node {
+    /// The member of this name; null if there is none.
+    pub(super) fn get(&self, name: &str) -> &Node {
+        self.member(name).unwrap_or(NOTHING)
+    }
+
+    pub(super) fn member(&self, name: &str) -> Option<&Node> {
+        self.members().iter().find(|(known, _)| **known == *name).map(|(_, node)| node)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.member(name).is_some()
+    }
+
+    pub(super) fn members(&self) -> &[(Box<str>, Node)] {
+        if let Self::Object(members) = self { members } else { &[] }
+    }
+
+    pub(super) fn items(&self) -> &[Node] {
+        if let Self::List(items) = self { items } else { &[] }
+    }
+
+    /// A text that is not blank.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) if !text.text.trim().is_empty() => Some(&text.text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn integer(&self) -> Option<i64> {
+        if let Self::Integer(number) = self { Some(*number) } else { None }
+    }
+
+    pub(super) fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self, Self::List(_))
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// What kind of value this is, for a sentence.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Integer(_) | Self::Float => "a number",
+            Self::Text(_) => "a text",
+            Self::List(_) => "a list",
+            Self::Object(_) => "an object",
+            Self::Omitted => "something",
+        }
+    }
+}
+
+/// What one record may still take.
+pub(super) struct Budget {
+    nodes: usize,
+    bytes: usize,
+    /// Whether something was left out because there was too much.
+    pub(super) exceeded: bool,
+    text: Vec<u8>,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self { nodes: RECORD_NODES, bytes: RECORD_TEXT, exceeded: false, text: Vec::new() }
+    }
+
+    /// For the next record.
+    pub(super) fn refill(&mut self) {
+        (self.nodes, self.bytes, self.exceeded) = (RECORD_NODES, RECORD_TEXT, false);
+    }
+
+    fn node(&mut self) -> bool {
+        self.exceeded |= self.nodes == 0;
+        self.nodes = self.nodes.saturating_sub(1);
+        !self.exceeded
+    }
+}
+
+/// Takes the next value.
+pub(super) fn read<R: Read>(
+    reader: &mut Reader<R>,
+    budget: &mut Budget,
+    rule: Rule,
+    keep: Keep,
+    depth: usize,
+) -> Result<Node, ReadError> {
+    let kind = reader.kind()?;
+    let nested = matches!(kind, Kind::Object | Kind::List);
+    if keep == Keep::Skip || !budget.node() || (nested && depth >= KEPT_DEPTH) {
+        reader.skip()?;
+        return Ok(Node::Omitted);
+    }
+    match kind {
+        Kind::Text => read_text(reader, budget, keep),
+        Kind::Other => Ok(match reader.scalar()? {
+            Scalar::Null => Node::Null,
+            Scalar::Bool(value) => Node::Bool(value),
+            Scalar::Integer(number) => Node::Integer(number),
+            Scalar::Float => Node::Float,
+        }),
+        Kind::List => {
+            reader.enter()?;
+            let (mut items, mut first) = (Vec::new(), true);
+            while reader.element(first)? {
+                first = false;
+                let item = read(reader, budget, rule, keep, depth + 1)?;
+                if !(budget.exceeded && item == Node::Omitted) {
+                    items.push(item);
+                }
+            }
+            Ok(Node::List(items))
+        }
+        Kind::Object => read_object(reader, budget, rule, keep, depth),
+    }
+}
+
+fn read_object<R: Read>(
+    reader: &mut Reader<R>,
+    budget: &mut Budget,
+    rule: Rule,
+    keep: Keep,
+    depth: usize,
+) -> Result<Node, ReadError> {
+    reader.enter()?;
+    let mut members = Vec::new();
+    let mut first = true;
+    // One buffer for names and texts: a name is copied before its value is read.
+    loop {
+        let mut name = std::mem::take(&mut budget.text);
+        let more = reader.member(first, &mut name)?;
+        first = false;
+        let known: Box<str> = if more { boxed(&name) } else { Box::default() };
+        let open = more && reader.secret_member(&mut name)?;
+        budget.text = name;
+        if !more {
+            return Ok(Node::Object(members));
+        }
+        if !open {
+            members.push((known, Node::Omitted));
+            continue;
+        }
+        let mut kept = rule(keep, &known, &members);
+        if keep == Keep::Shallow && kept == Keep::All {
+            kept = if matches!(reader.kind()?, Kind::Object | Kind::List) { Keep::Skip } else { Keep::All };
+        }
+        let value = read(reader, budget, rule, kept, depth + 1)?;
+        // What is too much takes no room at all.
+        if !(budget.exceeded && value == Node::Omitted) {
+            members.push((known, value));
+        }
+    }
+}
+
+fn read_text<R: Read>(reader: &mut Reader<R>, budget: &mut Budget, keep: Keep) -> Result<Node, ReadError> {
+    let limit = if let Keep::Long(limit) = keep { limit } else { TEXT };
+    let mut text = std::mem::take(&mut budget.text);
+    let whole = reader.text(&mut text, limit.min(budget.bytes))?;
+    budget.exceeded |= !whole && budget.bytes < limit;
+    budget.bytes -= text.len();
+    let node = Node::Text(Text { text: boxed(&text), whole });
+    budget.text = text;
+    Ok(node)
+}
+
+/// The reader gives whole signs only.
+fn boxed(bytes: &[u8]) -> Box<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+/// Reads a text that holds JSON itself, as attributes of spans do; `None` if it holds something else.
+pub(super) fn embedded(text: &Text, rule: Rule) -> Option<Node> {
+    if !text.whole {
+        return None;
+    }
+    let mut reader = Reader::with_buffer(text.text.as_bytes(), text.text.len() + 1);
+    let node = read(&mut reader, &mut Budget::new(), rule, Keep::All, 0).ok()?;
+    reader.peek().ok()?.is_none().then_some(node)
+}

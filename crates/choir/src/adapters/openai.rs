@@ -1,0 +1,335 @@
+//! `openai.responses.v1`: Responses objects, their output items, and recorded streams of them.
+//!
+//! A stream tells every item three times; only its last word counts, and the finished items if it broke off before.
+//! Nothing of what was said is copied but refusals and what a citation names. Run steps of the Assistants API go to
+//! [`steps`], which is deprecated as that API is.
+
+mod steps;
+
+use super::collector::{Collector, event};
+use super::node::{Keep, Node};
+use super::records::Adapter;
+use chorus_protocol::choir::evidence::EventType;
+
+/// Finished items of a stream that has not ended yet.
+const MAX_PENDING: usize = 1000;
+
+/// Calls of tools that OpenAI runs: they have no name but their type.
+const BUILT_IN: [&str; 8] = [
+    "file_search_call",
+    "web_search_call",
+    "computer_call",
+    "code_interpreter_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "image_generation_call",
+];
+/// Calls of tools that the caller or a server named.
+const NAMED: [&str; 4] = ["function_call", "custom_tool_call", "tool_call", "mcp_call"];
+
+/// The adapter.
+#[derive(Default)]
+pub(super) struct OpenAi {
+    /// Items of the running response of a stream.
+    pending: Vec<Node>,
+    /// Whether something was no run step, and whether something was.
+    responses: bool,
+    pub(super) steps: bool,
+}
+
+impl OpenAi {
+    /// Whether there was nothing but run steps of the Assistants API.
+    pub(super) fn is_deprecated(&self) -> bool {
+        self.steps && !self.responses
+    }
+}
+
+impl Adapter for OpenAi {
+    const RULE: super::node::Rule = rule;
+
+    fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
+        self.value(record, None, collector);
+    }
+
+    fn finish(&mut self, collector: &mut Collector<'_>) {
+        self.broken_off(collector);
+    }
+}
+
+/// Texts, pictures and instructions are nobody's business here.
+fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
+    match name {
+        "text" | "arguments" | "input" | "results" | "result" | "encrypted_content" | "summary"
+        | "instructions" | "tools" | "logprobs" | "delta" | "outputs" | "operation" | "usage"
+        | "reasoning" | "image_url" | "partial_image_b64" | "messages" => Keep::Skip,
+        _ => parent,
+    }
+}
+
+impl OpenAi {
+    fn value(&mut self, value: Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+        match &value {
+            Node::Object(_) => self.object(value, voice, collector),
+            other => collector.warn("unmapped_item", format!("an output item is {}", other.kind())),
+        }
+    }
+
+    fn object(&mut self, record: Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+        let kind = record.get("type").text().unwrap_or_default();
+        let what = record.get("object").text().unwrap_or_default();
+        if what.starts_with("chat.completion") || (record.get("choices").is_list() && what.is_empty()) {
+            collector.warn(
+                "wrong_api",
+                "this is a chat.completions object, not one of the Responses API: it has choices, and no output items",
+            );
+        } else if what == "thread.run.step" {
+            collector.recognise();
+            self.steps = true;
+            steps::map(&record, collector);
+        } else if what == "list" && record.get("data").is_list() {
+            collector.recognise();
+            for item in take_list(record, "data") {
+                self.value(item, voice, collector);
+            }
+        } else if kind.starts_with("response.") {
+            self.stream_event(record, collector);
+        } else if what == "response" || (record.has("output") && kind.is_empty()) {
+            self.response(record, collector);
+        } else if record.get("raw_item").is_object() {
+            // An item of the Agents SDK says whose it is.
+            let agent = record.get("agent").get("name").text().or_else(|| record.get("agent").text());
+            let agent = agent.map(str::to_owned);
+            self.value(take(record, "raw_item"), agent.as_deref(), collector);
+        } else if record.get("response").get("body").is_object() {
+            self.value(take(take(record, "response"), "body"), voice, collector);
+        } else if record.get("response").is_object() {
+            self.value(take(record, "response"), voice, collector);
+        } else if record.get("data").is_object() {
+            // `{event, data}`, and the raw events of the Agents SDK.
+            self.value(take(record, "data"), voice, collector);
+        } else {
+            self.responses = true;
+            item(&record, voice, collector);
+        }
+    }
+
+    fn response(&mut self, response: Node, collector: &mut Collector<'_>) {
+        collector.recognise();
+        self.responses = true;
+        match response.get("status").text() {
+            None | Some("completed") => {}
+            Some(status) => {
+                let code = response.get("error").get("code").text();
+                let code = code.or_else(|| response.get("incomplete_details").get("reason").text());
+                let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
+                collector
+                    .warn("response_not_completed", format!("a response is {status}{code}, not completed"));
+            }
+        }
+        match response.get("output") {
+            Node::List(items) => {
+                let place = collector.path().to_owned();
+                for (index, output) in items.iter().enumerate() {
+                    collector.at(format!("{place}.output[{index}]"));
+                    item(output, None, collector);
+                }
+                collector.at(place);
+            }
+            Node::Null => {
+                collector.warn("no_output", "a response has no output yet: was it asked for too early?");
+            }
+            other => collector.warn("no_output", format!("the output of a response is {}", other.kind())),
+        }
+    }
+
+    fn stream_event(&mut self, record: Node, collector: &mut Collector<'_>) {
+        collector.recognise();
+        self.responses = true;
+        match record.get("type").text().unwrap_or_default() {
+            "response.created" => self.broken_off(collector),
+            "response.output_item.done" => {
+                if self.pending.len() < MAX_PENDING {
+                    self.pending.push(take(record, "item"));
+                } else {
+                    collector.warn("stream_too_long", "an unfinished response has more items than are kept");
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.pending.clear();
+                let response = take(record, "response");
+                let id = response.get("id").text();
+                if id.is_none_or(|id| collector.first(&format!("response:{id}"))) {
+                    self.response(response, collector);
+                }
+            }
+            "response.error" => collector.warn("run_error", "the stream reports an error"),
+            _ => {}
+        }
+    }
+
+    /// A stream that never said how it ended: what was finished is still true.
+    fn broken_off(&mut self, collector: &mut Collector<'_>) {
+        if self.pending.is_empty() {
+            return;
+        }
+        collector.warn(
+            "stream_broken_off",
+            "a stream ends before response.completed: only the items that were finished are mapped",
+        );
+        for output in std::mem::take(&mut self.pending) {
+            item(&output, None, collector);
+        }
+    }
+}
+
+/// The member of this name, out of its object.
+fn take(node: Node, name: &str) -> Node {
+    let Node::Object(members) = node else { return Node::Null };
+    members.into_iter().find(|(known, _)| **known == *name).map_or(Node::Null, |(_, value)| value)
+}
+
+fn take_list(node: Node, name: &str) -> Vec<Node> {
+    if let Node::List(items) = take(node, name) { items } else { Vec::new() }
+}
+
+/// Maps one output item.
+fn item(item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+    if !item.is_object() {
+        collector.warn("unmapped_item", format!("an output item is {}", item.kind()));
+        return;
+    }
+    let Some(kind) = item.get("type").text() else {
+        if item.has("role") && item.has("content") {
+            message(item, voice, collector);
+        } else {
+            let message = format!("an output item has no type: it is {}", item.get("type").kind());
+            collector.warn("unmapped_item", message);
+        }
+        return;
+    };
+    match kind {
+        "message" => message(item, voice, collector),
+        "reasoning" => collector.recognise(),
+        kind if NAMED.contains(&kind) => {
+            let name = item.get("name").text().or_else(|| item.get("function").get("name").text());
+            match name {
+                Some(name) => tool_call(name, item, voice, collector),
+                None => collector.warn("nameless_call", format!("a {kind} names no tool")),
+            }
+        }
+        kind if BUILT_IN.contains(&kind) => {
+            tool_call(kind.trim_end_matches("_call"), item, voice, collector);
+            if !item.get("pending_safety_checks").items().is_empty() {
+                collector
+                    .warn("safety_checks", "a computer_call has safety checks that nobody acknowledged yet");
+            }
+        }
+        "mcp_approval_request" => collector.warn(
+            "approval_request",
+            "an mcp_approval_request waits for a person: that is no escalation that anybody attests",
+        ),
+        kind if kind.ends_with("_call_output") => collector.recognise(),
+        kind => {
+            // Known, and no event; or not known at all.
+            let known =
+                ["mcp_", "tool_search_", "compaction", "program", "additional_tools", "item_reference"]
+                    .iter()
+                    .any(|beginning| kind.starts_with(beginning));
+            if known {
+                collector.recognise();
+            }
+            collector.warn("unmapped_item", format!("an output item of type \"{kind}\" is no event"));
+        }
+    }
+}
+
+fn tool_call(name: &str, item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+    let id = item.get("call_id").text().or_else(|| item.get("id").text());
+    if id.is_some_and(|id| !collector.first(&format!("call:{id}"))) {
+        return;
+    }
+    let mut call = event(EventType::ToolCall);
+    call.voice_name = collector.voice([voice]);
+    call.reference = Some(id.map_or_else(|| collector.path().to_owned(), str::to_owned));
+    call.action = Some(name.to_owned());
+    collector.event(call);
+}
+
+fn message(message: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+    collector.recognise();
+    if matches!(message.get("role").text(), Some("user" | "system" | "developer" | "tool")) {
+        return;
+    }
+    match message.get("content") {
+        Node::List(parts) => {
+            for (index, part) in parts.iter().enumerate() {
+                content(part, &format!(".content[{index}]"), voice, collector);
+            }
+        }
+        Node::Text(_) => {}
+        other => collector.warn("odd_message", format!("the content of a message is {}", other.kind())),
+    }
+}
+
+fn content(part: &Node, place: &str, voice: Option<&str>, collector: &mut Collector<'_>) {
+    match part.get("type").text() {
+        Some("output_text" | "text") => match part.get("annotations") {
+            Node::Null => {}
+            Node::List(annotations) => {
+                for annotation in annotations {
+                    cited(annotation, place, voice, collector);
+                }
+            }
+            other => collector.warn_at("odd_annotations", format!("annotations are {}", other.kind()), place),
+        },
+        Some("refusal") => {
+            let mut warning = event(EventType::Warning);
+            warning.voice_name = collector.voice([voice]);
+            warning.reference = Some(format!("{}{place}", collector.path()));
+            warning.detail = part.get("refusal").text().map(str::to_owned);
+            collector.event(warning);
+        }
+        Some("input_text" | "input_image" | "input_file" | "reasoning_text" | "summary_text") => {}
+        Some(kind) => {
+            collector.warn_at("unmapped_content", format!("content of type \"{kind}\" is no event"), place);
+        }
+        None => {
+            collector.warn_at("unmapped_content", format!("a part of a message is {}", part.kind()), place);
+        }
+    }
+}
+
+fn cited(annotation: &Node, place: &str, voice: Option<&str>, collector: &mut Collector<'_>) {
+    let named = |name: &str| annotation.get(name).text().map(str::to_owned);
+    let number =
+        |name: &str| annotation.get(name).integer().map(|number| number.to_string()).unwrap_or_default();
+    let (reference, detail) = match annotation.get("type").text() {
+        Some("file_citation") => {
+            let Some(file) = named("file_id").or_else(|| named("filename")) else {
+                return collector.warn_at("odd_citation", "a file_citation names no file", place);
+            };
+            (format!("{file}@{}", number("index")), named("filename"))
+        }
+        Some("url_citation") => {
+            let Some(url) = named("url") else {
+                return collector.warn_at("odd_citation", "a url_citation names no address", place);
+            };
+            let detail = named("title").map_or_else(|| url.clone(), |title| format!("{title} {url}"));
+            (format!("{}-{}@{url}", number("start_index"), number("end_index")), Some(detail))
+        }
+        Some(kind) => {
+            let message = format!("an annotation of type \"{kind}\" is no citation that counts");
+            return collector.warn_at("unmapped_annotation", message, place);
+        }
+        None => {
+            let message = format!("an annotation is {}", annotation.kind());
+            return collector.warn_at("unmapped_annotation", message, place);
+        }
+    };
+    let mut cited = event(EventType::EvidenceCited);
+    cited.voice_name = collector.voice([voice]);
+    cited.reference = Some(reference);
+    cited.detail = detail;
+    collector.event(cited);
+}

@@ -1,0 +1,43 @@
+//! Run steps of the Assistants API. DEPRECATED, as that API is: new integrations bring Responses.
+
+use crate::adapters::collector::{Collector, event};
+use crate::adapters::node::Node;
+use chorus_protocol::choir::evidence::EventType;
+
+/// Maps one `thread.run.step`.
+pub(super) fn map(step: &Node, collector: &mut Collector<'_>) {
+    collector.warn(
+        "deprecated_api",
+        "run steps of the Assistants API are deprecated: bring Responses (openai.responses.v1) instead",
+    );
+    if !step.get("last_error").is_null() {
+        collector.warn("run_error", "a run step ended with an error");
+    }
+    let details = step.get("step_details");
+    match details.get("type").text() {
+        Some("message_creation") => {}
+        Some("tool_calls") => {
+            details.get("tool_calls").items().iter().for_each(|call| tool_call(call, collector));
+        }
+        Some(kind) => collector.warn("unmapped_item", format!("a run step of type \"{kind}\" is no event")),
+        None => collector.warn("unmapped_item", "a run step has no details"),
+    }
+}
+
+fn tool_call(call: &Node, collector: &mut Collector<'_>) {
+    let name = match call.get("type").text() {
+        Some("function") => call.get("function").get("name").text(),
+        kind => kind,
+    };
+    let Some(name) = name else {
+        return collector.warn("nameless_call", "a tool call of a run step names no tool");
+    };
+    let id = call.get("id").text();
+    if id.is_some_and(|id| !collector.first(&format!("call:{id}"))) {
+        return;
+    }
+    let mut made = event(EventType::ToolCall);
+    made.reference = Some(id.map_or_else(|| collector.path().to_owned(), str::to_owned));
+    made.action = Some(name.to_owned());
+    collector.event(made);
+}

@@ -1,0 +1,340 @@
+//! `otel.genai.v1`: OpenTelemetry spans by the GenAI conventions, and by those of OpenInference and Traceloop.
+//!
+//! Input is OTLP/JSON or a list of spans as SDKs print them. Spans are exported when they end and know their parent
+//! only by its id, so events wait until all are read; then they are ordered by when their spans began, and a voice is
+//! looked for among the spans around. Of spans that are no event, an id, its parent's and an agent's name are kept.
+
+mod span;
+
+use super::collector::{Collector, event};
+use super::node::{Keep, Node, embedded};
+use super::records::Adapter;
+use super::signs::guarded;
+use super::sources::{Citing, cite};
+use chorus_protocol::choir::evidence::{Event, EventType, MAX_EVENTS};
+use span::Span;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// JSON in attributes is read up to this length.
+const EMBEDDED: usize = 64 * 1024;
+/// Spans whose parents are remembered.
+const MAX_SPANS: usize = 200_000;
+/// Spans around a span that are asked for an agent's name.
+const MAX_ANCESTORS: usize = 64;
+
+/// The adapter.
+#[derive(Default)]
+pub(super) struct Otel {
+    waiting: Vec<Waiting>,
+    left_out: usize,
+    /// By id: the parent's, and the agent that the span is about.
+    spans: HashMap<u64, (u64, Option<Rc<str>>)>,
+    agents: HashMap<Rc<str>, Rc<str>>,
+    count: usize,
+}
+
+/// An event until its voice is known.
+struct Waiting {
+    start: i64,
+    order: usize,
+    span: u64,
+    /// Names of its own: those that go before the agents around it, and those that come after.
+    before: Option<String>,
+    after: Vec<String>,
+    event: Event,
+}
+
+impl Adapter for Otel {
+    const RULE: super::node::Rule = rule;
+    const LISTS: &'static [&'static str] = &[
+        "resourceSpans",
+        "resource_spans",
+        "scopeSpans",
+        "scope_spans",
+        "instrumentationLibrarySpans",
+        "spans",
+    ];
+
+    fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
+        match Span::read(&record) {
+            Some(span) => self.span(&span, collector),
+            // A resource without spans.
+            None if record.has("resource") || record.has("scope") => collector.recognise(),
+            None => collector.warn("unmapped_record", format!("a record is no span but {}", record.kind())),
+        }
+    }
+
+    fn finish(&mut self, collector: &mut Collector<'_>) {
+        if self.count > MAX_SPANS {
+            let message = format!("{} spans are more than are remembered: voices may be missing", self.count);
+            collector.warn("many_spans", message);
+        }
+        self.keep_earliest(MAX_EVENTS);
+        for mut waiting in std::mem::take(&mut self.waiting) {
+            let around = self.agents_around(waiting.span);
+            let names = waiting.before.as_deref().into_iter().chain(around.iter().map(|name| &**name));
+            let names = names.chain(waiting.after.iter().map(String::as_str));
+            waiting.event.voice_name = collector.voice(names.map(Some));
+            if let Some(target) = waiting.event.target_voice.take() {
+                waiting.event.target_voice = collector.voice([Some(target.as_str())]);
+            }
+            collector.event(waiting.event);
+        }
+        collector.leave_out(self.left_out);
+    }
+}
+
+/// Inputs and instructions are nobody's business here; some outputs are JSON.
+fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
+    match name {
+        "stringValue"
+        | "string_value"
+        | "gen_ai.output.messages"
+        | "output.value"
+        | "gen_ai.retrieval.documents" => Keep::Long(EMBEDDED),
+        "events"
+        | "links"
+        | "resource"
+        | "input.value"
+        | "gen_ai.input.messages"
+        | "gen_ai.system_instructions"
+        | "gen_ai.tool.definitions"
+        | "gen_ai.tool.call.arguments"
+        | "gen_ai.tool.call.result"
+        | "gen_ai.task.input"
+        | "gen_ai.task.output"
+        | "traceloop.entity.input"
+        | "traceloop.entity.output" => Keep::Skip,
+        _ => match parent {
+            Keep::Long(_) => Keep::All,
+            parent => parent,
+        },
+    }
+}
+
+/// What a span is, in the words of whoever instrumented it.
+enum Meaning {
+    Tool,
+    Retrieval,
+    Handoff,
+    Guardrail,
+    Model,
+    Nothing,
+    Unknown,
+}
+
+fn meaning(span: &Span<'_>) -> Meaning {
+    let open_inference = span.text("openinference.span.kind").map(str::to_uppercase);
+    let by_operation = match span.text("gen_ai.operation.name") {
+        Some("execute_tool") => Meaning::Tool,
+        Some("retrieval") => Meaning::Retrieval,
+        Some("handoff") => Meaning::Handoff,
+        Some("chat" | "generate_content" | "text_completion") => Meaning::Model,
+        Some("invoke_agent" | "create_agent" | "invoke_workflow" | "plan" | "embeddings") => Meaning::Nothing,
+        Some(operation) if operation.ends_with("_memory") => Meaning::Nothing,
+        _ => Meaning::Unknown,
+    };
+    if !matches!(by_operation, Meaning::Unknown) {
+        return by_operation;
+    }
+    match (open_inference.as_deref(), span.text("traceloop.span.kind")) {
+        (Some("TOOL"), _) | (_, Some("tool")) => Meaning::Tool,
+        (Some("RETRIEVER"), _) => Meaning::Retrieval,
+        (Some("GUARDRAIL"), _) => Meaning::Guardrail,
+        (_, Some("handoff")) => Meaning::Handoff,
+        (Some("LLM"), _) => Meaning::Model,
+        (Some("AGENT" | "CHAIN" | "EMBEDDING" | "EVALUATOR" | "RERANKER" | "PROMPT"), _)
+        | (_, Some("agent" | "workflow")) => Meaning::Nothing,
+        _ if span.text("llm.request.type").is_some() => Meaning::Model,
+        _ => Meaning::Unknown,
+    }
+}
+
+impl Otel {
+    fn span(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
+        collector.recognise();
+        self.count += 1;
+        if self.spans.len() < MAX_SPANS {
+            let agent = span.agent().map(|name| self.interned(name));
+            self.spans.insert(span.id, (span.parent, agent));
+        }
+        match meaning(span) {
+            Meaning::Tool => self.tool(span, collector),
+            Meaning::Retrieval => self.retrieval(span, collector),
+            Meaning::Handoff => self.handoff(span, collector),
+            Meaning::Guardrail => self.guardrail(span, collector),
+            Meaning::Model => self.model(span, collector),
+            Meaning::Nothing => {}
+            Meaning::Unknown => {
+                let message = format!("spans called \"{}\" are no events", span.name);
+                collector.warn("unmapped_span", message);
+            }
+        }
+    }
+
+    fn interned(&mut self, name: &str) -> Rc<str> {
+        if let Some(known) = self.agents.get(name) {
+            return Rc::clone(known);
+        }
+        let name: Rc<str> = name.chars().take(200).collect::<String>().into();
+        self.agents.insert(Rc::clone(&name), Rc::clone(&name));
+        name
+    }
+
+    fn wait(&mut self, span: &Span<'_>, event: Event) {
+        let after =
+            ["traceloop.association.properties.langgraph_node", "graph.node.id", "traceloop.entity.name"];
+        let waiting = Waiting {
+            start: span.start,
+            order: self.count,
+            span: span.parent,
+            before: span.agent().map(str::to_owned),
+            after: after.iter().filter_map(|name| span.text(name)).map(str::to_owned).collect(),
+            event,
+        };
+        self.waiting.push(waiting);
+        if self.waiting.len() > 4 * MAX_EVENTS {
+            self.keep_earliest(MAX_EVENTS);
+        }
+    }
+
+    fn keep_earliest(&mut self, count: usize) {
+        self.waiting.sort_by_key(|waiting| (waiting.start, waiting.order));
+        self.left_out += self.waiting.len().saturating_sub(count);
+        self.waiting.truncate(count);
+    }
+
+    fn agents_around(&self, mut span: u64) -> Vec<Rc<str>> {
+        let mut agents = Vec::new();
+        for _ in 0..MAX_ANCESTORS {
+            let Some((parent, agent)) = self.spans.get(&span) else { break };
+            agents.extend(agent.clone());
+            span = *parent;
+        }
+        agents
+    }
+
+    fn tool(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
+        let name = ["gen_ai.tool.name", "tool.name", "traceloop.entity.name"]
+            .iter()
+            .find_map(|name| span.text(name));
+        let name = name.or_else(|| span.name.strip_prefix("execute_tool ")).map(str::trim);
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return collector.warn("nameless_call", "a tool's span names no tool");
+        };
+        let id = ["gen_ai.tool.call.id", "tool_call.id", "tool.id"].iter().find_map(|name| span.text(name));
+        if id.is_some_and(|id| !collector.first(&format!("call:{id}"))) {
+            return;
+        }
+        let mut call = span.event(EventType::ToolCall);
+        call.reference = id.map(str::to_owned).or(call.reference);
+        call.action = Some(name.to_owned());
+        self.wait(span, call);
+    }
+
+    fn retrieval(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
+        let documents = match span.attribute("gen_ai.retrieval.documents") {
+            Node::Text(text) => embedded(text, rule).unwrap_or(Node::Null),
+            Node::Null => span.numbered("retrieval.documents."),
+            documents => documents.clone(),
+        };
+        if documents.items().is_empty() {
+            return collector
+                .warn("no_documents", format!("\"{}\" retrieved nothing that can be read", span.name));
+        }
+        let who = format!("{:016x}", span.id);
+        let citing = Citing { voice: None, who: &who, member: "documents", occurred_at: span.occurred_at() };
+        // Collected apart, for they wait like all others.
+        for event in collector.apart(|apart| cite(&documents, &citing, apart, |_, _| false)) {
+            self.wait(span, event);
+        }
+    }
+
+    fn handoff(&mut self, span: &Span<'_>, _collector: &mut Collector<'_>) {
+        let mut escalation = span.event(EventType::Escalation);
+        let target = span.text("gen_ai.handoff.to_agent").filter(|name| *name != "unknown");
+        escalation.target_voice = target.map(str::to_owned);
+        self.wait(span, escalation);
+    }
+
+    fn guardrail(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
+        let output = match span.attribute("output.value") {
+            Node::Text(text) => embedded(text, rule)
+                .unwrap_or_else(|| Node::Object(vec![("status".into(), Node::Text(text.clone()))])),
+            output => output.clone(),
+        };
+        let is = |names: &[&str], wanted| names.iter().any(|name| *output.get(name) == Node::Bool(wanted));
+        let flags = guarded(&output);
+        let status = output.get("status").text().map(str::to_lowercase);
+        let failed = matches!(status.as_deref(), Some("failed" | "fail"));
+        if flags.raised || failed || is(&["passed", "success", "valid", "allowed"], false) {
+            let mut warning = span.event(EventType::Warning);
+            warning.action = Some(span.name.to_owned());
+            warning.detail = flags.text.map(str::to_owned);
+            self.wait(span, warning);
+        } else if output.is_null() {
+            collector
+                .warn("undecided_guard", format!("guardrail \"{}\" does not say how it ended", span.name));
+        }
+    }
+
+    fn model(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
+        let messages = match span.attribute("gen_ai.output.messages") {
+            Node::Text(text) if !text.whole => {
+                collector.warn("long_output", "what a model said is too long to be searched for refusals");
+                Node::Null
+            }
+            Node::Text(text) => embedded(text, rule).unwrap_or(Node::Null),
+            messages => messages.clone(),
+        };
+        let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
+        let refusals: Vec<_> = parts.filter(|part| part.get("type").text() == Some("refusal")).collect();
+        for refusal in &refusals {
+            let mut warning = span.event(EventType::Warning);
+            let detail = ["content", "refusal", "text"].iter().find_map(|name| refusal.get(name).text());
+            warning.detail = detail.map(str::to_owned);
+            self.wait(span, warning);
+        }
+        let reasons = span.attribute("gen_ai.response.finish_reasons");
+        let filtered =
+            |node: &Node| node.text().or_else(|| node.get("stringValue").text()) == Some("content_filter");
+        let by_message = |message: &Node| filtered(message.get("finish_reason"));
+        if refusals.is_empty()
+            && (reasons.items().iter().any(filtered) || messages.items().iter().any(by_message))
+        {
+            let mut warning = span.event(EventType::Warning);
+            warning.detail = Some("content_filter".to_owned());
+            self.wait(span, warning);
+        }
+    }
+}
+
+/// What a span says of its event.
+impl Span<'_> {
+    fn event(&self, kind: EventType) -> Event {
+        Event { reference: Some(format!("{:016x}", self.id)), occurred_at: self.occurred_at(), ..event(kind) }
+    }
+
+    /// The agent that the span itself names.
+    fn agent(&self) -> Option<&str> {
+        let kind = self.text("traceloop.span.kind") == Some("agent");
+        ["gen_ai.agent.name", "agent.name", "gen_ai.handoff.from_agent"]
+            .iter()
+            .find_map(|name| self.text(name))
+            .or_else(|| self.text("traceloop.entity.name").filter(|_| kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span::span_id;
+
+    #[test]
+    fn ids_in_every_spelling() {
+        assert_eq!(span_id("0x0145bc343af4de48"), span_id("0145BC343AF4DE48"));
+        // Base64, as protobuf's own JSON has it, and anything else: told apart, if nothing more.
+        assert_ne!(span_id("AUW8NDr03kg="), span_id("AUW8NDr03kh="));
+        assert_eq!(span_id(""), 0);
+    }
+}

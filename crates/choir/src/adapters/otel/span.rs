@@ -1,0 +1,117 @@
+//! One span, in the spelling of OTLP/JSON or of an SDK's printer.
+
+use crate::adapters::node::Node;
+use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// A span.
+pub(super) struct Span<'a> {
+    pub(super) name: &'a str,
+    pub(super) id: u64,
+    /// 0: it has none.
+    pub(super) parent: u64,
+    /// In nanoseconds since 1970.
+    pub(super) start: i64,
+    start_text: Option<&'a str>,
+    attributes: Vec<(&'a str, &'a Node)>,
+}
+
+const NOTHING: &Node = &Node::Null;
+
+impl<'a> Span<'a> {
+    /// Reads a span; `None` if this is none.
+    pub(super) fn read(record: &'a Node) -> Option<Self> {
+        let any = |names: &[&str]| names.iter().find_map(|name| record.get(name).text());
+        let id = any(&["spanId", "span_id"]).or_else(|| record.get("context").get("span_id").text())?;
+        let parent = any(&["parentSpanId", "parent_span_id", "parent_id"]);
+        let parent = parent.or_else(|| record.get("parent").get("span_id").text());
+        let start = ["startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime"]
+            .iter()
+            .find_map(|name| record.member(name))
+            .unwrap_or(NOTHING);
+        let start_text = start.text();
+        let nanoseconds = start.integer().or_else(|| start_text.and_then(nanoseconds));
+        Some(Self {
+            name: record.get("name").text().unwrap_or("?"),
+            id: span_id(id),
+            parent: parent.map_or(0, span_id),
+            start: nanoseconds.unwrap_or_default(),
+            start_text: start_text.filter(|text| parse_rfc3339(text).is_some()),
+            attributes: attributes(record.get("attributes")),
+        })
+    }
+
+    pub(super) fn attribute(&self, name: &str) -> &'a Node {
+        self.attributes.iter().find(|(known, _)| *known == name).map_or(NOTHING, |(_, value)| *value)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+        self.attribute(name).text()
+    }
+
+    /// Attributes with a number in their name, as OpenInference flattens lists: `{prefix}N.document.id` and so on.
+    pub(super) fn numbered(&self, prefix: &str) -> Node {
+        let mut items = BTreeMap::<u32, Vec<(Box<str>, Node)>>::new();
+        for (name, value) in &self.attributes {
+            let Some((number, rest)) = name.strip_prefix(prefix).and_then(|rest| rest.split_once('.')) else {
+                continue;
+            };
+            if let (Ok(number), Some(field)) = (number.parse(), rest.strip_prefix("document.")) {
+                items.entry(number).or_default().push((field.into(), (*value).clone()));
+            }
+        }
+        Node::List(items.into_values().map(Node::Object).collect())
+    }
+
+    /// When it began, in RFC 3339.
+    pub(super) fn occurred_at(&self) -> Option<String> {
+        let known = self.start_text.map(str::to_owned);
+        known.or_else(|| (self.start > 0).then(|| rfc3339(self.start / 1_000_000)))
+    }
+}
+
+/// Nanoseconds: as digits, or as a time with up to nine digits behind the second.
+fn nanoseconds(text: &str) -> Option<i64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let whole = parse_rfc3339(text)?.div_euclid(1000);
+    let fraction: String = text
+        .split_once('.')
+        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).take(9).collect())?;
+    let fraction: i64 = format!("{fraction:0<9}").parse().ok()?;
+    whole.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+/// `{name: value}`, or OTLP's `[{key, value: {stringValue}}]`.
+fn attributes(node: &Node) -> Vec<(&str, &Node)> {
+    match node {
+        Node::List(items) => items
+            .iter()
+            .filter_map(|item| Some((item.get("key").text()?, any_value(item.get("value")))))
+            .collect(),
+        node => node.members().iter().map(|(name, value)| (&**name, value)).collect(),
+    }
+}
+
+fn any_value(node: &Node) -> &Node {
+    let Some((kind, value)) = node.members().first() else { return node };
+    match &**kind {
+        "arrayValue" | "array_value" => value.get("values"),
+        _ => value,
+    }
+}
+
+/// An id as a number: 16 hexadecimal digits, or whatever it is by its hash.
+pub(super) fn span_id(text: &str) -> u64 {
+    let digits = text.trim_start_matches("0x");
+    if text.is_empty() {
+        return 0;
+    }
+    u64::from_str_radix(digits, 16).unwrap_or_else(|_| {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        hasher.finish()
+    })
+}

@@ -1,0 +1,201 @@
+//! The records of a trace, one at a time, whatever holds them: a list, a value per line, one object, a stream of
+//! server-sent events, or lists inside objects that an adapter knows.
+
+use super::collector::Collector;
+use super::node::{self, Budget, Keep, Node, Rule};
+use super::reader::{Kind, ReadError, Reader};
+use std::io::Read;
+
+/// Tuples of a framework are lists of two or three.
+const LONGEST_TUPLE: usize = 3;
+/// Lists inside objects inside lists: as deep as `resourceSpans` goes.
+const DEEPEST: usize = 6;
+
+/// One framework's reading of its records.
+pub(super) trait Adapter {
+    /// What is kept of a record.
+    const RULE: Rule;
+    /// Members whose elements are records themselves.
+    const LISTS: &'static [&'static str] = &[];
+
+    /// Whether records may be short lists, as tuples are in JSON.
+    const TUPLES: bool = false;
+
+    /// Whether a short list is one record and no list of records.
+    fn is_tuple(_items: &[Node]) -> bool {
+        false
+    }
+
+    /// Maps one record.
+    fn record(&mut self, record: Node, collector: &mut Collector<'_>);
+
+    /// Maps what had to wait for the end.
+    fn finish(&mut self, collector: &mut Collector<'_>);
+}
+
+/// What was at the top of a trace.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Top {
+    /// Values, at the top or in lists.
+    pub(super) records: usize,
+    /// A value that can hold no record: a text, a number, a boolean.
+    pub(super) scalar: Option<&'static str>,
+}
+
+pub(super) struct Records<'a, 'c, R, A> {
+    reader: Reader<R>,
+    budget: Budget,
+    adapter: &'a mut A,
+    collector: &'a mut Collector<'c>,
+    top: Top,
+}
+
+impl<'a, 'c, R: Read, A: Adapter> Records<'a, 'c, R, A> {
+    pub(super) fn new(source: R, adapter: &'a mut A, collector: &'a mut Collector<'c>) -> Self {
+        Self { reader: Reader::new(source), budget: Budget::new(), adapter, collector, top: Top::default() }
+    }
+
+    /// Reads to the end; answers what was at the top, and whether a credential was seen.
+    pub(super) fn run(mut self) -> Result<(Top, bool), ReadError> {
+        let mut values = 0;
+        let mut event = None;
+        while let Some(next) = self.reader.peek()? {
+            if values == 0 && next == 0xef {
+                return Err(self.reader.error("it begins with a byte order mark"));
+            }
+            if is_field(next) && self.reader.field(&mut event)? {
+                continue;
+            }
+            let line = self.reader.line();
+            let path = if values == 0 { String::new() } else { format!("line {line}: ") };
+            self.top_value(&path, event.take())?;
+            values += 1;
+        }
+        self.collector.at(String::new());
+        self.adapter.finish(self.collector);
+        Ok((self.top, self.reader.secret_seen()))
+    }
+
+    fn top_value(&mut self, path: &str, event: Option<String>) -> Result<(), ReadError> {
+        match (self.reader.kind()?, event) {
+            (_, Some(event)) => {
+                let data = self.read()?;
+                let name = Node::Text(node::Text { text: event.into(), whole: true });
+                let envelope = Node::Object(vec![("event".into(), name), ("data".into(), data)]);
+                self.deliver(envelope, path.to_owned());
+                Ok(())
+            }
+            (Kind::List, None) => self.list(path),
+            (Kind::Object, None) => self.object(&format!("{path}$"), 0),
+            (Kind::Text | Kind::Other, None) => {
+                let value = self.read()?;
+                if value.is_null() {
+                    self.collector.at(path.to_owned());
+                    self.collector
+                        .warn("null_input", "there is nothing but null: was the callback ever called?");
+                } else {
+                    self.top.scalar = Some(value.kind());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A list at the top: of records, or itself one.
+    fn list(&mut self, path: &str) -> Result<(), ReadError> {
+        self.reader.enter()?;
+        let (mut held, mut index) = (Vec::new(), 0);
+        while self.reader.element(index == 0)? {
+            if A::TUPLES && index < LONGEST_TUPLE {
+                held.push(self.read()?);
+            } else {
+                self.release(&mut held, path);
+                self.value(format!("{path}$[{index}]"), 0)?;
+            }
+            index += 1;
+        }
+        if A::TUPLES && A::is_tuple(&held) {
+            self.deliver(Node::List(held), format!("{path}$"));
+        } else {
+            self.release(&mut held, path);
+        }
+        if index == 0 {
+            self.collector.at(path.to_owned());
+            self.collector.warn("empty_input", "the list is empty");
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, held: &mut Vec<Node>, path: &str) {
+        for (index, item) in held.drain(..).enumerate() {
+            self.deliver(item, format!("{path}$[{index}]"));
+        }
+    }
+
+    fn value(&mut self, place: String, depth: usize) -> Result<(), ReadError> {
+        if !A::LISTS.is_empty() && depth < DEEPEST && self.reader.kind()? == Kind::Object {
+            return self.object(&place, depth);
+        }
+        let value = self.read()?;
+        self.deliver(value, place);
+        Ok(())
+    }
+
+    /// An object, with the lists of records that stand in it.
+    fn object(&mut self, place: &str, depth: usize) -> Result<(), ReadError> {
+        if A::LISTS.is_empty() {
+            let value = self.read()?;
+            self.deliver(value, place.to_owned());
+            return Ok(());
+        }
+        self.reader.enter()?;
+        self.budget.refill();
+        let (mut members, mut name, mut first, mut lists) = (Vec::new(), Vec::new(), true, 0);
+        while self.reader.member(first, &mut name)? {
+            first = false;
+            let known = String::from_utf8_lossy(&name).into_owned();
+            if A::LISTS.contains(&known.as_str()) && self.reader.kind()? == Kind::List {
+                lists += 1;
+                self.elements(&format!("{place}.{known}"), depth)?;
+            } else if self.reader.secret_member(&mut name)? {
+                let keep = (A::RULE)(Keep::All, &known, &members);
+                let value = node::read(&mut self.reader, &mut self.budget, A::RULE, keep, 1)?;
+                members.push((known.into_boxed_str(), value));
+            }
+        }
+        // What only wraps lists says nothing itself.
+        if lists == 0 {
+            self.deliver(Node::Object(members), place.to_owned());
+        }
+        Ok(())
+    }
+
+    fn elements(&mut self, place: &str, depth: usize) -> Result<(), ReadError> {
+        self.reader.enter()?;
+        let mut index = 0;
+        while self.reader.element(index == 0)? {
+            self.value(format!("{place}[{index}]"), depth + 1)?;
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<Node, ReadError> {
+        self.budget.refill();
+        node::read(&mut self.reader, &mut self.budget, A::RULE, Keep::All, 0)
+    }
+
+    fn deliver(&mut self, record: Node, place: String) {
+        self.top.records += 1;
+        self.collector.at(place);
+        if self.budget.exceeded {
+            self.collector.warn("record_too_large", "a record is too large: the rest of it was not read");
+        }
+        self.adapter.record(record, self.collector);
+    }
+}
+
+/// Whether a line of server-sent events may begin so; no JSON value does.
+fn is_field(byte: u8) -> bool {
+    matches!(byte, b'e' | b'd' | b'i' | b'r' | b':')
+}

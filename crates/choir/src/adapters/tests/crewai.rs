@@ -1,0 +1,165 @@
+use super::*;
+use serde_json::json;
+
+fn events(trace: Value) -> Bundle {
+    bundle(Format::CrewAi, &trace)
+}
+
+#[test]
+fn a_call_is_two_events_and_counts_once() {
+    let started = json!({"type": "tool_usage_started", "tool_name": "Look It Up", "agent_role": "Support", "event_id": "e1", "timestamp": "2026-11-15T00:00:00Z"});
+    let finished = json!({"type": "tool_usage_finished", "tool_name": "look_it_up", "agent_role": "Support", "event_id": "e2", "started_event_id": "e1"});
+    let anonymous = json!({"type": "tool_usage_finished", "tool_name": "look_it_up", "agent_role": "Support", "event_id": "e3"});
+    let failed = json!({"type": "mcp_tool_execution_failed", "tool_name": "x", "agent_role": "Support", "event_id": "e5", "started_event_id": "e4"});
+    let once = ["tool_call Support Look It Up e1"];
+    assert_eq!(told(&events(json!([started, finished]))), once);
+    assert_eq!(told(&events(json!([started, anonymous]))), once);
+    assert_eq!(
+        events(json!([started, finished])).events[0].occurred_at.as_deref(),
+        Some("2026-11-15T00:00:00Z")
+    );
+    // Nobody told its beginning.
+    assert_eq!(told(&events(json!([failed, failed]))), ["tool_call Support x e5"]);
+    let traced = json!([{"type": "tool_usage_started", "event_id": "e1", "event_data": {"tool_name": "x", "agent_role": "CEO"}}]);
+    assert_eq!(told(&events(traced)), ["tool_call CEO x e1"]);
+    for name in ["tool_call", "tool_use", "tool_execution", "ToolUsageStartedEvent"] {
+        assert_eq!(
+            told(&events(json!({"events": [{"type": name, "tool": "x", "id": "1"}]}))),
+            ["tool_call - x 1"],
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn giving_work_away_is_an_escalation() {
+    for tool in ["Delegate work to coworker", "delegate_work_to_coworker", "Delegate Work to Co-worker"] {
+        let bundle = events(
+            json!([{"type": "tool_usage_started", "tool_name": tool, "agent_role": "CEO", "event_id": "1", "tool_args": {"coworker": "Writer", "task": "t"}}]),
+        );
+        assert_eq!(bundle.events[0].event_type.as_str(), "escalation", "{tool}");
+        assert_eq!(bundle.events[0].target_voice.as_deref(), Some("Writer"));
+    }
+    let ask = events(
+        json!([{"type": "tool_usage_started", "tool_name": "Ask question to coworker", "event_id": "1"}]),
+    );
+    assert_eq!(ask.events[0].event_type.as_str(), "tool_call");
+    for (asked, answered) in [
+        ("human_feedback_requested", "human_feedback_received"),
+        ("a2a_delegation_started", "a2a_delegation_completed"),
+    ] {
+        let bundle = events(
+            json!([{"type": asked, "event_id": "1", "message": "Approve?"}, {"type": answered, "event_id": "2", "feedback": "rejected"}]),
+        );
+        assert_eq!(told(&bundle), ["escalation - - 1"], "{asked}");
+    }
+    for kind in ["delegation", "handoff", "manager_allocation", "human_in_the_loop"] {
+        assert_eq!(
+            told(&events(json!([{"type": kind, "agent": "Boss", "id": "1"}]))),
+            ["escalation Boss - 1"],
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn guardrails_must_say_how_they_ended() {
+    for (record, expected, warned) in [
+        (json!({"type": "llm_guardrail_completed", "success": false, "error": "no"}), true, false),
+        (json!({"type": "llm_guardrail_completed", "success": true}), false, false),
+        (
+            json!({"type": "llm_guardrail_started", "guardrail": "def f(): return (False, 'Blocked')"}),
+            false,
+            false,
+        ),
+        (json!({"type": "safety_check", "blocked": true}), true, false),
+        (json!({"type": "safety_check", "blocked": false}), false, false),
+        (json!({"type": "policy_check"}), false, true),
+        (json!({"type": "refusal", "message": "no"}), true, false),
+        (json!({"type": "unsafe_output"}), true, false),
+    ] {
+        let bundle = events(json!([record]));
+        assert_eq!(bundle.events.len(), usize::from(expected), "{record}");
+        let warned_of = codes(&bundle).into_iter().any(|code| code != "no_voice");
+        assert_eq!(warned_of, warned, "{record}: {:?}", bundle.adapter_warnings);
+    }
+}
+
+#[test]
+fn outputs_of_tasks() {
+    let output = |agent: &str, structured: Value| json!({"description": "d", "name": "n", "raw": "{}", "pydantic": structured, "json_dict": null, "agent": agent});
+    let cited =
+        json!({"citations": [{"title": "A", "url": "https://a"}, "{'title': 'B'}"], "sources": ["C", null]});
+    for trace in [
+        json!([{"type": "task_completed", "event_id": "1", "output": output("Researcher", cited.clone())}]),
+        json!({"raw": "x", "pydantic": null, "tasks_output": [output("Researcher", cited.clone())]}),
+    ] {
+        let bundle = events(trace);
+        let found: Vec<_> = bundle
+            .events
+            .iter()
+            .map(|event| (event.voice_name.as_deref(), event.detail.as_deref()))
+            .collect();
+        let who = Some("Researcher");
+        assert_eq!(found, [(who, Some("https://a")), (who, Some("{'title': 'B'}")), (who, Some("C"))]);
+        assert!(codes(&bundle).contains(&"odd_source"));
+    }
+    let rejected = json!({"verdict": "rejected", "objections": ["'no date'"], "approved": false});
+    let dissent = |agent: &str| {
+        events(json!([{"type": "task_completed", "output": output(agent, rejected.clone())}])).events.len()
+    };
+    assert_eq!((dissent("Fact-Check Reviewer"), dissent("Publisher")), (1, 0));
+    let lost = json!({"raw": "x", "tasks_output": [{"raw": "{}", "pydantic": {}, "output_format": "pydantic", "agent": "R"}]});
+    assert_eq!(codes(&events(lost)), ["lost_fields", "results_only"]);
+}
+
+#[test]
+fn what_a_caller_attests_passes_through() {
+    let bundle = events(json!([
+        {"event_type": "suppressed_dissent", "voice_name": "Policy", "id": "1", "detail": "d"},
+        {"event_type": "WARNING", "crew_agent": "Policy", "id": "2", "reached_output": false, "disposition": "ignored"},
+        {"event_type": "tool_call", "agent": {"role": "Policy"}, "id": "3", "reached_output": true, "tool": "x"},
+    ]));
+    assert_eq!(
+        told(&bundle),
+        ["suppressed_dissent Policy - 1", "warning Policy - 2", "tool_call Policy x 3"]
+    );
+    assert_eq!(bundle.events[1].reached_output, Some(false));
+    assert_eq!(bundle.events[2].reached_output, None);
+    assert_eq!(codes(&bundle), ["spelling"]);
+}
+
+#[test]
+fn reviews_step_logs_and_odd_records() {
+    let review = events(
+        json!([{"type": "review", "agent_name": "Critic", "verdict": "rejected", "id": "1", "reason": "r"}]),
+    );
+    assert_eq!(told(&review), ["dissent Critic - 1"]);
+    let steps = events(json!([
+        {"tool": "x", "tool_input": "{}", "thought": "t", "text": "t", "result": "r"},
+        {"result": "r", "result_as_answer": false},
+        {"thought": "t", "output": "o", "text": "t"},
+    ]));
+    assert_eq!(told(&steps), ["tool_call - x $[0]"]);
+    assert_eq!(codes(&steps), ["no_voice"]);
+    for odd in [
+        json!([1]),
+        json!(["x"]),
+        json!([{"type": ["x"]}]),
+        json!([{"type": "novelty"}]),
+        json!({"hello": 1}),
+    ] {
+        let bundle = events(odd);
+        assert!(bundle.events.is_empty() && bundle.adapter_warnings.len() == 1);
+    }
+}
+
+#[test]
+fn embedded_agents_hold_no_records() {
+    let bundle = events(
+        json!([{"type": "agent_execution_completed", "agent": {"role": "R", "llm": {"api_key": "hunter2"},
+        "tools_results": [{"tool_name": "x", "type": "tool_call"}]}, "output": "blocked, rejected"}]),
+    );
+    assert!(bundle.events.is_empty());
+    assert_eq!(codes(&bundle), ["secret_in_trace"]);
+}

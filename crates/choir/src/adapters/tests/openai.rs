@@ -1,0 +1,134 @@
+use super::*;
+use serde_json::json;
+
+fn items(items: Value) -> Bundle {
+    bundle(Format::OpenAi, &items)
+}
+
+#[test]
+fn calls_of_every_type() {
+    for kind in ["function_call", "custom_tool_call", "mcp_call", "tool_call"] {
+        assert_eq!(
+            told(&items(json!([{"type": kind, "name": "look", "call_id": "c"}]))),
+            ["tool_call - look c"],
+            "{kind}"
+        );
+        assert_eq!(codes(&items(json!([{"type": kind}]))), ["nameless_call"], "{kind}");
+    }
+    for (kind, name) in [
+        ("file_search_call", "file_search"),
+        ("web_search_call", "web_search"),
+        ("computer_call", "computer"),
+        ("code_interpreter_call", "code_interpreter"),
+        ("local_shell_call", "local_shell"),
+        ("image_generation_call", "image_generation"),
+        ("apply_patch_call", "apply_patch"),
+    ] {
+        assert_eq!(told(&items(json!([{"type": kind, "id": "i"}]))), [format!("tool_call - {name} i")]);
+    }
+    for kind in ["function_call_output", "shell_call_output", "reasoning", "message"] {
+        let bundle = items(json!([{"type": kind, "content": "x", "output": "y"}]));
+        assert!(bundle.events.is_empty() && bundle.adapter_warnings.is_empty(), "{kind}");
+    }
+    for kind in [
+        "mcp_list_tools",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "tool_search_call",
+        "compaction",
+        "quantum_call",
+    ] {
+        let bundle = items(json!([{"type": kind}]));
+        assert!(bundle.events.is_empty() && bundle.adapter_warnings.len() == 1, "{kind}");
+    }
+    let checks =
+        items(json!([{"type": "computer_call", "call_id": "c", "pending_safety_checks": [{"id": "s"}]}]));
+    assert!(codes(&checks).contains(&"safety_checks"));
+}
+
+#[test]
+fn a_call_told_twice_counts_once() {
+    let call = json!({"type": "function_call", "name": "transfer_to_x", "call_id": "c"});
+    assert_eq!(
+        told(&items(json!([{"output": [call]}, {"output": [call]}]))),
+        ["tool_call - transfer_to_x c"]
+    );
+}
+
+#[test]
+fn a_stream_says_everything_three_times() {
+    let call = json!({"type": "function_call", "name": "look", "call_id": "c"});
+    let cited = json!({"type": "message", "role": "assistant", "content": [
+        {"type": "output_text", "text": "x", "annotations": [{"type": "url_citation", "url": "https://x", "title": "X", "start_index": 1, "end_index": 2}]}]});
+    let done = |item: &Value| json!({"type": "response.output_item.done", "item": item});
+    let begun =
+        json!({"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}});
+    let end = json!({"type": "response.completed", "response": {"id": "r", "object": "response", "status": "completed", "output": [call, cited]}});
+    let bundle = items(json!([begun, done(&call), done(&cited), end, end]));
+    assert_eq!(told(&bundle), ["tool_call - look c", "evidence_cited - - 1-2@https://x"]);
+    // It broke off: what was finished is true.
+    let bundle = items(json!([begun, done(&call), done(&cited)]));
+    assert_eq!(bundle.events.len(), 2);
+    assert!(codes(&bundle).contains(&"stream_broken_off"));
+}
+
+#[test]
+fn citations_and_refusals() {
+    let message = |part: Value| json!([{"type": "message", "role": "assistant", "content": [part]}]);
+    let text =
+        |annotation: Value| message(json!({"type": "output_text", "text": "t", "annotations": [annotation]}));
+    let cited =
+        items(text(json!({"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 7})));
+    assert_eq!(told(&cited), ["evidence_cited - - f@7"]);
+    assert_eq!(cited.events[0].detail.as_deref(), Some("a.pdf"));
+    for odd in [
+        json!({"type": "url_citation"}),
+        json!({"type": "file_path", "file_id": "f"}),
+        json!(null),
+        json!({"type": "container_file_citation"}),
+    ] {
+        let bundle = items(text(odd));
+        assert!(bundle.events.is_empty() && bundle.adapter_warnings.len() == 1);
+    }
+    let refusal = items(message(json!({"type": "refusal", "refusal": "I can't."})));
+    assert_eq!(refusal.events[0].event_type.as_str(), "warning");
+    assert_eq!(refusal.events[0].detail.as_deref(), Some("I can't."));
+    let prose = items(json!([{"role": "user", "content": [{"type": "refusal", "refusal": "x"}]}]));
+    assert!(prose.events.is_empty() && prose.adapter_warnings.is_empty());
+}
+
+#[test]
+fn responses_in_wrappings() {
+    let response = json!({"object": "response", "id": "r", "status": "completed", "output": [{"type": "function_call", "name": "look", "call_id": "c"}]});
+    for trace in [
+        response.clone(),
+        json!([response]),
+        json!({"custom_id": "1", "response": {"status_code": 200, "body": response}}),
+        json!({"object": "list", "data": [response]}),
+        json!([{"type": "raw_response_event", "data": {"type": "response.completed", "response": response}}]),
+    ] {
+        assert_eq!(told(&items(trace.clone())), ["tool_call - look c"], "{trace}");
+    }
+    let item =
+        json!([{"type": "tool_call_item", "agent": {"name": "Triage"}, "raw_item": response["output"][0]}]);
+    assert_eq!(told(&items(item)), ["tool_call Triage look c"]);
+    for (status, code) in [("failed", "response_not_completed"), ("incomplete", "response_not_completed")] {
+        assert_eq!(codes(&items(json!({"object": "response", "status": status, "output": []}))), [code]);
+    }
+    let chat = items(json!({"object": "chat.completion", "choices": []}));
+    assert_eq!(codes(&chat), ["wrong_api"]);
+}
+
+#[test]
+fn run_steps_are_deprecated() {
+    let step = |details: Value| json!({"object": "thread.run.step", "id": "s", "step_details": details});
+    let calls = json!({"type": "tool_calls", "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+        {"id": "2", "type": "code_interpreter", "code_interpreter": {}},
+        {"id": "3", "type": "function"}]});
+    let bundle =
+        items(json!({"object": "list", "data": [step(calls), step(json!({"type": "message_creation"}))]}));
+    assert_eq!(told(&bundle), ["tool_call - look 1", "tool_call - code_interpreter 2"]);
+    assert!(bundle.adapter.as_ref().unwrap().id.contains("deprecated"));
+    assert!(codes(&bundle).contains(&"deprecated_api") && codes(&bundle).contains(&"nameless_call"));
+}

@@ -1,0 +1,103 @@
+use super::*;
+use serde_json::json;
+
+fn spans(trace: Value) -> Bundle {
+    bundle(Format::Otel, &trace)
+}
+
+fn span(id: u32, parent: u32, start: u32, attributes: Value) -> Value {
+    json!({"name": format!("span {id}"), "context": {"span_id": format!("0x{id:016x}")}, "parent_id": format!("0x{parent:016x}"),
+        "start_time": format!("2026-11-15T00:00:{start:02}.000000Z"), "attributes": attributes})
+}
+
+#[test]
+fn tools_in_the_order_in_which_they_began_and_by_whom() {
+    let bundle = spans(json!([
+        span(
+            3,
+            2,
+            5,
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "late", "gen_ai.tool.call.id": "c"})
+        ),
+        span(4, 2, 3, json!({"openinference.span.kind": "TOOL", "tool.name": "early"})),
+        span(
+            5,
+            2,
+            6,
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "late", "gen_ai.tool.call.id": "c"})
+        ),
+        span(2, 1, 2, json!({"gen_ai.operation.name": "chat"})),
+        span(1, 0, 1, json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Triage"})),
+    ]));
+    assert_eq!(told(&bundle), ["tool_call Triage early 0000000000000004", "tool_call Triage late c"]);
+    assert_eq!(bundle.events[0].occurred_at.as_deref(), Some("2026-11-15T00:00:03.000000Z"));
+}
+
+#[test]
+fn otlp_with_its_lists_in_lists() {
+    let attribute = |key: &str, value: Value| json!({"key": key, "value": value});
+    let span = json!({"name": "execute_tool look", "spanId": "00000000000000aa", "startTimeUnixNano": "1763164800000000000", "attributes": [
+        attribute("gen_ai.operation.name", json!({"stringValue": "execute_tool"})),
+        attribute("gen_ai.agent.name", json!({"stringValue": "A"}))]});
+    let chat = json!({"name": "chat", "spanId": "00000000000000ab", "startTimeUnixNano": "1763164801000000000", "attributes": [
+        attribute("gen_ai.operation.name", json!({"stringValue": "chat"})),
+        attribute("gen_ai.response.finish_reasons", json!({"arrayValue": {"values": [{"stringValue": "content_filter"}]}}))]});
+    let whole =
+        json!({"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": [chat, span]}]}]});
+    let expected = ["tool_call A look 00000000000000aa", "warning - - 00000000000000ab"];
+    assert_eq!(told(&spans(whole.clone())), expected);
+    let line = format!("{whole}\n{}\n", json!({"resourceSpans": []}));
+    let bundle = adapt(None, line.as_bytes(), &About::default()).unwrap();
+    assert_eq!(told(&bundle), expected);
+    assert_eq!(bundle.events[0].occurred_at.as_deref(), Some("2025-11-15T00:00:00.000Z"));
+}
+
+#[test]
+fn documents_handoffs_guardrails_and_refusals() {
+    let documents = json!([{"id": "a"}, {"id": "b"}]).to_string();
+    let refusal = json!([{"role": "assistant", "parts": [{"type": "refusal", "content": "no"}], "finish_reason": "content_filter"}]).to_string();
+    let bundle = spans(json!([
+        span(1, 0, 1, json!({"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": documents})),
+        span(
+            2,
+            0,
+            2,
+            json!({"openinference.span.kind": "RETRIEVER", "retrieval.documents.1.document.id": "d",
+            "retrieval.documents.0.document.id": "c", "retrieval.documents.0.document.content": "x"})
+        ),
+        span(
+            3,
+            0,
+            3,
+            json!({"traceloop.span.kind": "handoff", "gen_ai.handoff.from_agent": "A", "gen_ai.handoff.to_agent": "B"})
+        ),
+        span(4, 0, 4, json!({"openinference.span.kind": "GUARDRAIL", "output.value": "{\"passed\": false}"})),
+        span(5, 0, 5, json!({"openinference.span.kind": "GUARDRAIL", "output.value": "{\"passed\": true}"})),
+        span(6, 0, 6, json!({"openinference.span.kind": "GUARDRAIL", "output.value": "blocked"})),
+        span(7, 0, 7, json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": refusal})),
+        span(8, 0, 8, json!({"gen_ai.operation.name": "execute_task"})),
+        span(9, 0, 9, json!({})),
+    ]));
+    let kinds: Vec<_> = bundle.events.iter().map(|event| event.event_type.as_str()).collect();
+    assert_eq!(kinds, [&["evidence_cited"; 4][..], &["escalation"], &["warning"; 3]].concat());
+    let references: Vec<_> =
+        bundle.events[..4].iter().map(|event| event.reference.as_deref().unwrap()).collect();
+    assert_eq!(references, ["a", "b", "c", "d"]);
+    assert_eq!(bundle.events[4].target_voice.as_deref(), Some("B"));
+    assert_eq!(codes(&bundle), ["unmapped_span", "unmapped_span", "no_voice"]);
+}
+
+#[test]
+fn the_earliest_are_kept_when_there_are_too_many() {
+    let tool = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "x"});
+    let all: Vec<_> = (0..2600_u32).map(|n| span(5000 - n, 0, 59 - n * 60 / 2600, tool.clone())).collect();
+    let bundle = spans(json!(all));
+    assert_eq!(bundle.events.len(), 500);
+    assert_eq!(bundle.events[0].occurred_at.as_deref(), Some("2026-11-15T00:00:00.000000Z"));
+    assert!(
+        bundle
+            .adapter_warnings
+            .iter()
+            .any(|warning| warning.message.starts_with("2100 events were left out"))
+    );
+}

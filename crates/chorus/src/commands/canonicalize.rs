@@ -1,0 +1,23 @@
+//! `chorus canonicalize`: the one spelling of a JSON value that is hashed and signed.
+
+use crate::files;
+use chorus_protocol::canonical;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Print JSON in its canonical form (RFC 8785), without a line end
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file, or - for standard input
+    #[arg(default_value = "-")]
+    file: String,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let text = canonical::text(&files::json(&args.file)?);
+    // Bytes, not text for a terminal: they are compared, hashed and signed.
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

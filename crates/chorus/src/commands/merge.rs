@@ -1,0 +1,33 @@
+//! `chorus merge`: several evidence bundles as one.
+
+use crate::failure::Explained;
+use crate::{files, output};
+use chorus_choir::merge;
+use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS};
+use std::process::ExitCode;
+
+/// Print one evidence bundle made of several: events in order, exact duplicates once
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The bundles; - is standard input
+    #[arg(required = true)]
+    bundles: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let bundles: Vec<Bundle> = args
+        .bundles
+        .iter()
+        .map(|path| files::read(path, "evidence bundle", Bundle::read))
+        .collect::<Result<_, _>>()?;
+    let merged = merge(&bundles);
+    if merged.events.len() > MAX_EVENTS {
+        let what =
+            format!("together they have {} events, and a bundle holds {MAX_EVENTS}", merged.events.len());
+        return Err(
+            Explained::failed(what, "submit them one by one: a receipt takes up to 20 bundles").into()
+        );
+    }
+    output::json(&merged)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,126 @@
+//! `chorus receipt`: issuing receipts at a hub, reading and comparing them.
+
+use crate::answer::tell;
+use crate::failure::{Explained, FAILED};
+use crate::global::Global;
+use crate::{files, output};
+use chorus_agent::Method;
+use chorus_choir::compare::compare;
+use chorus_protocol::api::scores::{ComparisonLink, IssuedReceipt};
+use chorus_protocol::choir::receipt::Payload;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus receipt issue SCORE                     a receipt over the newest evidence; its Score's snapshot becomes public
+  chorus receipt issue SCORE --evidence none     a draft
+  chorus receipt show ID > receipt.json
+  chorus receipt compare baseline.json now.json  exit 1 if the second is worse; files or ids
+  chorus receipt publish-comparison A B          a public link to both, side by side";
+
+/// Issue, read and compare receipts
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Issue a receipt. It publishes a snapshot of the Score, although the Score itself stays private
+    Issue {
+        /// The Score's id
+        score: String,
+        /// `latest`, `none`, or ids of evidence
+        #[arg(long, num_args = 1.., default_value = "latest")]
+        evidence: Vec<String>,
+    },
+    /// Print a receipt of the hub
+    Show {
+        /// The receipt's id
+        id: String,
+    },
+    /// Compare two receipts: files or ids. Exit 1 if the second is worse
+    Compare {
+        /// What it is compared with
+        baseline: String,
+        /// What is looked at
+        receipt: String,
+    },
+    /// Make a public link to two of your receipts, side by side
+    PublishComparison {
+        /// The id of the first
+        baseline: String,
+        /// The id of the second
+        receipt: String,
+    },
+    /// Print the signed in-toto statement of a receipt
+    Attestation {
+        /// The receipt's id
+        id: String,
+        /// As a result of a test, which existing policies can gate on
+        #[arg(long)]
+        test_result: bool,
+    },
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Issue { score, evidence } => {
+            let evidence = match &*evidence {
+                [one] if one == "latest" || one == "none" => json!(one),
+                ids => json!(ids),
+            };
+            let (path, body) = (["scores", &score, "receipts"], json!({"evidence": evidence}));
+            let answer: Value = global.client()?.api_write(Method::POST, &path, &[], Some(&body)).await?;
+            tell(global, &answer, |receipt: IssuedReceipt| receipt.verify_url)?;
+        }
+        Command::Show { id } => output::json(&fetch(global, &id).await?)?,
+        Command::Compare { baseline, receipt } => return side_by_side(global, &baseline, &receipt).await,
+        Command::PublishComparison { baseline, receipt } => {
+            let body = json!({"receipts": [baseline, receipt]});
+            let answer: Value =
+                global.keyed_client()?.api_write(Method::POST, &["compare"], &[], Some(&body)).await?;
+            tell(global, &answer, |link: ComparisonLink| link.url)?;
+        }
+        Command::Attestation { id, test_result } => {
+            let query: &[(&str, &str)] = if test_result { &[("predicate", "test_result")] } else { &[] };
+            let answer: Value = global.client()?.api_get(&["receipts", &id, "attestation"], query).await?;
+            output::json(&answer)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn fetch(global: &Global, id: &str) -> anyhow::Result<Value> {
+    Ok(global.client()?.api_get(&["receipts", id], &[]).await?)
+}
+
+/// A receipt's payload, of a file if there is one of this name, else of the hub.
+async fn payload(global: &Global, named: &str) -> anyhow::Result<Payload> {
+    let local = named == "-" || std::path::Path::new(named).exists();
+    let receipt = if local { files::json(named)? } else { fetch(global, named).await? };
+    serde_json::from_value(receipt["payload"].clone()).map_err(|error| {
+        let hint = "`chorus rehearse` and `chorus receipt show` print receipts";
+        Explained::failed(format!("{named} is no receipt: {error}"), hint).into()
+    })
+}
+
+async fn side_by_side(global: &Global, baseline: &str, receipt: &str) -> anyhow::Result<ExitCode> {
+    let comparison = compare(&payload(global, baseline).await?, &payload(global, receipt).await?);
+    if global.json {
+        output::json(&comparison)?;
+    } else {
+        output::data(format_args!("{} -> {}", comparison.verdict_before, comparison.verdict_after))?;
+        for change in comparison.numbers.iter().filter(|change| change.before != change.after) {
+            output::data(format_args!("{}: {} -> {}", change.name, change.before, change.after))?;
+        }
+        for regression in &comparison.regressions {
+            output::data(format_args!("worse: {}", output::one_line(regression)))?;
+        }
+    }
+    Ok(if comparison.worse { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
