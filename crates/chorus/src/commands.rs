@@ -8,6 +8,7 @@ pub(crate) mod bench;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod deliveries;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod invitations;
