@@ -9,6 +9,7 @@ pub(crate) mod canonicalize;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod deliveries;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod hash;
 pub(crate) mod inbox;

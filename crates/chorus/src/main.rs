@@ -20,6 +20,8 @@ use commands::{
     agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, doctor, hash, inbox,
     invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve, sign,
     skill, verify,
+    agent, agent_url, agents, bench, channel, completions, deliveries, demo, doctor, inbox, invitations,
+    operator, receive, register, reply, send, serve, skill,
 };
 use global::Global;
 use std::num::NonZero;
@@ -33,6 +35,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EXAMPLES: &str = "\
 Examples:
   chorus serve                                  start a hub on this machine
+  chorus demo                                   look at one with an ensemble at work
   chorus register alice                         join it as alice; prints a key
   chorus send bob 'Hello Bob' --from alice      say something to bob
   chorus inbox                                  listen
@@ -53,6 +56,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Demo(demo::Args),
     Register(register::Args),
     Send(send::Args),
     Reply(reply::Args),
@@ -96,6 +100,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
     runtime.enable_all().build()?.block_on(async {
         match command {
             Command::Serve(args) => serve::run(&global, args).await,
+            Command::Demo(args) => demo::run(&global, args).await,
             Command::Register(args) => register::run(&global, args).await,
             Command::Send(args) => send::run(&global, args).await,
             Command::Reply(args) => reply::run(&global, args).await,

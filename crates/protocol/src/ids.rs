@@ -136,6 +136,7 @@ id!(
     /// One bundle of evidence that a hub has taken.
     EvidenceId, "ev_", simple, "the id of evidence"
 );
+
 /// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
 /// has the id. (Ids of agents have none; where they are looked up, they come before names.)
 pub fn is_id(text: &str) -> bool {

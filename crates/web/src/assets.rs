@@ -1,12 +1,11 @@
 //! What pages refer to: embedded, and named after its content, so that it can be cached for ever.
 
-use crate::page::Fault;
 use axum::Router;
 use axum::extract::Path;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use chorus_app::{AppState, Error};
+use chorus_app::AppState;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
@@ -61,12 +60,13 @@ pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/assets/{name}", get(show))
 }
 
-async fn show(Path(name): Path<String>) -> Result<Response, Fault> {
+async fn show(Path(name): Path<String>) -> Response {
     let found = ASSETS.iter().find(|asset| asset.name == name);
-    let asset = found.ok_or_else(|| Error::not_found("file"))?;
+    // A program asked for it, not a person.
+    let Some(asset) = found else { return StatusCode::NOT_FOUND.into_response() };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(asset.kind)),
         (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
     ];
-    Ok((headers, &*asset.content).into_response())
+    (headers, &*asset.content).into_response()
 }

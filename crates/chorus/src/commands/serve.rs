@@ -88,6 +88,19 @@ impl Args {
 pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let settings = args.load()?;
     start_log(&settings);
+    serve(settings, |_| {}).await
+}
+
+/// A hub that listens: whoever connects now is answered in a moment.
+pub(super) struct Listening {
+    /// Where this machine reaches it.
+    pub(super) url: String,
+    /// What signs the operator in, on a new database.
+    pub(super) link: Option<String>,
+}
+
+/// Runs a hub until a signal, and tells once that it listens.
+pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening)) -> anyhow::Result<ExitCode> {
     let environment = Environment::system();
     let listener = TcpListener::bind(&settings.listen).await.map_err(|error| {
         let what = format!("cannot listen on {}: {error}", settings.listen);
@@ -120,7 +133,8 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
         .map_or_else(|| here.clone(), |url| url.as_str().trim_end_matches('/').to_owned());
     let mut config = config(&settings, node, operator, master, url);
     config.any_host = settings.public_url.is_none() && !address.ip().to_canonical().is_loopback();
-    if let Some(link) = chorus_hub::first_link(&store, &config, &environment).await? {
+    let link = chorus_hub::first_link(&store, &config, &environment).await?;
+    if let Some(link) = &link {
         output::talk(format_args!("sign in: {link}"));
     }
     if config.any_host {
@@ -135,6 +149,7 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
     // From here on a signal drains; before, it simply ends the program, which has nothing to lose yet.
     let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     output::data(format_args!("chorus listening on {here}"))?;
+    listening(Listening { url: here, link });
     chorus_hub::run(listener, store, config, environment, stop(terminate, interrupt)).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
@@ -150,7 +165,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn start_log(settings: &Settings) {
+pub(super) fn start_log(settings: &Settings) {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(LevelFilter::from(settings.log));

@@ -30,7 +30,7 @@ static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
 pub(crate) fn routes() -> Routes {
     let api = Router::new().route("/api", get(api)).route("/api/openapi.json", get(openapi));
     Routes::default()
-        .group(Route::PUBLIC, api)
+        .group(Route::PUBLIC, api.merge(chorus_web::assets()))
         .group(Route { credentials: Credentials::Ignored, ..Route::API }, chorus_web::public())
         .group(Route::API, chorus_web::own())
         .under("/signin", Route::API)

@@ -23,14 +23,14 @@ const DAY: i64 = 24 * 60 * MINUTE;
 const SIGNUPS: [Signup; 3] = [Signup::Open, Signup::Invite, Signup::Closed];
 
 /// A hub whose mail goes into a folder, and that folder.
-fn hub_with_mail(setup: Setup) -> (TestHub, TempDir) {
+pub(crate) fn hub_with_mail(setup: Setup) -> (TestHub, TempDir) {
     let mails = tempfile::tempdir().unwrap();
     let hub = setup.config(|config| config.mail = Mail::Folder(mails.path().into())).start();
     (hub, mails)
 }
 
 /// The mails to an address, oldest first.
-fn mails_to(mails: &Path, to: &str) -> Vec<String> {
+pub(crate) fn mails_to(mails: &Path, to: &str) -> Vec<String> {
     let mut files: Vec<_> = fs::read_dir(mails).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "eml"));
     files.sort();
@@ -48,7 +48,12 @@ fn path_in(hub: &TestHub, mail: &str) -> String {
 }
 
 /// Asks for a link and waits for it.
-async fn link_for(hub: &TestHub, mails: &TempDir, email: &str, invitation: Option<&str>) -> String {
+pub(crate) async fn link_for(
+    hub: &TestHub,
+    mails: &TempDir,
+    email: &str,
+    invitation: Option<&str>,
+) -> String {
     let before = mails_to(mails.path(), email).len();
     let body = json!({"email": email, "invitation": invitation});
     assert_eq!(hub.post("/api/v1/signin", None, &body).await.status, 202);
@@ -64,23 +69,23 @@ async fn send_form(hub: &TestHub, fields: &[(&str, &str)]) -> Answer {
 }
 
 /// As a browser sends it from one of the hub's own pages.
-fn by_page(request: RequestBuilder) -> RequestBuilder {
+pub(crate) fn by_page(request: RequestBuilder) -> RequestBuilder {
     request.header("sec-fetch-site", "same-origin")
 }
 
 /// Presses the button of a link's page.
-async fn press(hub: &TestHub, link: &str) -> Answer {
+pub(crate) async fn press(hub: &TestHub, link: &str) -> Answer {
     Answer::of(by_page(hub.request(Method::POST, link, None))).await
 }
 
 /// The cookie that an answer sets: its pair, and its attributes.
-fn cookie_of(answer: &Answer) -> (String, Vec<String>) {
+pub(crate) fn cookie_of(answer: &Answer) -> (String, Vec<String>) {
     let mut parts = answer.header("set-cookie").split("; ").map(str::to_owned);
     (parts.next().unwrap(), parts.collect())
 }
 
 /// Signs in, and returns the browser's cookie.
-async fn session(hub: &TestHub, mails: &TempDir, email: &str) -> String {
+pub(crate) async fn session(hub: &TestHub, mails: &TempDir, email: &str) -> String {
     let link = link_for(hub, mails, email, None).await;
     let answer = press(hub, &link).await;
     assert_eq!(answer.status, 303, "{}", answer.text);

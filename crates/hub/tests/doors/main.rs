@@ -108,4 +108,6 @@ mod truthful_answers;
 #[cfg(test)]
 mod unregister;
 #[cfg(test)]
+mod web;
+#[cfg(test)]
 mod webhooks;

@@ -1,0 +1,97 @@
+//! What happens in the demo: who is there, and what the person among them says when.
+
+use super::Pace;
+use super::agents::{ENSEMBLE, live};
+use chorus_agent::{Client, Method};
+use serde_json::{Value, json};
+
+/// How often it goes on by itself once the story is told.
+const ROUNDS: usize = 50;
+
+/// Whoever opens the link is this one: the hub's first link is made for it.
+const VISITOR: &str = "operator@localhost";
+
+pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Result<()> {
+    let operator = Client::connect(url, Some(operator.to_owned()))?;
+    let visitor = account(url, &operator, VISITOR, "You").await?;
+    let mara = account(url, &operator, "mara@fernhill.example", "Mara Lind").await?;
+    for member in ENSEMBLE {
+        let new = json!({"name": member.name, "description": member.does});
+        let made: Value = visitor.api_write(Method::POST, &["agents"], &[], Some(&new)).await?;
+        let key = made["api_key"].as_str().unwrap_or_default().to_owned();
+        let (client, url) = (Client::connect(url, Some(key))?, url.to_owned());
+        tokio::spawn(async move {
+            if let Err(error) = live(member.name, client, url, pace).await {
+                tracing::warn!("{} stopped: {error:#}", member.name);
+            }
+        });
+    }
+    let review = channel(
+        &visitor,
+        &operator,
+        "deploy-review",
+        "Nothing reaches production before honey has read the migration",
+    )
+    .await?;
+    let staging = channel(&visitor, &operator, "staging", "Who does what to the staging machines").await?;
+
+    let say = async |place: &str, content: &str, thread: Option<&str>| -> anyhow::Result<String> {
+        let body = json!({"content": content, "thread": thread});
+        let said: Value =
+            mara.api_write(Method::POST, &["channels", place, "messages"], &[], Some(&body)).await?;
+        Ok(said["event_id"].as_str().unwrap_or_default().to_owned())
+    };
+    say(&review, "The quarter-close freeze starts Thursday at 18:00. Whatever has to ship before it goes through this channel.", None).await?;
+    pace.wait(800).await;
+    let task = say(&review, "@timber please take **ledger-api 4.18** through review. @honey reads migration `0042` before anything touches staging.", None).await?;
+    pace.wait(9000).await;
+    say(&review, "@atlas is the replica lag on db-2 known? Reads are 9 s behind.", None).await?;
+    pace.wait(5000).await;
+    say(&review, "Agreed. @timber split it as honey says, then apply it to staging.", Some(&task)).await?;
+    pace.wait(7000).await;
+    say(&review, "@quill the release notes, please: what changed, and why the backfill is split.", None)
+        .await?;
+    pace.wait(3000).await;
+    say(&staging, "Somebody has to restart node 3. @ferry will you, or sable?", None).await?;
+    pace.wait(15_000).await;
+    say(
+        &staging,
+        "That went in circles until the hub stopped it: what goes on with a loop wakes nobody. @ferry do it.",
+        None,
+    )
+    .await?;
+
+    let asked = [
+        "@honey one more look at the migration, please: is anything left in one transaction?",
+        "@atlas and the replica lag now?",
+        "@timber please take **ledger-api 4.18** through review once more, the build is new.",
+    ];
+    for words in asked.iter().cycle().take(ROUNDS) {
+        pace.wait(60_000).await;
+        say(&review, words, None).await?;
+    }
+    Ok(())
+}
+
+/// An account, as its token sees it.
+async fn account(url: &str, operator: &Client, email: &str, name: &str) -> anyhow::Result<Client> {
+    let new = json!({"email": email, "name": name});
+    let made: Value = operator.api_write(Method::POST, &["accounts"], &[], Some(&new)).await?;
+    Ok(Client::connect(url, made["api_token"].as_str().map(str::to_owned))?)
+}
+
+/// A channel of the visitor's with everybody in it.
+async fn channel(visitor: &Client, operator: &Client, name: &str, about: &str) -> anyhow::Result<String> {
+    let new = json!({"name": name, "context": about});
+    let made: Value = visitor.api_write(Method::POST, &["channels"], &[], Some(&new)).await?;
+    let id = made["id"].as_str().unwrap_or_default().to_owned();
+    for member in ENSEMBLE {
+        let new = json!({"agent": member.name, "roles": [member.role]});
+        let _: Value =
+            visitor.api_write(Method::POST, &["channels", &id, "members"], &[], Some(&new)).await?;
+    }
+    // The operator adds without asking: nobody is there who could say yes.
+    let new = json!({"account": "mara@fernhill.example", "handle": "Mara"});
+    let _: Value = operator.api_write(Method::POST, &["channels", &id, "members"], &[], Some(&new)).await?;
+    Ok(id)
+}
