@@ -18,6 +18,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
@@ -186,7 +187,13 @@ impl Client {
     /// One page of the inbox's history.
     pub async fn messages(&self, after: Option<&str>, limit: u32) -> Result<Page, ClientError> {
         let path = &self.endpoints().await?.messages;
-        Ok(self.get(page(self.url(path)?, after, limit)).await?.data)
+        let mut url = page(self.url(path)?, after, limit);
+        url.query_pairs_mut().append_pair("kind", "all");
+        let answer = self.get::<Box<RawValue>>(url).await?;
+        let page = Page::read(&answer.data, answer.metadata.next);
+        page.map_err(|error| {
+            ClientError::Protocol(format!("the hub's answer is no page of an inbox: {error}"))
+        })
     }
 
     /// What the hub says of its own state.

@@ -197,6 +197,8 @@ impl Inbox {
                 self.pending.clear();
                 Some(InboxItem::Takeover)
             }
+            // Why it ends is what the hub answers to whoever comes again.
+            Some(Notice::Revoked) => None,
             Some(Notice::Gap | Notice::Typing) | None => self.numbered(event),
         }
     }

@@ -85,6 +85,16 @@ pub async fn is_key_of(app: &App, key: KeyHash, agent: AgentId) -> Result<bool, 
     Ok(found.is_some_and(|found| found.id == agent && found.disabled_at.is_none()))
 }
 
+/// An agent with what it is known by, unless it is kept out.
+pub(crate) async fn holder(app: &App, agent: AgentId) -> Result<Option<(Identity, KeyHash)>, Error> {
+    let find = move |tx: &mut dyn Tx| {
+        let found = directory::by_id(tx, agent)?.filter(|found| found.disabled_at.is_none());
+        let key = directory::key_of(tx, agent)?;
+        Ok(found.map(|found| Identity { id: agent, name: found.name }).zip(key))
+    };
+    Ok(app.store.read::<_, StoreError, _>(find).await?)
+}
+
 /// Notes a sign of life of an agent. Nobody waits for it, and one that is lost is made up for by the next.
 fn note_seen(app: &App, agent: AgentId, now: i64) {
     let store = app.store.clone();

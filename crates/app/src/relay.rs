@@ -2,7 +2,7 @@
 //!
 //! `send` accepts and commits; `post` hands over what goes to an endpoint, `answer` relays what a receiver says as it comes,
 //! `reply` takes it from a receiver that has no endpoint, and `outcome` records what came of it; `history` reads an inbox by
-//! cursor.
+//! cursor, `sent` shows senders what became of their envelopes, and `session` lets a browser open an inbox.
 
 mod answer;
 mod find;
@@ -12,14 +12,18 @@ mod post;
 mod register;
 mod reply;
 mod send;
+mod sent;
+mod session;
 mod tell_owner;
 mod unregister;
 
 pub use answer::Listener;
 pub use find::{find, list};
-pub use history::history;
+pub use history::{Part, history};
 pub use post::pursue;
 pub use register::{Saved, may_register_others, register, register_by_operator};
 pub use reply::{replier, reply};
 pub use send::{SendAnswer, Showing, may_send, send};
+pub use sent::{sender_of, sent, sent_one};
+pub use session::{open_session, session_agent, session_holder};
 pub use unregister::unregister;

@@ -214,6 +214,46 @@ impl MasterKey {
     }
 }
 
+/// What lets a browser open an agent's inbox for a while: whose, until when, and under which key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InboxToken {
+    pub agent: AgentId,
+    pub expires_at: i64,
+    /// What tells the agent's key from others and tells nothing of it.
+    pub key_mark: [u8; 8],
+}
+
+impl MasterKey {
+    /// What tells a key's hash from others in an [`InboxToken`].
+    pub fn key_mark(&self, key: &[u8; 32]) -> [u8; 8] {
+        let whole = mac(&self.0, &[b"inbox key\0", key]);
+        std::array::from_fn(|n| whole[n])
+    }
+
+    /// What opens an inbox.
+    pub fn inbox_token(&self, token: InboxToken) -> String {
+        let InboxToken { agent, expires_at, key_mark } = token;
+        let content = [agent.as_bytes(), &expires_at.to_be_bytes(), key_mark.as_slice()].concat();
+        let mac = mac(&self.0, &[b"inbox\0", &content]);
+        token_text(
+            SecretKind::InboxSession,
+            &BASE64URL_NOPAD.encode(&[content.as_slice(), &mac[..16]].concat()),
+        )
+    }
+
+    /// Reads what [`Self::inbox_token`] made. One of the previous key is not read: it would be over in a moment anyway.
+    pub fn read_inbox_token(&self, token: &str) -> Option<InboxToken> {
+        let bytes =
+            BASE64URL_NOPAD.decode(token.strip_prefix(SecretKind::InboxSession.prefix())?.as_bytes()).ok()?;
+        let (agent, rest) = bytes.split_at_checked(16)?;
+        let (expires_at, rest) = rest.split_first_chunk::<8>()?;
+        let (key_mark, _) = rest.split_first_chunk::<8>()?;
+        let expires_at = i64::from_be_bytes(*expires_at);
+        let read = InboxToken { agent: AgentId::from_slice(agent)?, expires_at, key_mark: *key_mark };
+        same(&self.inbox_token(read), token).then_some(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,6 +293,23 @@ mod tests {
             ["", "tok_", "tok_AAAA", &printed[..printed.len() - 2], &[&other[..58], &printed[58..]].concat()]
         {
             assert_eq!(master.read_callback_token(forged), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn inbox_tokens_are_read_back_and_cannot_be_forged() {
+        let master = MasterKey::new([7; 32]);
+        let agent = AgentId(uuid::Uuid::from_u128(9));
+        let token = InboxToken { agent, expires_at: 1_700_000_000_000, key_mark: master.key_mark(&[1; 32]) };
+        let printed = master.inbox_token(token);
+        assert_eq!(master.read_inbox_token(&printed), Some(token));
+        assert_ne!(master.key_mark(&[1; 32]), master.key_mark(&[2; 32]));
+        assert_eq!(MasterKey::new([8; 32]).read_inbox_token(&printed), None);
+        let other = master.inbox_token(InboxToken { expires_at: 1_800_000_000_000, ..token });
+        for forged in
+            ["", "si_", "si_AAAA", &printed[..printed.len() - 2], &[&other[..45], &printed[45..]].concat()]
+        {
+            assert_eq!(master.read_inbox_token(forged), None, "{forged}");
         }
     }
 

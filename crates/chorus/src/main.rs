@@ -17,11 +17,9 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, doctor, hash, inbox,
-    invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve, sign,
-    skill, verify,
-    agent, agent_url, agents, bench, channel, completions, deliveries, demo, doctor, inbox, invitations,
-    operator, receive, register, reply, send, serve, skill,
+    agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, demo, doctor, hash,
+    inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve,
+    sign, skill, verify,
 };
 use global::Global;
 use std::num::NonZero;

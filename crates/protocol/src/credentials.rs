@@ -15,6 +15,8 @@ pub enum SecretKind {
     ApiToken,
     /// A browser that is signed in.
     Session,
+    /// What a browser opens an agent's inbox with.
+    InboxSession,
     /// What a sign-in link holds.
     MagicLink,
     /// Lets somebody sign up at a hub; people know it as an invitation.
@@ -45,12 +47,13 @@ pub struct Description {
 }
 
 /// Every kind there is, in the order of [`SecretKind`].
-const TABLE: [(SecretKind, Description); 13] = [
+const TABLE: [(SecretKind, Description); 14] = [
     row(SecretKind::OperatorKey, "co_", "operator key", "to run this hub"),
     row(SecretKind::AgentKey, "ca_", "agent key", "to be this agent"),
     row(SecretKind::OwnerKey, "cw_", "owner key", "to own this agent"),
     row(SecretKind::ApiToken, "ct_", "API token", "to act for this account"),
     row(SecretKind::Session, "cs_", "session", "to be a browser this account signed in with"),
+    row(SecretKind::InboxSession, "si_", "inbox session", "to be allowed to read this inbox for a while"),
     row(SecretKind::MagicLink, "ml_", "sign-in link", "to read the mail of this address"),
     row(SecretKind::SignUpCode, "ci_", "invitation", "to have been invited to this hub"),
     row(SecretKind::EditLink, "es_", "edit link", "to have been given this link"),

@@ -15,12 +15,13 @@ pub use crate::code::Code;
 pub use crate::words::DeliveryState as Delivery;
 pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
-    Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, Metadata, Outcome, Page,
-    ReceiverReply, ReceiverStatus, Registered, Registration, Replied, StoredMessage, Success, Unregistered,
+    Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, InboxSession, Metadata, Outcome,
+    Page, ReceiverReply, ReceiverStatus, Registered, Registration, Replied, SentMessage, SentRung,
+    StoredMessage, Success, Unregistered,
 };
 pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, StoreReport};
-pub use request::{AgentFilter, Register, RegisterBody, RequestFault, Send, check_endpoint};
+pub use request::{AgentFilter, Named, Register, RegisterBody, RequestFault, Send, check_endpoint};
 pub use stream::{Challenge, EndpointQuestion, Notice, ReplyKind, ReplyLine};
 
 /// Version of the envelope and of this profile.

@@ -9,10 +9,11 @@
 //! A relay send is POSTed once, while its sender waits; everything else is pushed until it arrives, which is `push`'s
 //! business.
 
+use crate::clock::MAX_SKEW_MS;
 use crate::directory::Agent;
 use crate::error::word;
 use crate::usage::ROW_BYTES;
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::{Row, StoreError, Tx, TxExt, sent};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
@@ -254,8 +255,8 @@ pub struct Entry {
     pub seq: i64,
     /// The SSE event it becomes.
     pub kind: EntryKind,
-    /// Whether it is to be streamed; what went by webhook is in the history only.
-    pub streamed: bool,
+    /// How it travels; what went by webhook is in the history only.
+    pub transport: Transport,
     /// How it stands.
     pub state: DeliveryState,
     /// What it belongs to.
@@ -270,11 +271,24 @@ pub struct Entry {
     pub body: String,
 }
 
+macro_rules! select_entries {
+    ($rest:literal) => {
+        concat!(
+            "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body), e.id
+             FROM deliveries d
+             JOIN events e ON e.id = d.event_id
+             LEFT JOIN agents a ON a.id = e.author_id
+             LEFT JOIN large_bodies b ON b.event_id = d.event_id ",
+            $rest
+        )
+    };
+}
+
 fn entry(mut row: Row) -> Result<Entry, StoreError> {
     Ok(Entry {
         seq: row.int(0)?,
         kind: word(&row.text(1)?, EntryKind::parse)?,
-        streamed: word(&row.text(2)?, Transport::parse)? == Transport::Inbox,
+        transport: word(&row.text(2)?, Transport::parse)?,
         state: word(&row.text(3)?, DeliveryState::parse)?,
         trace: TraceId(row.uuid(4)?),
         created_at: row.int(5)?,
@@ -282,6 +296,13 @@ fn entry(mut row: Row) -> Result<Entry, StoreError> {
         body: row.text(7)?,
         event: EventId(row.uuid(8)?),
     })
+}
+
+impl Entry {
+    /// Whether it is to be streamed.
+    pub fn is_streamed(&self) -> bool {
+        self.transport == Transport::Inbox
+    }
 }
 
 /// Entries of an inbox after `after`, in order: at most `limit`, and no more once they hold `max_bytes`.
@@ -294,12 +315,7 @@ pub fn page(
 ) -> Result<Vec<Entry>, StoreError> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     tx.each(
-        "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body), e.id
-         FROM deliveries d
-         JOIN events e ON e.id = d.event_id
-         LEFT JOIN agents a ON a.id = e.author_id
-         LEFT JOIN large_bodies b ON b.event_id = d.event_id
-         WHERE d.agent_id = $1 AND d.seq > $2 ORDER BY d.seq LIMIT $3",
+        select_entries!("WHERE d.agent_id = $1 AND d.seq > $2 ORDER BY d.seq LIMIT $3"),
         &[(&agent).into(), after.into(), limit.into()],
         &mut |row| {
             let entry = entry(row)?;
@@ -309,6 +325,62 @@ pub fn page(
         },
     )?;
     Ok(entries)
+}
+
+/// How many entries of an inbox are looked at for those of one kind.
+const LOOKED_AT: i64 = 2000;
+
+/// The next entries of one kind after `after`, as in [`page`], and up to where was looked: not through the whole of a long
+/// inbox that holds few of them.
+pub fn page_of_kind(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    kind: EntryKind,
+    after: i64,
+    limit: i64,
+    max_bytes: usize,
+) -> Result<(Vec<Entry>, i64), StoreError> {
+    let (mut entries, mut bytes, until) = (Vec::new(), 0, after.saturating_add(LOOKED_AT));
+    let mut looked = until;
+    tx.each(
+        select_entries!(
+            "WHERE d.agent_id = $1 AND d.seq > $2 AND d.seq <= $3 AND d.kind = $4 ORDER BY d.seq LIMIT $5"
+        ),
+        &[(&agent).into(), after.into(), until.into(), kind.as_str().into(), limit.into()],
+        &mut |row| {
+            let entry = entry(row)?;
+            bytes += entry.body.len();
+            entries.push(entry);
+            Ok(bytes < max_bytes)
+        },
+    )?;
+    if let Some(last) = entries.last()
+        && (entries.len() as i64 == limit || bytes >= max_bytes)
+    {
+        looked = last.seq;
+    }
+    Ok((entries, looked))
+}
+
+/// The place in an inbox after which the first entry from `since` on comes, found by halving: times rise with places, but for
+/// what the clocks of nodes differ by.
+pub fn place_before(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<i64, StoreError> {
+    let early = since.saturating_sub(MAX_SKEW_MS);
+    let (mut before, mut from) = (0, tx.head(agent.0)? + 1);
+    while from - before > 1 {
+        let middle = before + (from - before) / 2;
+        let sql =
+            "SELECT seq, created_at FROM deliveries WHERE agent_id = $1 AND seq >= $2 ORDER BY seq LIMIT 1";
+        let found = tx.first(sql, &[(&agent).into(), middle.into()])?;
+        let found = found.map(|mut row| Ok::<_, StoreError>((row.int(0)?, row.int(1)?))).transpose()?;
+        match found {
+            Some((seq, at)) if at < early => before = seq.min(from - 1),
+            _ => from = middle,
+        }
+    }
+    let sql = "SELECT seq FROM deliveries WHERE agent_id = $1 AND seq > $2 AND created_at >= $3 ORDER BY seq LIMIT 1";
+    let first = tx.first(sql, &[(&agent).into(), before.into(), since.into()])?;
+    first.map_or_else(|| tx.head(agent.0), |mut row| Ok(row.int(0)? - 1))
 }
 
 /// The event of a delivery, of whichever kind.
@@ -356,7 +428,7 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
         removed.deliveries += tx.execute("DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2", &key)?;
         // An event with a place in a conversation belongs to all its readers; one without goes with its only delivery.
         let gone = tx.first(
-            "DELETE FROM events WHERE id = $1 AND seq = 0 RETURNING author_kind, author_id, OCTET_LENGTH(body)",
+            "DELETE FROM events WHERE id = $1 AND seq = 0 RETURNING author_kind, author_id, OCTET_LENGTH(body), trace_id",
             &[(&event).into()],
         )?;
         if let Some(mut gone) = gone {
@@ -368,6 +440,9 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
             if let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) {
                 let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
                 *removed.bytes.entry(author).or_default() += bytes;
+                if let Some(sender) = author.agent() {
+                    sent::remove(tx, sender, TraceId(gone.uuid(3)?), seq)?;
+                }
             }
             removed.events += 1;
         }
@@ -379,6 +454,12 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
             "UPDATE inboxes SET oldest = COALESCE((SELECT MIN(seq) FROM deliveries WHERE agent_id = $1), $2)
              WHERE agent_id = $1",
             &[(&agent).into(), next.into()],
+        )?;
+        // A mark below the oldest entry is nobody's.
+        tx.execute(
+            "DELETE FROM handed WHERE agent_id = $1
+                 AND through < (SELECT oldest FROM inboxes WHERE inboxes.agent_id = handed.agent_id)",
+            &[(&agent).into()],
         )?;
     }
     Ok(removed)

@@ -131,6 +131,14 @@ pub fn by_key(tx: &mut dyn Tx, key: &KeyHash) -> Result<Option<Agent>, StoreErro
     tx.first(select_agent!("a.key_hash = $1"), &[key.as_slice().into()])?.map(agent).transpose()
 }
 
+/// The hash of an agent's key, unless it was deleted.
+pub fn key_of(tx: &mut dyn Tx, id: AgentId) -> Result<Option<KeyHash>, StoreError> {
+    let sql = "SELECT key_hash FROM agents WHERE id = $1 AND deleted_at IS NULL";
+    let key = tx.first(sql, &[(&id).into()])?.map(|mut row| row.bytes(0)).transpose()?;
+    key.map(|key| key.try_into().map_err(|_| StoreError::unexpected("a key's hash of another length")))
+        .transpose()
+}
+
 /// The agent whose hub-issued connection string has this secret.
 pub fn by_foreign_secret(tx: &mut dyn Tx, secret: &KeyHash) -> Result<Option<Agent>, StoreError> {
     tx.first(select_agent!("a.inlet_hash = $1"), &[secret.as_slice().into()])?.map(agent).transpose()

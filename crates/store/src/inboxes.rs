@@ -66,12 +66,18 @@ pub fn disconnect(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Everything up to `seq` was handed to a connection.
-pub fn hand_through(tx: &mut dyn Tx, agent: AgentId, seq: i64) -> Result<(), StoreError> {
-    tx.execute(
+/// Everything up to `seq` was handed to a connection, by now.
+pub fn hand_through(tx: &mut dyn Tx, agent: AgentId, seq: i64, now: i64) -> Result<(), StoreError> {
+    let moved = tx.execute(
         "UPDATE inboxes SET handed_through = $2 WHERE agent_id = $1 AND handed_through < $2",
         &[(&agent).into(), seq.into()],
     )?;
+    if moved == 1 {
+        tx.execute(
+            "INSERT INTO handed (agent_id, through, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            &[(&agent).into(), seq.into(), now.into()],
+        )?;
+    }
     Ok(())
 }
 

@@ -41,6 +41,7 @@ pub mod relay;
 pub mod revocation;
 pub mod sealed;
 pub mod search;
+pub mod sent;
 pub mod settings;
 mod sqlite;
 pub mod streams;

@@ -7,10 +7,10 @@
 use crate::deliveries::{self, Hold, Lease, NewDelivery, Way};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
-use crate::{StoreError, Tx, blocks, conversations, inboxes};
+use crate::{StoreError, Tx, blocks, conversations, inboxes, sent};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
-use chorus_protocol::relay::Outcome;
+use chorus_protocol::relay::{Named, Outcome};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 
 /// How long a turn is known: the same one within this time is delivered once.
@@ -46,6 +46,8 @@ pub enum Registrar {
 pub struct Registration {
     /// What it says.
     pub record: Record,
+    /// What of that it names: of an agent that is there already, the rest stays as it is.
+    pub names: Named,
     /// Who makes it.
     pub registrar: Registrar,
     /// The id of the agent, if it is new.
@@ -91,7 +93,11 @@ pub fn register(tx: &mut dyn Tx, new: &Registration) -> Result<Registered, Regis
         }
         Registrar::Itself(_) => return Err(RegisterError::Taken),
     };
-    let agent = directory::update(tx, agent, &new.record, keyed.then_some(&new.key), new.now)?;
+    let Record { name, endpoint, card } = new.record.clone();
+    let endpoint = if new.names.endpoint { endpoint } else { agent.endpoint.clone() };
+    let card = if new.names.card { card } else { agent.card.clone() };
+    let record = Record { name, endpoint, card };
+    let agent = directory::update(tx, agent, &record, keyed.then_some(&new.key), new.now)?;
     Ok(Registered { agent, created: false, keyed })
 }
 
@@ -305,6 +311,7 @@ fn store(
     };
     let seq = tx.next_seq(receiver.0)?;
     deliveries::append(tx, &delivery, seq, send.now)?;
+    sent::note(tx, send.sender, send.trace, receiver, seq)?;
     Ok(seq)
 }
 

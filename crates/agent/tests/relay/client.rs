@@ -69,7 +69,7 @@ async fn paths_come_from_the_discovery_document_which_is_asked_once_and_without_
             "GET /who/bob@x:80",
             "POST /join",
             "POST /join",
-            "GET /agent/messages?limit=5",
+            "GET /agent/messages?limit=5&kind=all",
             "GET /h",
             "DELETE /who/alice",
         ]

@@ -96,6 +96,7 @@ fn inbox_message(app: &App, receiver: &Identity, entry: Entry) -> Result<InboxMe
         sender_id: app.address(&entry.author.unwrap_or_default()),
         receiver_id: app.address(&receiver.name),
         created_at: rfc3339(entry.created_at),
+        timestamp: rfc3339(entry.created_at),
         // Its sender still waits for what the receiver has to say.
         reply_stream: (entry.state == DeliveryState::Sending)
             .then(|| app.reply_stream(receiver.id, entry.seq)),

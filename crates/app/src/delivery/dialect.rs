@@ -62,7 +62,12 @@ impl Dialect {
                 r#"{"reason":"another connection opened this inbox"}"#,
             )
             .into(),
-            (Self::Sse, End::Revoked) => Bytes::from_static(b": closed: this key is not valid any more\n\n"),
+            (Self::Sse, End::Revoked) => sse::encode(
+                Notice::Revoked.as_str(),
+                None,
+                r#"{"reason":"the key this inbox was opened with is not valid any more"}"#,
+            )
+            .into(),
         }
     }
 

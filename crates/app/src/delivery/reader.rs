@@ -206,7 +206,7 @@ impl Reader {
         // Nothing between here and the head: it was removed as too old.
         let last = entries.last().map_or(head, |(entry, _)| entry.seq);
         let mut bytes = BytesMut::new();
-        for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.streamed) {
+        for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.is_streamed()) {
             let (seq, kind) = (entry.seq, entry.kind);
             let data = content.data(&self.app, &self.identity, entry)?;
             bytes.extend_from_slice(&self.inbox.dialect.entry(kind, seq, &data));

@@ -92,8 +92,9 @@ pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), St
     if handed.is_empty() {
         return Ok(());
     }
-    let marks = handed.clone();
-    app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| steps::record_handed(tx, &marks)).await?;
+    let (marks, now) = (handed.clone(), app.now());
+    let record = move |tx: &mut dyn Tx| steps::record_handed(tx, now, &marks);
+    app.store.write::<_, StoreError, _>(record).await?;
     let handed: HashMap<_, _> = handed.into_iter().collect();
     for inbox in inboxes {
         if let Some(seq) = handed.get(&inbox.agent) {

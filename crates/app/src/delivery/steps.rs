@@ -56,8 +56,8 @@ impl Settings {
 }
 
 /// Writes how far inboxes were handed.
-pub fn record_handed(tx: &mut dyn Tx, handed: &[(AgentId, i64)]) -> Result<(), StoreError> {
-    handed.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq))
+pub fn record_handed(tx: &mut dyn Tx, now: i64, handed: &[(AgentId, i64)]) -> Result<(), StoreError> {
+    handed.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq, now))
 }
 
 /// This node lives.

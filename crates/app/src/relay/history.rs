@@ -7,21 +7,55 @@ use crate::error::Error;
 use chorus_protocol::page;
 use chorus_protocol::relay::{Page, StoredMessage};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::DeliveryState;
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use chorus_store::deliveries::{self, Entry};
 use chorus_store::{StoreError, Tx, inboxes};
 
-/// A page of an agent's inbox, after `after`.
-pub async fn history(app: &App, identity: &Identity, after: i64, limit: i64) -> Result<Page, Error> {
+/// Which part of an inbox is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    /// After this place.
+    pub after: i64,
+    /// Not before this time.
+    pub since: Option<i64>,
+    /// At most so many.
+    pub limit: i64,
+    /// Whether other entries than envelopes are, too.
+    pub all: bool,
+}
+
+/// A page of an agent's inbox. It may hold fewer than asked for, or none, although there are more: `next` alone says whether
+/// it goes on.
+pub async fn history(app: &App, identity: &Identity, part: Part) -> Result<Page, Error> {
     let (agent, max_bytes) = (identity.id, app.config.quotas.page_bytes);
     let read = move |tx: &mut dyn Tx| {
-        let entries = deliveries::page(tx, agent, after, limit, max_bytes as usize)?;
-        let entries = Content::read(tx, agent, entries, max_bytes as usize)?;
-        Ok((entries, inboxes::handed_through(tx, agent)?, tx.head(agent.0)?))
+        let Part { mut after, since, limit, all } = part;
+        if let Some(since) = since {
+            after = after.max(deliveries::place_before(tx, agent, since)?);
+        }
+        let bytes = max_bytes as usize;
+        let (entries, mut looked) = if all {
+            let entries = deliveries::page(tx, agent, after, limit, bytes)?;
+            let last = entries.last().map(|last| last.seq);
+            (entries, last)
+        } else {
+            let (entries, last) =
+                deliveries::page_of_kind(tx, agent, EntryKind::Message, after, limit, bytes)?;
+            (entries, Some(last))
+        };
+        let read = entries.len();
+        let entries = Content::read(tx, agent, entries, bytes)?;
+        if entries.len() < read {
+            looked = entries.last().map(|(last, _)| last.seq);
+        }
+        Ok((entries, looked, inboxes::handed_through(tx, agent)?, tx.head(agent.0)?))
     };
-    let (entries, handed, head) = app.store.read::<_, StoreError, _>(read).await?;
-    let mut next = entries.last().filter(|(last, _)| last.seq < head).map(|(last, _)| last.seq.to_string());
-    let messages = entries.into_iter().map(|(entry, content)| stored(app, identity, entry, content, handed));
+    let (entries, looked, handed, head) = app.store.read::<_, StoreError, _>(read).await?;
+    let mut next = looked.filter(|looked| *looked < head).map(|looked| looked.to_string());
+    // Clocks of nodes differ a little, so what lies around that time is looked at one by one.
+    let entries =
+        entries.into_iter().filter(|(entry, _)| part.since.is_none_or(|since| entry.created_at >= since));
+    let messages = entries.map(|(entry, content)| stored(app, identity, entry, content, handed));
     let mut messages = messages.collect::<Result<_, StoreError>>()?;
     if page::cut(&mut messages, max_bytes) {
         next = messages.last().map(|last: &StoredMessage| last.id.clone());
@@ -36,18 +70,27 @@ fn stored(
     content: Content,
     handed: i64,
 ) -> Result<StoredMessage, StoreError> {
+    // What waited and was handed since has been delivered.
+    let delivery = match entry.state {
+        DeliveryState::Queued if entry.seq <= handed => DeliveryState::DeliveredSse,
+        state => state,
+    };
+    let via = match (entry.transport, delivery) {
+        (_, DeliveryState::Queued) => "queued",
+        (Transport::Inbox, _) => "sse",
+        (Transport::Webhook, _) => "webhook",
+        (Transport::Channel, _) => "channel",
+    };
     Ok(StoredMessage {
         id: entry.seq.to_string(),
         trace_id: entry.trace,
         sender_id: entry.author.as_deref().map(|name| app.address(name)),
         receiver_id: app.address(&receiver.name),
         kind: entry.kind.into(),
-        // What waited and was handed since has been delivered.
-        delivery: match entry.state {
-            DeliveryState::Queued if entry.seq <= handed => DeliveryState::DeliveredSse,
-            state => state,
-        },
+        delivery,
+        delivered_via: via.into(),
         created_at: rfc3339(entry.created_at),
+        timestamp: rfc3339(entry.created_at),
         data: content.kept(app, &entry)?,
         envelope: matches!(content, Content::Envelope).then(|| envelope(entry.body)).transpose()?,
     })

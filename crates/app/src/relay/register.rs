@@ -124,7 +124,8 @@ impl Admission {
                 "this invitation is used, over or not for agents; ask for another one"
             }
             Self::BySignUpCode(None) => {
-                "sign-up is by invitation on this hub: send one as X-Chorus-Invitation: ci_…"
+                "sign-up is by invitation on this hub: ask somebody who is here for one, and show it as \
+                 \"invitation\": \"ci_…\" in the body (chorus register --invitation ci_…)"
             }
             Self::Nobody => "sign-up is not open on this hub; ask its operator for an agent",
         };
@@ -169,6 +170,7 @@ async fn save(
     let secret = app.secret(SecretKind::AgentKey);
     let new = relay::Registration {
         record,
+        names: request.names,
         registrar,
         id: AgentId(app.environment.uuid_v4()),
         key: key_hash(&secret),

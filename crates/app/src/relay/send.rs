@@ -191,6 +191,7 @@ fn message(
         sender_id: app.address(&sender.name),
         receiver_id: app.address(receiver),
         created_at: rfc3339(command.now),
+        timestamp: rfc3339(command.now),
         reply_stream,
         envelope: envelope.to_owned(),
     }

@@ -129,9 +129,9 @@ pub(crate) async fn history(http: &Client, url: &str, key: &str) -> Vec<String> 
     loop {
         let url = format!("{url}/agent/messages?limit=200&after={after}");
         let page: Value = http.get(url).bearer_auth(key).send().await.unwrap().json().await.unwrap();
-        let messages = page["data"]["messages"].as_array().unwrap();
+        let messages = page["data"].as_array().unwrap();
         texts.extend(messages.iter().map(|m| m["envelope"]["original_text"].as_str().unwrap().to_owned()));
-        match page["data"]["next"].as_str() {
+        match page["metadata"]["next"].as_str() {
             Some(next) => next.clone_into(&mut after),
             None => return texts,
         }

@@ -19,6 +19,9 @@ pub(crate) fn routes() -> Routes {
         .at(Route::RELAY, routes!(directory::one, directory::unregister))
         .at(Route::RELAY, routes!(send::send))
         .at(reply::REPLIES, routes!(reply::reply))
-        .at(Route::RELAY, routes!(inbox::open))
+        .at(inbox::INBOX, routes!(inbox::open))
+        .at(Route::RELAY, routes!(inbox::session))
         .at(Route::RELAY, routes!(inbox::history))
+        .at(Route::RELAY, routes!(inbox::sent))
+        .at(Route::RELAY, routes!(inbox::sent_one))
 }

@@ -31,6 +31,10 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     // Each agent's own.
     ("get", "/agent/inbox", [401, 401, 200, 200, 403, 403, 403]),
     ("get", "/agent/messages", [401, 401, 200, 200, 403, 403, 403]),
+    ("post", "/agent/session", [401, 401, 200, 200, 403, 403, 403]),
+    // The operator names the sender.
+    ("get", "/agent/sent", [401, 401, 200, 200, 403, 403, 200]),
+    ("get", "/agent/sent/{trace_id}", [401, 401, 200, 404, 403, 403, 200]),
     // The address is the credential.
     ("post", "/agent/replies/{token}", [200, 200, 200, 200, 200, 200, 200]),
     ("post", "/inbox/{sk}", [200, 200, 200, 200, 200, 200, 200]),
@@ -151,6 +155,8 @@ struct World {
     keys: [Option<String>; 7],
     channel: String,
     event: String,
+    /// Of an envelope that the agent sent.
+    trace: String,
     delivery: String,
     token: String,
     /// Of the other person, into the channel.
@@ -184,11 +190,13 @@ impl World {
         ask(&format!("{at}/members"), &owner, invited).await;
         let invitations = hub.get("/api/v1/me/invitations", Some(&person)).await.body;
         let invitation = text(&invitations["items"][0]["id"]);
+        let sent = json!({"receiver_id": "third", "envelope": envelope(&name, "hi")});
+        let trace = text(&ask("/messages", &itself, sent).await["data"]["trace_id"]);
         let token = text(&ask("/api/v1/tokens", &owner, json!({"label": "t"})).await["id"]);
         let rotate = format!("/api/v1/agents/{name}/connection-string/rotate");
         let foreign = text(&ask(&rotate, &owner, json!({})).await["connection_string"]);
-        let history = hub.get("/agent/messages", Some(&itself)).await.body;
-        let callback = text(&history["data"]["messages"][0]["data"]["callback"]);
+        let history = hub.get("/agent/messages?kind=all", Some(&itself)).await.body;
+        let callback = text(&history["data"][0]["data"]["callback"]);
         let deliveries = hub.get("/api/v1/deliveries", Some(&owner)).await.body;
         let delivery = text(&deliveries["items"][0]["id"]);
         let local = |url: &str| url.strip_prefix(&hub.url).expect("it is on this hub").to_owned();
@@ -203,7 +211,7 @@ impl World {
             Some(person),
             Some(OPERATOR.to_owned()),
         ];
-        Self { name, other, keys, channel, event, delivery, token, invitation, foreign, callback }
+        Self { name, other, keys, channel, event, trace, delivery, token, invitation, foreign, callback }
     }
 
     /// The path of a route with everything filled in.
@@ -213,6 +221,9 @@ impl World {
             "/channels/{id}/inbox/{token}" => return self.callback.clone(),
             "/api/v1/me/blocks/{id}" => return route.replace("{id}", "blk_00000000000000000000000000000000"),
             "/api/v1/search" => return format!("{route}?q=hello"),
+            "/agent/sent" | "/agent/sent/{trace_id}" => {
+                return format!("{}?sender={}", route.replace("{trace_id}", &self.trace), self.name);
+            }
             _ if route.starts_with("/api/v1/operator/accounts/") => {
                 let owner = format!("owner-{}@example.org", &self.name[2..]);
                 return route.replace("{id}", &owner);

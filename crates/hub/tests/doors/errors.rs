@@ -100,8 +100,8 @@ async fn gone(hub: &TestHub, key: &str) -> Answer {
     let channel = channel(hub, key).await;
     hub.post(&format!("{channel}/members"), Some(key), &json!({"agent": "b"})).await;
     hub.post(&format!("{channel}/messages"), Some(key), &json!({"content": "@b hello"})).await;
-    let page = hub.get("/agent/messages", Some(&other)).await;
-    let callback = page.body["data"]["messages"][0]["data"]["callback"].as_str().unwrap();
+    let page = hub.get("/agent/messages?kind=all", Some(&other)).await;
+    let callback = page.body["data"][0]["data"]["callback"].as_str().unwrap();
     let callback = callback.strip_prefix(&hub.url).unwrap();
     let status = json!({"type": "status", "status": "thinking"});
     assert_eq!(hub.post(callback, None, &status).await.status, 200);

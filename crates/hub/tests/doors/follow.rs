@@ -79,12 +79,12 @@ async fn resuming_by_id() {
     stream.event("join").await;
     assert_eq!(texts(&mut stream, 4).await, ["1", "2", "3", "4"]);
     let after = SseClient::open(&format!("{}{channel}/stream?after=4", hub.url), &bob, None).await.unwrap();
-    let mut after = Inbox { sse: after, after: 0 };
+    let mut after = Inbox { sse: after, after: 0, revoked: false };
     assert_eq!(after.event("connected").await["after"], 4);
     assert_eq!(texts(&mut after, 2).await, ["3", "4"], "a browser cannot send the header at first");
     let both =
         SseClient::open(&format!("{}{channel}/stream?after=1", hub.url), &bob, Some("5")).await.unwrap();
-    let mut both = Inbox { sse: both, after: 0 };
+    let mut both = Inbox { sse: both, after: 0, revoked: false };
     assert_eq!(both.event("connected").await["after"], 5);
     assert_eq!(texts(&mut both, 1).await, ["4"], "the header is newer than the query");
     let wrong = SseClient::open(&format!("{}{channel}/stream", hub.url), &bob, Some("x")).await.unwrap_err();

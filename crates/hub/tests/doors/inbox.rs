@@ -33,7 +33,10 @@ async fn what_waits_comes_first_then_what_comes() {
     for n in 1..=5 {
         let (id, message) = inbox.message().await;
         assert_eq!(text_of(&message), n.to_string());
-        assert_eq!(members(&message), ["created_at", "envelope", "receiver_id", "sender_id", "trace_id"]);
+        assert_eq!(
+            members(&message),
+            ["created_at", "envelope", "receiver_id", "sender_id", "timestamp", "trace_id"]
+        );
         ids.push(id);
     }
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
@@ -159,21 +162,25 @@ async fn history_and_stream_are_the_same() {
         send_all(&hub, &alice, &[&n.to_string()]).await;
         let (id, mut message) = inbox.message().await;
         (message["id"], message["kind"]) = (json!(id.to_string()), json!("message"));
-        message["delivery"] = json!("delivered_sse");
+        (message["delivery"], message["delivered_via"]) = (json!("delivered_sse"), json!("sse"));
         streamed.push(message);
     }
     assert_eq!(hub.history(&bob).await, streamed);
 
     let page = hub.get("/agent/messages?limit=3", Some(&bob)).await;
-    assert_eq!(page.data()["messages"].as_array().unwrap()[..], streamed[..3]);
-    assert_eq!(page.data()["next"], streamed[2]["id"]);
+    assert_eq!(page.data().as_array().unwrap()[..], streamed[..3]);
+    assert_eq!(page.body["metadata"]["next"], streamed[2]["id"]);
     let after =
         hub.get(&format!("/agent/messages?after={}", streamed[4]["id"].as_str().unwrap()), Some(&bob)).await;
-    assert_eq!(after.data(), &json!({"messages": streamed[5..], "next": null}), "an SSE id is a cursor");
+    assert_eq!(
+        (after.data(), after.body["metadata"].get("next")),
+        (&json!(streamed[5..]), None),
+        "an SSE id is a cursor"
+    );
     let end =
         hub.get(&format!("/agent/messages?after={}", streamed[6]["id"].as_str().unwrap()), Some(&bob)).await;
-    assert_eq!(end.data(), &json!({"messages": [], "next": null}));
-    assert_eq!(hub.get("/agent/messages", Some(&alice)).await.data(), &json!({"messages": [], "next": null}));
+    assert_eq!((end.data(), end.body["metadata"].get("next")), (&json!([]), None));
+    assert_eq!(hub.get("/agent/messages", Some(&alice)).await.data(), &json!([]));
     hub.get("/agent/messages?after=x", Some(&bob)).await.failure(Code::Validation);
 }
 

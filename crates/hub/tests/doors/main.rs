@@ -68,6 +68,8 @@ mod leaks;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod living_client;
+#[cfg(test)]
 mod lockouts;
 #[cfg(test)]
 mod mcp;
@@ -97,6 +99,8 @@ mod revocation;
 mod secrets;
 #[cfg(test)]
 mod send;
+#[cfg(test)]
+mod sent;
 #[cfg(test)]
 mod set_clock;
 #[cfg(test)]

@@ -230,7 +230,7 @@ fn without_ids(text: &str) -> String {
         let (token, after) = rest.split_at(end);
         let time = token.len() >= 20 && token.as_bytes()[4] == b'-' && token.as_bytes()[10] == b'T';
         let hex = token.split(|sign: char| !sign.is_ascii_hexdigit()).map(str::len).max().unwrap_or(0) >= 12;
-        let secret = ["tok_", "mt_"].iter().any(|prefix| token.starts_with(prefix));
+        let secret = ["tok_", "mt_", "si_"].iter().any(|prefix| token.starts_with(prefix));
         shown.push_str(if time {
             "TIME"
         } else if hex || secret {

@@ -144,6 +144,10 @@ pub struct InboxMessage {
     #[serde(default)]
     #[schema(required)]
     pub created_at: String,
+    /// The same, under the name that clients of the document's origin look for.
+    #[serde(default)]
+    #[schema(required)]
+    pub timestamp: String,
     /// Where the receiver may POST its answer as it is made, because the sender wants to see it so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_stream: Option<String>,
@@ -184,17 +188,83 @@ pub struct StoredMessage {
     pub data: Option<Box<RawValue>>,
     /// What became of it.
     pub delivery: Delivery,
+    /// By which way it came, or waits to: `sse`, `webhook`, `channel` (a connection string); `queued` until it is handed.
+    #[serde(default)]
+    #[schema(required)]
+    pub delivered_via: String,
     /// When the hub committed it.
+    #[serde(default)]
+    #[schema(required)]
     pub created_at: String,
+    /// The same, under the name that clients of the document's origin look for.
+    #[serde(default)]
+    #[schema(required)]
+    pub timestamp: String,
 }
 
-/// The data of `GET /agent/messages`.
-#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
+/// A page of `GET /agent/messages`, in inbox order, as a client keeps it: `next` comes in `metadata`.
+#[derive(Debug)]
 pub struct Page {
     /// In inbox order.
     pub messages: Vec<StoredMessage>,
-    /// The `after` of the next page; `null` on the last.
+    /// The `after` of the next page; nothing on the last.
     pub next: Option<String>,
+}
+
+impl Page {
+    /// Reads the `data` of an answer and `next` of its metadata. Hubs before this one put both into an object.
+    pub fn read(data: &RawValue, next: Option<String>) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Former {
+            messages: Vec<StoredMessage>,
+            next: Option<String>,
+        }
+        if data.get().starts_with('[') {
+            return Ok(Self { messages: serde_json::from_str(data.get())?, next });
+        }
+        let Former { messages, next } = serde_json::from_str(data.get())?;
+        Ok(Self { messages, next })
+    }
+}
+
+/// The answer to `POST /agent/session`. It holds a secret, so it has no `Debug`.
+#[derive(Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct InboxSession {
+    /// For `GET /agent/inbox?session=…`, and for nothing else.
+    pub session_token: String,
+    /// How long a stream may be opened with it. One that is open goes on.
+    pub expires_in_seconds: i64,
+}
+
+/// What became of an envelope, for its sender. It holds nothing of its content.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SentMessage {
+    /// What ties this message to everything it causes.
+    #[schema(value_type = String)]
+    pub trace_id: TraceId,
+    /// Who sent it.
+    pub sender_id: String,
+    /// Whom it is for.
+    pub receiver_id: String,
+    /// How it stands now.
+    pub delivery: Delivery,
+    /// How far it came, one rung after the other.
+    pub rungs: Vec<SentRung>,
+    /// When the hub committed it.
+    pub timestamp: String,
+}
+
+/// One rung that a sent envelope has reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SentRung {
+    /// `stored`; `handed` (to the receiver's connection); `delivered` (its endpoint took it); `failed`.
+    pub rung: String,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// SSE event `gap`: history that was asked for is gone.
@@ -267,6 +337,9 @@ pub struct Endpoints {
     /// The inbox by cursor.
     #[serde(default = "defaults::messages")]
     pub messages: String,
+    /// What became of sent messages.
+    #[serde(default = "defaults::sent")]
+    pub sent: String,
 }
 
 mod defaults {
@@ -278,6 +351,9 @@ mod defaults {
     }
     pub(super) fn messages() -> String {
         "/agent/messages".into()
+    }
+    pub(super) fn sent() -> String {
+        "/agent/sent".into()
     }
 }
 
@@ -291,6 +367,7 @@ impl Default for Endpoints {
             self_register: defaults::self_register(),
             inbox: defaults::inbox(),
             messages: defaults::messages(),
+            sent: defaults::sent(),
         }
     }
 }
@@ -336,6 +413,19 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(discovery.endpoints, Endpoints::default());
+    }
+
+    #[test]
+    fn a_page_is_read_in_both_forms() {
+        let message = r#"{"id":"7","trace_id":"00000000000000000000000000000001","receiver_id":"b@h","delivery":"queued",
+                         "envelope":{"n": 1.50}}"#;
+        let raw = |text: String| RawValue::from_string(text).unwrap();
+        let listed = Page::read(&raw(format!("[{message}]")), Some("7".into())).unwrap();
+        let former = Page::read(&raw(format!(r#"{{"messages":[{message}],"next":"7"}}"#)), None).unwrap();
+        for page in [listed, former] {
+            assert_eq!(page.next.as_deref(), Some("7"));
+            assert_eq!(page.messages[0].envelope.as_ref().unwrap().get(), r#"{"n": 1.50}"#);
+        }
     }
 
     #[test]

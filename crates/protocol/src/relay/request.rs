@@ -56,6 +56,17 @@ pub struct Register {
     pub card: Option<Value>,
     /// What lets it in where sign-up is by invitation.
     pub sign_up_code: Option<String>,
+    /// What the body names, if only to take it away (`null`): of an agent that is there already, the rest stays as it is.
+    pub names: Named,
+}
+
+/// Which parts of a record a registration names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    /// The endpoint.
+    pub endpoint: bool,
+    /// The card.
+    pub card: bool,
 }
 
 impl Register {
@@ -78,7 +89,9 @@ impl Register {
                 check_card(card, &path, fields.faults());
             }
             let sign_up_code = fields.optional_text("invitation").map(str::to_owned);
-            Some(Self { agent: agent?, endpoint, card: card.cloned(), sign_up_code })
+            let names =
+                Named { endpoint: body.get("endpoint").is_some(), card: body.get("agent_card").is_some() };
+            Some(Self { agent: agent?, endpoint, card: card.cloned(), sign_up_code, names })
         };
         let request = read();
         request.filter(|_| faults.is_empty()).ok_or(faults)

@@ -26,6 +26,8 @@ words! {
         Gap = "gap",
         /// Another connection took its place.
         Takeover = "takeover",
+        /// What it was opened with is good no longer.
+        Revoked = "revoked",
         /// Somebody is writing.
         Typing = "typing",
     }

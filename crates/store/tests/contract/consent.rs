@@ -105,7 +105,7 @@ async fn retention_says_whose_bytes_are_gone(Fixture { store, .. }: Fixture) {
         deliver(&store, sent).await;
     }
     let id = carol.id;
-    write(&store, move |tx| chorus_store::inboxes::hand_through(tx, id, 2)).await;
+    write(&store, move |tx| chorus_store::inboxes::hand_through(tx, id, 2, 0)).await;
     let removed = write(&store, |tx| deliveries::remove_before(tx, NOW + 1, 10)).await;
     assert_eq!(removed.events, 2);
     assert_eq!(removed.bytes.into_iter().collect::<Vec<_>>(), [(bob.id.into(), 70_002 + 2 * ROW_BYTES)]);

@@ -57,7 +57,7 @@ async fn open_inbox(store: &Store, id: AgentId, until: i64) {
 
 /// What an inbox hands out, oldest first: number, event of which delivery before, state.
 async fn streamed(store: &Store, id: AgentId) -> Vec<(i64, chorus_protocol::ids::EventId, Delivery)> {
-    let entries = entries(store, id).await.into_iter().filter(|entry| entry.streamed);
+    let entries = entries(store, id).await.into_iter().filter(|entry| entry.is_streamed());
     entries.map(|entry| (entry.seq, entry.event, entry.state)).collect()
 }
 
@@ -122,7 +122,7 @@ async fn what_waits_goes_into_an_inbox_that_opens(fixture: Fixture) {
         events.push(record(store, id).await.event);
     }
     // Somebody has read beyond them: under their own numbers they would never be seen.
-    write(store, move |tx| inboxes::hand_through(tx, bob, third.seq)).await;
+    write(store, move |tx| inboxes::hand_through(tx, bob, third.seq, 0)).await;
     set_endpoint(store, bob, None).await;
     open_inbox(store, bob, NOW + 2).await;
     assert_eq!(lease(store, NOW + 1).await, [], "there is nothing to post");

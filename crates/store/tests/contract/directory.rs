@@ -5,6 +5,7 @@ use crate::support::{
     webhook, write,
 };
 use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::relay::Named;
 use chorus_store::directory::{self, Agent, Found, Record, Search};
 use chorus_store::relay::{self, RegisterError, Registered, Registrar, Registration, SendError};
 use chorus_store::{Store, Tx, access, inboxes};
@@ -128,7 +129,7 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     let old = first.id;
     write(store, move |tx| {
         inboxes::open(tx, old, fresh(), NODE, NOW + 9)?;
-        inboxes::hand_through(tx, old, 1)?;
+        inboxes::hand_through(tx, old, 1, 0)?;
         access::delete_agent(tx, old, NOW, &fresh)
     })
     .await;
@@ -193,6 +194,7 @@ fn registration(name: &str, registrar: Registrar, new_key: &str) -> Registration
     let id = AgentId(fresh());
     Registration {
         record: record(name, None),
+        names: Named { endpoint: true, card: true },
         registrar,
         id,
         key: key(new_key),

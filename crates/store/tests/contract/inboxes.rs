@@ -40,7 +40,7 @@ async fn an_opened_inbox_says_where_it_begins(fixture: Fixture) {
     for _ in 0..3 {
         deliver(store, message(&anna, &bob)).await;
     }
-    write(store, move |tx| inboxes::hand_through(tx, bob.id, 2)).await;
+    write(store, move |tx| inboxes::hand_through(tx, bob.id, 2, 0)).await;
     let opened = open(store, bob.id, fresh(), NODE, NOW + 9).await;
     assert_eq!(opened, Some(Opened { handed_through: 2, oldest: 1, head: 3 }));
     assert_eq!(open(store, AgentId(fresh()), fresh(), NODE, NOW + 9).await, None);
@@ -83,7 +83,7 @@ async fn the_watermark_only_rises(fixture: Fixture) {
     let store = &fixture.store;
     let (bob, carl) = (agent(store, "bob").await.id, agent(store, "carl").await.id);
     for (hand, expected) in [(3, 3), (2, 3), (3, 3), (0, 3), (7, 7)] {
-        write(store, move |tx| inboxes::hand_through(tx, bob, hand)).await;
+        write(store, move |tx| inboxes::hand_through(tx, bob, hand, 0)).await;
         assert_eq!(read(store, move |tx| inboxes::handed_through(tx, bob)).await, expected);
     }
     assert_eq!(read(store, move |tx| inboxes::handed_through(tx, carl)).await, 0);
@@ -139,7 +139,7 @@ async fn whoever_is_disconnected_is_gone(fixture: Fixture) {
 async fn a_new_process_finds_only_what_may_still_live(fixture: Fixture) {
     let bob = agent(&fixture.store, "bob").await.id;
     open(&fixture.store, bob, fresh(), NODE, NOW + 9).await;
-    write(&fixture.store, move |tx| inboxes::hand_through(tx, bob, 5)).await;
+    write(&fixture.store, move |tx| inboxes::hand_through(tx, bob, 5, 0)).await;
     let fixture = fixture.reopen();
     let expected = match fixture.store.kind() {
         Kind::Sqlite => (0, 0),

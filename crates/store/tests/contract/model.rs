@@ -151,7 +151,7 @@ impl World {
                 let model = &mut self.models[agent];
                 model.handed = (model.handed + count).min(model.head);
                 let seq = model.handed;
-                self.write(move |tx| inboxes::hand_through(tx, id, seq));
+                self.write(move |tx| inboxes::hand_through(tx, id, seq, 0));
             }
             Step::Endpoint { agent, has } => {
                 let (before, record) =
@@ -281,7 +281,10 @@ impl World {
             });
             assert_eq!(entries.len(), model.inbox.len());
             for (entry, item) in entries.iter().zip(&model.inbox) {
-                assert_eq!((entry.seq, &entry.body, entry.streamed), (item.seq, &item.body, item.streamed));
+                assert_eq!(
+                    (entry.seq, &entry.body, entry.is_streamed()),
+                    (item.seq, &item.body, item.streamed)
+                );
                 assert_eq!((entry.state, entry.created_at), (item.state, item.created_at));
                 assert_eq!(entry.author.as_ref(), Some(&self.agents[item.author].name));
             }

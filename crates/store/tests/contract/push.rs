@@ -416,7 +416,7 @@ async fn lists_are_filtered_and_paged(fixture: Fixture) {
     let a = say_at(store, bob, one, NOW).await;
     let b = say_at(store, carol, one, NOW).await;
     let c = say_at(store, carol, other, NOW + 1).await;
-    write(store, move |tx| chorus_store::inboxes::hand_through(tx, carol, b.seq)).await;
+    write(store, move |tx| chorus_store::inboxes::hand_through(tx, carol, b.seq, 0)).await;
     let list = |filter: Filter, after, limit: i64| async move {
         let found = read(store, move |tx| push::list(tx, &filter, after, limit)).await;
         found.into_iter().map(|record| (record.created_at, record.id)).collect::<Vec<_>>()
@@ -445,7 +445,7 @@ async fn lists_are_filtered_and_paged(fixture: Fixture) {
         assert_eq!(got, found, "{shown}");
     }
     let handed = record(store, b).await;
-    assert_eq!((handed.state, handed.handed, handed.handed_at), (Delivery::DeliveredSse, true, None));
+    assert_eq!((handed.state, handed.handed, handed.handed_at), (Delivery::DeliveredSse, true, Some(0)));
     let event = record(store, a).await.event;
     assert_eq!(read(store, move |tx| deliveries::event_of(tx, a)).await, Some(event));
     let of_event = read(store, move |tx| push::of_event(tx, event, 10)).await;

@@ -50,7 +50,7 @@ async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {
 }
 
 async fn hand(store: &Store, agent: AgentId, seq: i64) {
-    write(store, move |tx| inboxes::hand_through(tx, agent, seq)).await;
+    write(store, move |tx| inboxes::hand_through(tx, agent, seq, 0)).await;
 }
 
 async fn opened(store: &Store, agent: AgentId) -> Opened {

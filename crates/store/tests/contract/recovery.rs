@@ -5,6 +5,7 @@ use crate::support::{
 };
 use chorus_protocol::ids::{AccountId, AgentId, CredentialId, Principal, TraceId};
 use chorus_protocol::relay::Delivery;
+use chorus_protocol::relay::Named;
 use chorus_store::accounts::{self, Account, CredentialKind, NewCredential, SignIn};
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, Registration};
@@ -50,6 +51,7 @@ async fn a_replaced_key_bumps_the_epoch_and_is_announced(fixture: Fixture) {
     let anna = agent(store, "anna").await.id;
     let registration = |registrar, new: &str| Registration {
         record: Record { name: "anna".into(), endpoint: None, card: None },
+        names: Named { endpoint: true, card: true },
         registrar,
         id: AgentId(fresh()),
         key: key(new),

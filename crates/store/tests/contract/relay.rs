@@ -45,7 +45,7 @@ async fn to_a_closed_inbox_it_is_queued(fixture: Fixture) {
     let inbox = entries(store, bob.id).await;
     assert_eq!(inbox.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2]);
     assert_eq!((inbox[0].kind.as_str(), inbox[0].author.as_deref()), ("message", Some("anna")));
-    assert_eq!((inbox[0].streamed, inbox[0].state), (true, Delivery::Queued));
+    assert_eq!((inbox[0].is_streamed(), inbox[0].state), (true, Delivery::Queued));
     assert_eq!((inbox[0].trace, inbox[0].created_at), (trace, NOW));
     assert_eq!(entries(store, anna.id).await, [], "the sender's inbox is not touched");
 }
@@ -59,7 +59,7 @@ async fn to_an_open_inbox_it_is_delivered(fixture: Fixture) {
     };
     assert_eq!((outcome.delivery, relay::status(&outcome)), (Delivery::DeliveredSse, 200));
     let inbox = entries(store, bob.id).await;
-    assert_eq!((inbox[0].streamed, inbox[0].state), (true, Delivery::DeliveredSse));
+    assert_eq!((inbox[0].is_streamed(), inbox[0].state), (true, Delivery::DeliveredSse));
     // A node that does not renew is dead, and its inboxes are closed.
     open(store, &bob, NOW).await;
     assert_eq!(deliver(store, message(&anna, &bob)).await, (2, Delivery::Queued));
@@ -77,7 +77,7 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
     let second = post(store, message(&anna, &bob)).await;
     let states = async || {
         let history = entries(store, bob.id).await;
-        assert!(history.iter().all(|entry| !entry.streamed), "what is posted is not streamed");
+        assert!(history.iter().all(|entry| !entry.is_streamed()), "what is posted is not streamed");
         history.into_iter().map(|entry| entry.state).collect::<Vec<_>>()
     };
     assert_eq!(states().await, [Delivery::Sending, Delivery::Sending]);
@@ -112,7 +112,7 @@ async fn an_open_inbox_goes_before_an_endpoint(fixture: Fixture) {
     assert_eq!(deliver(store, message(&anna, &bob)).await, (1, Delivery::DeliveredSse));
     open(store, &bob, NOW).await;
     post(store, message(&anna, &bob)).await;
-    let streamed: Vec<bool> = entries(store, bob.id).await.iter().map(|entry| entry.streamed).collect();
+    let streamed: Vec<bool> = entries(store, bob.id).await.iter().map(|entry| entry.is_streamed()).collect();
     assert_eq!(streamed, [true, false]);
 }
 

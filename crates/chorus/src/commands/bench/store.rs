@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use chorus_hub::Environment;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use chorus_protocol::relay::Named;
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, SendError, Sent};
@@ -141,6 +142,7 @@ async fn register(
 ) -> anyhow::Result<AgentId> {
     let new = relay::Registration {
         record: Record { name, endpoint: None, card: None },
+        names: Named { endpoint: true, card: true },
         registrar: Registrar::Itself(None),
         id: AgentId(environment.uuid_v4()),
         key: chorus_hub::key_hash(&SecretKind::AgentKey.secret(&environment.random_hex())),
@@ -206,7 +208,7 @@ pub(crate) async fn fill(
     let hand = move |tx: &mut dyn Tx| {
         parties.receivers.iter().try_for_each(|(id, _)| {
             let head = tx.head(id.0)?;
-            inboxes::hand_through(tx, *id, head)
+            inboxes::hand_through(tx, *id, head, 0)
         })
     };
     store.write::<_, StoreError, _>(hand).await?;

@@ -59,7 +59,7 @@ impl TestHub {
     /// Opens an inbox and reads the greeting.
     pub(crate) async fn inbox(&self, key: &str, last_id: Option<&str>) -> Inbox {
         let sse = SseClient::open(&format!("{}/agent/inbox", self.url), key, last_id).await;
-        let mut inbox = Inbox { sse: sse.expect("the inbox opens"), after: 0 };
+        let mut inbox = Inbox { sse: sse.expect("the inbox opens"), after: 0, revoked: false };
         let connected = inbox.event("connected").await;
         inbox.after = connected["after"].as_i64().unwrap();
         inbox
@@ -67,12 +67,12 @@ impl TestHub {
 
     /// All that was sent to an agent, by cursor.
     pub(crate) async fn history(&self, key: &str) -> Vec<Value> {
-        let (mut messages, mut path) = (vec![], "/agent/messages".to_owned());
+        let (mut messages, mut path) = (vec![], "/agent/messages?kind=all".to_owned());
         loop {
             let page = self.get(&path, Some(key)).await;
-            messages.extend(page.data()["messages"].as_array().unwrap().clone());
-            let Some(next) = page.data()["next"].as_str() else { return messages };
-            path = format!("/agent/messages?after={next}");
+            messages.extend(page.data().as_array().unwrap().clone());
+            let Some(next) = page.body["metadata"]["next"].as_str() else { return messages };
+            path = format!("/agent/messages?kind=all&after={next}");
         }
     }
 
@@ -134,7 +134,7 @@ impl TestHub {
     /// Follows a channel.
     pub(crate) async fn follow(&self, channel: &str, key: &str, last_id: Option<&str>) -> Inbox {
         let sse = SseClient::open(&format!("{}{channel}/stream", self.url), key, last_id).await;
-        let mut stream = Inbox { sse: sse.expect("the stream opens"), after: 0 };
+        let mut stream = Inbox { sse: sse.expect("the stream opens"), after: 0, revoked: false };
         let connected = stream.event("connected").await;
         assert!(channel.ends_with(connected["channel"].as_str().unwrap()), "{connected}");
         stream.after = connected["after"].as_i64().unwrap();
@@ -240,6 +240,8 @@ pub(crate) struct Inbox {
     pub(crate) sse: SseClient,
     /// Where the greeting says it begins.
     pub(crate) after: i64,
+    /// Whether it was told why it ends.
+    pub(crate) revoked: bool,
 }
 
 impl Inbox {
@@ -266,11 +268,16 @@ impl Inbox {
         texts
     }
 
-    /// Everything until the stream ends, which it must.
+    /// Everything until the stream ends, which it must. That what it was opened with is good no longer is no news.
     pub(crate) async fn rest(&mut self) -> Vec<Event> {
         let mut events = vec![];
         while let Some(event) = self.sse.next(SOON).await {
-            events.push(event);
+            if event.event == "revoked" {
+                assert!(event.data.contains("key"), "{event:?}");
+                self.revoked = true;
+            } else {
+                events.push(event);
+            }
         }
         assert!(self.sse.ended(), "the stream goes on; so far {events:?}");
         events

@@ -1,0 +1,97 @@
+//! What became of envelopes, for their senders and the operator: how far each came, and nothing of what it says.
+
+use crate::agents::AgentRef;
+use crate::app::App;
+use crate::caller::{Caller, Identity};
+use crate::error::Error;
+use chorus_protocol::api::Items;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::TraceId;
+use chorus_protocol::relay::{Code, SentMessage, SentRung};
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::{DeliveryState, Transport};
+use chorus_store::sent::{self, Place, Sent};
+use chorus_store::{StoreError, Tx};
+
+/// Whose envelopes are looked at: an agent's own, or by the operator those of the agent it names.
+pub async fn sender_of(app: &App, caller: &Caller, named: Option<&str>) -> Result<Identity, Error> {
+    let named = match (caller, named) {
+        (Caller::Operator, Some(named)) => named,
+        (Caller::Operator, None) => return Err(Faults::one("sender", "is required of the operator").into()),
+        (caller, _) => return caller.agent().cloned(),
+    };
+    let agent = AgentRef::parse(app, named)?;
+    let found = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| agent.find(tx)).await?;
+    let found = found.ok_or_else(|| {
+        Error::new(Code::AgentNotFound, "sender: no agent of this address is registered here")
+    })?;
+    Ok(Identity { id: found.id, name: found.name })
+}
+
+/// A page of what an agent sent, the newest first.
+pub async fn sent(
+    app: &App,
+    sender: &Identity,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Items<SentMessage>, Error> {
+    let after = after.map(parse_cursor).transpose()?;
+    let id = sender.id;
+    let read = move |tx: &mut dyn Tx| sent::page(tx, id, after, limit + 1);
+    let mut page = app.store.read::<_, StoreError, _>(read).await?;
+    let more = page.len() as i64 > limit;
+    page.truncate(limit as usize);
+    let next = page.last().filter(|_| more).map(|last| format!("{}-{}", last.trace, last.seq));
+    Ok(Items { items: page.into_iter().map(|sent| shown(app, sender, sent)).collect(), next })
+}
+
+/// One envelope that an agent sent.
+pub async fn sent_one(app: &App, sender: &Identity, trace: &str) -> Result<SentMessage, Error> {
+    let missing = || {
+        Error::new(
+            Code::NotFound,
+            "no envelope of this trace_id was sent by this agent, or it is not kept any more",
+        )
+    };
+    let (id, trace) = (sender.id, TraceId::parse(trace).ok_or_else(missing)?);
+    let found = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::one(tx, id, trace)).await?;
+    Ok(shown(app, sender, found.ok_or_else(missing)?))
+}
+
+fn parse_cursor(text: &str) -> Result<Place, Error> {
+    let place =
+        text.split_once('-').and_then(|(trace, seq)| Some((TraceId::parse(trace)?, seq.parse().ok()?)));
+    place.ok_or_else(|| Faults::one("after", "must be `metadata.next` of the page before").into())
+}
+
+fn shown(app: &App, sender: &Identity, sent: Sent) -> SentMessage {
+    let rung = |rung: &str, at: Option<i64>, reason: Option<String>| SentRung {
+        rung: rung.into(),
+        at: at.map(rfc3339),
+        reason,
+    };
+    let mut rungs = vec![rung("stored", Some(sent.created_at), None)];
+    if sent.handed {
+        rungs.push(rung("handed", sent.handed_at, None));
+    }
+    match sent.state {
+        DeliveryState::Delivered => rungs.push(rung("delivered", Some(sent.updated_at), None)),
+        DeliveryState::Failed | DeliveryState::Dead => {
+            rungs.push(rung("failed", Some(sent.updated_at), sent.detail));
+        }
+        _ => {}
+    }
+    SentMessage {
+        trace_id: sent.trace,
+        sender_id: app.address(&sender.name),
+        receiver_id: app.address(&sent.receiver),
+        delivery: match sent.state {
+            DeliveryState::Queued if sent.handed && sent.transport == Transport::Inbox => {
+                DeliveryState::DeliveredSse
+            }
+            state => state,
+        },
+        rungs,
+        timestamp: rfc3339(sent.created_at),
+    }
+}
