@@ -17,9 +17,9 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, doctor, hash, inbox,
-    invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve, sign,
-    skill, verify,
+    adapt, agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, doctor, hash,
+    inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve,
+    sign, skill, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -69,6 +69,7 @@ enum Command {
     Rehearse(rehearse::Args),
     Receipt(receipt::Args),
     Verify(verify::Args),
+    Adapt(adapt::Args),
     Merge(merge::Args),
     Sign(sign::Args),
     Canonicalize(canonicalize::Args),
@@ -112,6 +113,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Rehearse(args) => rehearse::run(&args),
             Command::Receipt(args) => receipt::run(&global, args).await,
             Command::Verify(args) => verify::run(&global, args).await,
+            Command::Adapt(args) => adapt::run(&args),
             Command::Merge(args) => merge::run(&args),
             Command::Sign(args) => sign::run(&global, args).await,
             Command::Canonicalize(args) => canonicalize::run(&args),
