@@ -19,10 +19,10 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-pub use collector::Voices;
 pub use reader::ReadError;
 
 use chorus_protocol::choir::evidence::{Adapter as Made, Bundle};
+use chorus_protocol::choir::score::Voice;
 use collector::Collector;
 use records::{Adapter, Records};
 use std::io::Read;
@@ -77,13 +77,13 @@ impl Format {
 
 /// What a caller knows of a run that its trace does not say.
 #[derive(Debug, Clone, Default)]
-pub struct About {
+pub struct About<'s> {
     /// The run's id.
     pub run_id: Option<String>,
     /// Whether the trace holds everything that happened.
     pub complete: bool,
     /// The voices of the Score, if there is one.
-    pub voices: Voices,
+    pub voices: &'s [Voice],
 }
 
 /// Why a trace gave no bundle.
@@ -112,7 +112,7 @@ pub enum AdaptError {
 }
 
 /// Maps a trace. Without a format it is guessed.
-pub fn adapt(format: Option<Format>, mut trace: impl Read, about: &About) -> Result<Bundle, AdaptError> {
+pub fn adapt(format: Option<Format>, mut trace: impl Read, about: &About<'_>) -> Result<Bundle, AdaptError> {
     let mut beginning = Vec::new();
     trace.by_ref().take(BEGINNING).read_to_end(&mut beginning).map_err(ReadError::from)?;
     if beginning.trim_ascii().is_empty() {
@@ -148,9 +148,9 @@ fn read<A: Adapter>(
     format: Format,
     guessed: Option<Format>,
     trace: impl Read,
-    about: &About,
+    about: &About<'_>,
 ) -> Result<Bundle, AdaptError> {
-    let mut collector = Collector::new(&about.voices);
+    let mut collector = Collector::new(about.voices);
     let (top, secret) = Records::new(trace, adapter, &mut collector).run()?;
     if let Some(kind) = top.scalar {
         return Err(AdaptError::Scalar(kind));

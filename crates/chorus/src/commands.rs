@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod adapt;
 pub(crate) mod agent;
 pub(crate) mod agent_url;
 pub(crate) mod agents;

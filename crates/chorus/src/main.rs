@@ -16,11 +16,7 @@ mod output;
 mod settings;
 
 use clap::{Parser, Subcommand};
-use commands::{
-    agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, demo, doctor, hash,
-    inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve,
-    sign, skill, verify,
-};
+use commands::{adapt, agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, demo, doctor, hash, inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve, sign, skill, verify,};
 use global::Global;
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -71,6 +67,7 @@ enum Command {
     Rehearse(rehearse::Args),
     Receipt(receipt::Args),
     Verify(verify::Args),
+    Adapt(adapt::Args),
     Merge(merge::Args),
     Sign(sign::Args),
     Canonicalize(canonicalize::Args),
@@ -115,6 +112,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Rehearse(args) => rehearse::run(&args),
             Command::Receipt(args) => receipt::run(&global, args).await,
             Command::Verify(args) => verify::run(&global, args).await,
+            Command::Adapt(args) => adapt::run(&args),
             Command::Merge(args) => merge::run(&args),
             Command::Sign(args) => sign::run(&global, args).await,
             Command::Canonicalize(args) => canonicalize::run(&args),

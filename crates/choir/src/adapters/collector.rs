@@ -3,12 +3,13 @@
 //! An adapter decides what something means; here it is decided whose it is, whether it was told before, and what of
 //! it may be copied. Nothing is dropped silently: what does not fit is counted, and the count is the last warning.
 
+use crate::names::Voices;
 use chorus_protocol::choir::evidence::{
     AdapterWarning, Bundle, Event, EventType, MAX_DETAIL, MAX_EVENTS, MAX_NAME, MAX_WARNINGS,
 };
+use chorus_protocol::choir::score::Voice;
 use chorus_protocol::redact::redact;
 use std::collections::{HashMap, HashSet};
-use unicode_normalization::UnicodeNormalization as _;
 
 /// Sources that one node or task may cite.
 pub(super) const MAX_CITED: usize = 50;
@@ -18,38 +19,11 @@ const LAST_WARNINGS: usize = 6;
 /// Nodes and tasks whose citations are counted one by one.
 const MAX_CITING: usize = 10_000;
 
-/// The voices of a Score, by all their names.
-#[derive(Debug, Clone, Default)]
-pub struct Voices {
-    by_name: HashMap<String, String>,
-}
-
-impl Voices {
-    /// Voices with their aliases.
-    pub fn new<'a, A: IntoIterator<Item = &'a str>>(voices: impl IntoIterator<Item = (&'a str, A)>) -> Self {
-        let mut by_name = HashMap::new();
-        for (name, aliases) in voices {
-            by_name.insert(folded(name), name.to_owned());
-            for alias in aliases {
-                by_name.entry(folded(alias)).or_insert_with(|| name.to_owned());
-            }
-        }
-        Self { by_name }
-    }
-
-    fn find(&self, name: &str) -> Option<&str> {
-        self.by_name.get(&folded(name)).map(String::as_str)
-    }
-}
-
-/// A name as it is compared: whatever its case and composition.
-fn folded(name: &str) -> String {
-    name.trim().nfc().flat_map(char::to_lowercase).nfc().collect()
-}
-
 /// What is collected of one trace.
 pub(super) struct Collector<'a> {
-    voices: &'a Voices,
+    voices: Voices<'a>,
+    /// Whether there is a Score at all.
+    declared: bool,
     events: Vec<Event>,
     events_left_out: usize,
     warnings: Vec<(AdapterWarning, usize)>,
@@ -66,9 +40,10 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    pub(super) fn new(voices: &'a Voices) -> Self {
+    pub(super) fn new(voices: &'a [Voice]) -> Self {
         Self {
-            voices,
+            voices: Voices::of(voices),
+            declared: !voices.is_empty(),
             events: Vec::new(),
             events_left_out: 0,
             warnings: Vec::new(),
@@ -129,12 +104,12 @@ impl<'a> Collector<'a> {
         let mut first = None;
         for name in names.into_iter().flatten().filter(|name| !name.trim().is_empty()) {
             if let Some(voice) = self.voices.find(name) {
-                return Some(voice.to_owned());
+                return Some(voice.name.0.clone());
             }
             first = first.or(Some(name));
         }
         let name = self.clean(first?, MAX_NAME);
-        if !self.voices.by_name.is_empty() {
+        if self.declared {
             let message = format!("\"{name}\" is no voice of the Score, nor an alias of one");
             self.warn("unknown_voice", message);
         }

@@ -6,7 +6,7 @@ mod openai;
 mod otel;
 mod reading;
 
-use super::{About, AdaptError, Format, Voices, adapt};
+use super::{About, AdaptError, Format, adapt};
 use chorus_protocol::choir::evidence::{Bundle, Event};
 use serde_json::Value;
 

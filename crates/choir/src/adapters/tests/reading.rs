@@ -136,8 +136,10 @@ fn secrets_are_masked_and_named_nowhere() {
 
 #[test]
 fn voices_are_found_by_any_name_and_case() {
-    let voices = Voices::new([("Prüfer", vec!["critic", "QA"]), ("Support", vec![])]);
-    let about = About { run_id: Some("r1".into()), complete: true, voices };
+    let score = json!({"title": "t", "voices": [{"name": "Prüfer", "aliases": ["critic", "QA"]}, {"name": "Support"}],
+        "scenarios": [{"id": "s", "severity": "low"}]});
+    let score = crate::read_score(score).unwrap();
+    let about = About { run_id: Some("r1".into()), complete: true, voices: &score.voices };
     let trace = json!([
         {"CRITIC": {"verdict": "rejected"}},
         {"pru\u{308}fer": {"tool_calls": [{"name": "x", "id": "1"}]}},

@@ -1,0 +1,83 @@
+//! `chorus adapt`: from what a framework wrote of a run to an evidence bundle, without a hub.
+
+use crate::failure::Explained;
+use crate::{files, output};
+use chorus_choir::adapters::{About, AdaptError, Format, ReadError, adapt};
+use chorus_choir::read_score;
+use std::io::Read;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus adapt langgraph run.json > bundle.json              stream chunks, one JSON value per line or in a list
+  chorus adapt auto run.json --score score.json --complete   say whose events they are, and that nothing is missing
+  chorus adapt crewai - --run-id 17 < events.json | chorus sign --secret acs_… --submit URL -
+
+Formats: openai (Responses, their streams, run steps), langgraph (every stream mode), crewai (events, traces, results),
+otel (GenAI spans), auto. Nothing is copied but names and short explanations; what cannot be mapped is in adapter_warnings.";
+
+/// Print one evidence bundle made of a framework's trace
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// openai, langgraph, crewai, otel, or auto
+    #[arg(value_parser = format)]
+    format: Asked,
+    /// The trace, or - for standard input
+    #[arg(default_value = "-")]
+    file: String,
+    /// The Score whose voices are meant; aliases of voices are what traces call them
+    #[arg(long, value_name = "SCORE")]
+    score: Option<String>,
+    /// What the run is called
+    #[arg(long, value_name = "ID")]
+    run_id: Option<String>,
+    /// The trace holds everything that happened: only then does silence mean something
+    #[arg(long)]
+    complete: bool,
+}
+
+/// `None`: it is guessed.
+#[derive(Clone)]
+struct Asked(Option<Format>);
+
+fn format(text: &str) -> Result<Asked, String> {
+    let format = Format::parse(text);
+    if format.is_none() && text != "auto" {
+        return Err("must be openai, langgraph, crewai, otel or auto".into());
+    }
+    Ok(Asked(format))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let score = args.score.as_ref().map(|path| files::read(path, "Score", read_score)).transpose()?;
+    let about = About {
+        run_id: args.run_id.clone(),
+        complete: args.complete,
+        voices: score.as_ref().map_or(&[], |score| &score.voices),
+    };
+    let bundle =
+        adapt(args.format.0, open(&args.file)?, &about).map_err(|error| explained(&args.file, error))?;
+    output::json(&bundle)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(path: &str) -> anyhow::Result<Box<dyn Read>> {
+    if path == "-" {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let file = std::fs::File::open(path);
+    Ok(Box::new(file.map_err(|error| anyhow::Error::from(error).context(format!("cannot read {path}")))?))
+}
+
+fn explained(path: &str, error: AdaptError) -> anyhow::Error {
+    let hint = match &error {
+        AdaptError::Read(ReadError::Io(_)) => "is it a file?",
+        AdaptError::Read(_) => {
+            "write traces with a JSON library: json.dumps in Python, JSON.stringify in JavaScript"
+        }
+        AdaptError::Empty | AdaptError::Scalar(_) => "`chorus adapt --help` says what can be adapted",
+        AdaptError::OtherFormat { .. } | AdaptError::Unknown => "name the framework that wrote it, or `auto`",
+    };
+    Explained::failed(format!("{path}: {error}"), hint).into()
+}
