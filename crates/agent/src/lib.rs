@@ -26,6 +26,7 @@ mod request;
 mod retry;
 mod seen;
 mod signature;
+mod socket;
 mod stream;
 
 pub use api::{ApiPath, Method};
@@ -45,4 +46,5 @@ pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;
 pub use retry::Retry;
 pub use signature::{SecretFault, WebhookSecret};
+pub use socket::Socket;
 pub use stream::{Answered, ReplyEvent, ReplyStream, reply};

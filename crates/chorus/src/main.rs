@@ -16,8 +16,8 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    agent, agent_url, agents, bench, channel, completions, deliveries, doctor, inbox, invitations, operator,
-    receive, register, reply, send, serve, skill,
+    agent, agent_url, agents, bench, c2a_stdio, channel, completions, deliveries, doctor, inbox, invitations,
+    operator, receive, register, reply, send, serve, skill,
 };
 use global::Global;
 use std::num::NonZero;
@@ -60,6 +60,8 @@ enum Command {
     Channel(channel::Args),
     Agent(Box<agent::Args>),
     AgentUrl(agent_url::Args),
+    #[command(name = "c2a-stdio")]
+    C2aStdio(c2a_stdio::Args),
     Invitations(invitations::Args),
     Deliveries(deliveries::Args),
     Operator(operator::Args),
@@ -95,6 +97,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Channel(args) => channel::run(&global, args).await,
             Command::Agent(args) => agent::run(&global, *args).await,
             Command::AgentUrl(args) => agent_url::run(&global, args).await,
+            Command::C2aStdio(args) => c2a_stdio::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Operator(args) => operator::run(&global, args).await,
