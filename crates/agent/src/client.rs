@@ -284,7 +284,11 @@ impl Client {
     }
 
     pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
-        let request = self.http.request(method, url);
+        self.authorized(self.http.request(method, url))
+    }
+
+    /// A request that shows the key.
+    pub(crate) fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization),
             None => request,
@@ -307,15 +311,24 @@ impl Client {
 
 /// What makes requests to `url`, whoever is there. Redirects are not followed: they could lead a key elsewhere.
 pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
-    let mut builder = reqwest::Client::builder()
+    http_builder(url).build()
+}
+
+/// The same for what begins as HTTP/1.1 and goes on as something else.
+pub(crate) fn http_1_client(url: &str) -> reqwest::Result<reqwest::Client> {
+    http_builder(url).http1_only().build()
+}
+
+fn http_builder(url: &str) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
         .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_LIMIT);
     if url.starts_with("http:") {
         // Without TLS no roots are needed; a system that has none must not be an error then.
-        builder = builder.tls_certs_only([]);
+        return builder.tls_certs_only([]);
     }
-    builder.build()
+    builder
 }
 
 /// Whether a failed delivery may succeed when it is tried again.

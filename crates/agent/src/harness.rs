@@ -1,9 +1,9 @@
 //! An agent out of anything: a program, or a model, that answers what is said to it.
 //!
 //! What is done when is decided by [`Core`], a state machine without sockets or timers; everything else here surrounds it.
-//! [`run`] registers the agent at its first start, listens by its inbox (or by a connection string of its own, or
-//! directly), makes a prompt of each message, has it answered by a [`Driver`], and sends the answer back. Messages
-//! are dealt with one after the other. What always holds: a message is answered at most once, also after `kill -9`
+//! [`run`] registers the agent at its first start, listens by its inbox (or by a C2A session, or by a connection string of its own, or
+//! directly), makes a prompt of each message, has it answered by a [`Driver`], and sends the answer back. Conversations
+//! are worked on side by side, the messages of each one after the other; what a person types in pieces is one. What always holds: a message is answered at most once, also after `kill -9`
 //! (`ledger`); the channel ends with `lifecycle` idle, whatever happened (`core`); nothing a sender writes can
 //! pass for a header of the prompt (`prompt`); every step is bounded in time, size and number.
 //!
@@ -26,6 +26,7 @@ mod openai;
 mod peers;
 mod prompt;
 mod report;
+mod session;
 mod texts;
 mod tools;
 mod turn;
@@ -37,7 +38,7 @@ pub use exec::Exec;
 pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use peers::{PeerFault, Peers};
-pub use turn::{Back, Culture, EnvelopeBack, Place, Turn};
+pub use turn::{Back, Culture, EnvelopeBack, Place, SessionBack, Turn};
 
 use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;
@@ -52,6 +53,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
 use worker::Worker;
+
+/// How many conversations are worked on side by side unless said.
+pub const AT_ONCE: usize = 4;
+
+/// How long a person must have paused unless said.
+pub const QUIET: Duration = Duration::from_secs(3);
 
 /// How long a registration that is on its way may hold up the end of the agent: its key is shown only once.
 const REGISTRATION_GRACE: Duration = Duration::from_secs(5);
@@ -73,6 +80,8 @@ pub enum Driver {
 pub enum Listen {
     /// By the hub's inbox: no public address is needed.
     Inbox,
+    /// By a C2A session with the hub: no public address either, and the hub learns what became of each event.
+    C2a,
     /// By a connection string of one's own.
     Connection {
         /// Where to listen.
@@ -129,6 +138,10 @@ pub struct AgentOptions {
     pub allow_private: Vec<Network>,
     /// Whether tool servers that are not the hub's are used.
     pub foreign_mcp: bool,
+    /// How many conversations it works on side by side.
+    pub at_once: usize,
+    /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
+    pub quiet: Duration,
     /// Where time and randomness come from.
     pub environment: Environment,
 }
@@ -143,11 +156,13 @@ impl AgentOptions {
     fn profile(&self, hub: Option<&Client>) -> Profile {
         let peers = match &self.listen {
             Listen::Direct { peers, .. } => peers.clone(),
-            Listen::Inbox | Listen::Connection { .. } => Peers::default(),
+            Listen::Inbox | Listen::C2a | Listen::Connection { .. } => Peers::default(),
         };
         // The address as it was given: without a hub nobody else knows the host.
         let (name, culture) = (self.name.clone(), self.culture.clone());
-        Profile { name, culture, hub: hub.map(|hub| hub.base().to_owned()), peers }
+        let quiet_ms = i64::try_from(self.quiet.as_millis()).unwrap_or(i64::MAX);
+        let hub = hub.map(|hub| hub.base().to_owned());
+        Profile { name, culture, hub, peers, at_once: self.at_once, quiet_ms }
     }
 }
 
@@ -249,7 +264,8 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
     let ledger = journal.ledger().clone();
     let mut intake = Intake::start(&options, &home, hub.as_ref(), ledger.cursor(), &observer).await?;
     let core = Core::new(options.profile(hub.as_ref()), ledger, options.environment.clone());
-    let worked = Worker::new(options, hub, core, journal, observer.clone()).work(&mut intake, stop).await;
+    let ways = (hub, intake.session());
+    let worked = Worker::new(options, ways, core, journal, observer.clone()).work(&mut intake, stop).await;
     intake.close().await;
     worked.map_err(|error| home.blame_key(error))?;
     observer.tell(Activity::Stopped);

@@ -27,6 +27,7 @@ mod request;
 mod retry;
 mod seen;
 mod signature;
+mod socket;
 mod stream;
 
 pub use api::{ApiPath, Method};
@@ -47,4 +48,5 @@ pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;
 pub use retry::Retry;
 pub use signature::{SecretFault, WebhookSecret};
+pub use socket::Socket;
 pub use stream::{Answered, ReplyEvent, ReplyStream, reply};

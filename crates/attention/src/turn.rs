@@ -113,9 +113,9 @@ impl<T> Waiting<T> {
         self.superseded.push((before, now));
     }
 
-    fn due_ms(&self) -> i64 {
+    fn due_ms(&self, quiet_ms: i64) -> i64 {
         let latest_ms = self.turn.began_ms + LONGEST_MS;
-        if self.at_once { self.turn.began_ms } else { latest_ms.min(self.active_ms + QUIET_MS) }
+        if self.at_once { self.turn.began_ms } else { latest_ms.min(self.active_ms + quiet_ms) }
     }
 }
 
@@ -123,15 +123,21 @@ impl<T> Waiting<T> {
 #[derive(Debug, Clone)]
 pub struct Assembly<T> {
     waiting: VecDeque<Waiting<T>>,
+    quiet_ms: i64,
 }
 
 impl<T> Default for Assembly<T> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new() }
+        Self::with_quiet(QUIET_MS)
     }
 }
 
 impl<T> Assembly<T> {
+    /// One in which authors must have paused for so long.
+    pub fn with_quiet(quiet_ms: i64) -> Self {
+        Self { waiting: VecDeque::new(), quiet_ms }
+    }
+
     /// Takes note of what arrived. What is neither to be shown at once nor buffered has no place in a turn, and is
     /// given back, as is what replaces an event that has left already.
     pub fn take(&mut self, arrival: Arrival<T>, now_ms: i64) -> Option<Arrival<T>> {
@@ -164,13 +170,24 @@ impl<T> Assembly<T> {
 
     /// The next turn that is ready.
     pub fn due(&mut self, now_ms: i64) -> Option<Assembled<T>> {
-        let place = self.waiting.iter().position(|waiting| waiting.due_ms() <= now_ms)?;
+        let place = self.waiting.iter().position(|waiting| waiting.due_ms(self.quiet_ms) <= now_ms)?;
         self.waiting.remove(place).map(|waiting| waiting.turn)
     }
 
     /// When the next one will be.
     pub fn next_due_ms(&self) -> Option<i64> {
-        self.waiting.iter().map(Waiting::due_ms).min()
+        self.waiting.iter().map(|waiting| waiting.due_ms(self.quiet_ms)).min()
+    }
+
+    /// The piece that waits under this id, or under the one it has since it was edited.
+    pub fn piece(&mut self, event_id: &str) -> Option<&mut Piece<T>> {
+        let (waiting, place) = self.find(event_id)?;
+        waiting.turn.pieces.get_mut(place)
+    }
+
+    /// Everything that waits.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece<T>> {
+        self.waiting.iter().flat_map(|waiting| &waiting.turn.pieces)
     }
 
     /// How many turns wait.

@@ -6,6 +6,7 @@ pub(crate) mod agent_url;
 pub(crate) mod agents;
 #[expect(clippy::disallowed_methods, reason = "benchmarks measure")]
 pub(crate) mod bench;
+pub(crate) mod c2a_stdio;
 pub(crate) mod canonicalize;
 pub(crate) mod channel;
 pub(crate) mod completions;

@@ -16,7 +16,11 @@ mod output;
 mod settings;
 
 use clap::{Parser, Subcommand};
-use commands::{adapt, agent, agent_url, agents, bench, canonicalize, channel, completions, deliveries, demo, doctor, hash, inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score, send, serve, sign, skill, verify,};
+use commands::{
+    adapt, agent, agent_url, agents, bench, c2a_stdio, canonicalize, channel, completions, deliveries, demo,
+    doctor, hash, inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score,
+    send, serve, sign, skill, verify,
+};
 use global::Global;
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -60,6 +64,8 @@ enum Command {
     Channel(channel::Args),
     Agent(Box<agent::Args>),
     AgentUrl(agent_url::Args),
+    #[command(name = "c2a-stdio")]
+    C2aStdio(c2a_stdio::Args),
     Invitations(invitations::Args),
     Deliveries(deliveries::Args),
     Operator(operator::Args),
@@ -105,6 +111,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Channel(args) => channel::run(&global, args).await,
             Command::Agent(args) => agent::run(&global, *args).await,
             Command::AgentUrl(args) => agent_url::run(&global, args).await,
+            Command::C2aStdio(args) => c2a_stdio::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Operator(args) => operator::run(&global, args).await,

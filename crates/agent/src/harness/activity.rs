@@ -64,6 +64,18 @@ pub enum Activity {
         from: String,
         /// Where, if it was in a channel.
         channel: Option<String>,
+        /// Of how many messages it is put together.
+        pieces: usize,
+    },
+    /// More of it came before anything was said: it is begun anew, together with that.
+    BrokenOff {
+        /// The message's id.
+        message: String,
+    },
+    /// A message was taken back before it was answered.
+    Superseded {
+        /// Its id.
+        message: String,
     },
     /// A tool is called.
     ToolCall {

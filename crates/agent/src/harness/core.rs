@@ -4,16 +4,20 @@
 //! times and the same seed it gives the same commands. The shell (`worker`), or a simulation, carries these out in their order
 //! and tells what came of them.
 //!
-//! What always holds: messages are dealt with one after the other, in the order in which they came, so at most one turn
-//! runs and at most one request is on its way. The answer is in the journal before it leaves, and a message counts as dealt
-//! with only after its answer has arrived, so that a core made from the same [`Ledger`] goes on where another one died. At
-//! most [`Core::has_room`]'s number wait. When the agent is told to stop, a turn that runs is cancelled and begun anew at
+//! What always holds: conversations are worked on side by side, a few at once, and the messages of one after the other; of
+//! each at most one turn runs and at most one request is on its way. What a person types in pieces is put together
+//! (`line`), and a turn that runs is broken off for another piece as long as nothing was sent. The answer is in the journal before
+//! it leaves, and a message counts as dealt with only after its answer has arrived, so that a core made from the same
+//! [`Ledger`] goes on where another one died. At most [`Core::has_room`]'s number wait. When the agent is told to stop, a turn that runs is cancelled and begun anew at
 //! the next start, unless a tool was called that may have changed something; an answer that is on its way is given a
 //! moment, and else sent at the next start.
 //!
 //! It deliberately does not know how anything is sent, nor what makes the answers.
 
+mod arrivals;
 mod event;
+mod line;
+mod notice;
 mod post;
 mod route;
 mod task;
@@ -23,14 +27,16 @@ pub use post::{Post, Posted, To};
 pub use route::Profile;
 
 use super::activity::Activity;
-use super::ledger::{End, Known, Ledger, Record, Taken};
+use super::ledger::{End, Known, Ledger, Record};
 use super::prompt::{Own, prompt};
-use super::turn::{Back, Turn};
+use super::turn::Back;
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
+use chorus_protocol::words::Disposition;
+use line::{Batch, Line};
+use notice::{Attend, attend, claim, disposed, shown};
 use post::{Conclusion, Outgoing};
-use route::{Route, stream_error};
-use std::collections::VecDeque;
+use route::{REPORT_PATIENCE_MS, Route, stream_error};
 use task::{Answer, Purpose, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
@@ -51,11 +57,16 @@ pub struct Core {
     profile: Profile,
     environment: Environment,
     ledger: Ledger,
-    queue: VecDeque<Waiting>,
-    current: Option<Task>,
+    line: Line,
+    /// What is being dealt with, one message of a conversation each.
+    tasks: Vec<Task>,
     stop: Stop,
+    /// Nothing will come any more.
+    closed: bool,
     /// How many requests were made.
     posts: u64,
+    /// How many tasks there were.
+    numbers: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,21 +77,15 @@ enum Stop {
     Ended,
 }
 
-#[derive(Debug)]
-enum Waiting {
-    Turn(Box<Turn>, Option<String>),
-    /// A place of the inbox with nothing to answer.
-    Nothing(String),
-    /// Nothing comes after this.
-    End,
-}
-
 impl Core {
     /// A core that goes on where `ledger` ends. Time is not taken from `environment`.
     pub fn new(profile: Profile, ledger: Ledger, environment: Environment) -> Self {
+        let mut line = Line::new(profile.quiet_ms);
+        // What was left over by another process has waited long enough.
         let left_over = ledger.taken().iter().filter_map(|taken| taken.turn().ok());
-        let queue = left_over.map(|turn| Waiting::Turn(Box::new(turn), None)).collect();
-        Self { profile, environment, ledger, queue, current: None, stop: Stop::No, posts: 0 }
+        left_over.for_each(|turn| line.push(Batch::single(turn, i64::MIN)));
+        let (tasks, stop) = (vec![], Stop::No);
+        Self { profile, environment, ledger, line, tasks, stop, closed: false, posts: 0, numbers: 0 }
     }
 
     /// What is written, and what will be once all commands were carried out.
@@ -90,16 +95,19 @@ impl Core {
 
     /// Whether another message may come now.
     pub fn has_room(&self) -> bool {
-        self.queue.len() < QUEUE && self.stop == Stop::No
+        self.line.len() < QUEUE && self.stop == Stop::No && !self.closed
     }
 
     /// When [`Event::Time`] is to come, if nothing else does before; a moment that has passed means at once.
     pub fn wake_at_ms(&self) -> Option<i64> {
-        match &self.current {
-            Some(task) => task.outgoing.as_ref().map(|(_, outgoing)| outgoing.due_ms()),
-            // What was left over by another process.
-            None => (!self.queue.is_empty() && self.stop == Stop::No).then_some(i64::MIN),
-        }
+        let posts = self.tasks.iter().filter_map(|task| Some(task.outgoing.as_ref()?.1.due_ms()));
+        let next = match self.stop {
+            Stop::No if !self.has_hands() => None,
+            Stop::No if self.line.is_ready(|one| self.is_free(one)) => Some(i64::MIN),
+            Stop::No => self.line.next_due_ms(),
+            Stop::Asked | Stop::Ended => None,
+        };
+        posts.chain(next).min()
     }
 
     /// Takes note of an event; what is to be done now.
@@ -111,22 +119,40 @@ impl Core {
                 self.write(Record::Cursor(cursor), &mut out);
             }
             Event::Began { .. } => {}
-            Event::Arrived { turn, cursor } => self.queue.push_back(Waiting::Turn(turn, cursor)),
-            Event::Nothing { cursor } => self.queue.push_back(Waiting::Nothing(cursor)),
-            Event::Offered(taken) => self.offered(taken, &mut out),
-            Event::Closed => self.queue.push_back(Waiting::End),
-            event => {
-                if event == Event::Stop && self.stop == Stop::No {
+            Event::Arrived { turn, cursor } => self.arrived(*turn, cursor, now_ms, &mut out),
+            Event::Nothing { cursor } => {
+                self.line.nothing(cursor);
+                self.settle(&mut out);
+            }
+            Event::Offered(taken) => self.offered(taken, now_ms, &mut out),
+            Event::Typing(source) => self.line.typing(source, now_ms),
+            Event::Withdrawn { message } => self.withdraw(&message, now_ms, &mut out),
+            Event::Closed => self.closed = true,
+            Event::Stop => {
+                if self.stop == Stop::No {
                     self.stop = Stop::Asked;
                 }
-                if let Some(mut task) = self.current.take() {
-                    self.go_on(&mut task, now_ms, event, &mut out);
-                    self.current = Some(task);
-                }
+                self.each(now_ms, &Event::Stop, &mut out, |_| true);
             }
+            Event::Time => self.each(now_ms, &Event::Time, &mut out, |_| true),
+            Event::Shows { task, .. } | Event::Acts { task, .. } | Event::Ended { task, .. } => {
+                self.each(now_ms, &event, &mut out, |one| one.number == task);
+            }
+            Event::Posted { number, .. } => self.each(now_ms, &event, &mut out, |one| {
+                one.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.flies() == Some(number))
+            }),
         }
         self.advance(now_ms, &mut out);
         out
+    }
+
+    /// Tells those tasks that it concerns.
+    fn each(&mut self, now_ms: i64, event: &Event, out: &mut Vec<Command>, concerns: impl Fn(&Task) -> bool) {
+        let mut tasks = std::mem::take(&mut self.tasks);
+        for task in tasks.iter_mut().filter(|task| concerns(task)) {
+            self.go_on(task, now_ms, event.clone(), out);
+        }
+        self.tasks = tasks;
     }
 
     fn write(&mut self, record: Record, out: &mut Vec<Command>) {
@@ -134,81 +160,77 @@ impl Core {
         out.push(Command::Write(record));
     }
 
-    fn intend(&mut self, task: &Task, text: &str, as_envelope: bool, out: &mut Vec<Command>) {
-        self.write(Record::Intent { id: task.turn.id.clone(), text: text.to_owned(), as_envelope }, out);
+    fn settle(&mut self, out: &mut Vec<Command>) {
+        self.line.settle().into_iter().for_each(|record| self.write(record, out));
     }
 
-    fn offered(&mut self, taken: Taken, out: &mut Vec<Command>) {
-        let turn = match taken.turn() {
-            Ok(turn) if self.has_room() => turn,
-            Ok(_) => {
-                return out.push(Command::Refuse { why: "too many messages wait for this agent".into() });
-            }
-            Err(faults) => return out.push(Command::Refuse { why: faults.to_string() }),
-        };
-        let waits = self.ledger.taken().iter().any(|one| one.id == taken.id);
-        if waits || self.ledger.known(&taken.id) == Known::Done {
-            // Whether it may come again is the journal's to say: one that failed may.
-            out.push(Command::Accept);
-            return out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
-        }
-        self.write(Record::Took(taken), out);
-        out.push(Command::Accept);
-        self.queue.push_back(Waiting::Turn(Box::new(turn), None));
+    fn intend(&mut self, task: &Task, text: &str, as_envelope: bool, out: &mut Vec<Command>) {
+        let (id, merged) = (task.turn.id.clone(), task.merged());
+        self.write(Record::Intent { id, text: text.to_owned(), as_envelope, merged }, out);
+    }
+
+    /// Whether nobody is at work in a conversation.
+    fn is_free(&self, conversation: &str) -> bool {
+        self.tasks.iter().all(|task| task.turn.conversation() != conversation)
+    }
+
+    fn has_hands(&self) -> bool {
+        self.tasks.len() < self.profile.at_once.max(1)
+    }
+
+    fn works_on(&self, id: &str) -> bool {
+        self.tasks.iter().filter(|task| !task.settled).flat_map(Task::turns).any(|turn| turn.id == id)
     }
 
     /// Does what can be done until something has to be waited for.
     fn advance(&mut self, now_ms: i64, out: &mut Vec<Command>) {
         loop {
-            if let Some(mut task) = self.current.take() {
+            for mut task in std::mem::take(&mut self.tasks) {
                 while !task.running && task.outgoing.is_none() {
                     let Some(step) = task.steps.pop_front() else { break };
                     self.step(&mut task, step, now_ms, out);
                 }
                 if task.running || task.outgoing.is_some() {
-                    self.current = Some(task);
-                    return;
+                    self.tasks.push(task);
                 }
             }
             if self.stop != Stop::No {
-                if self.stop == Stop::Asked {
+                if self.stop == Stop::Asked && self.tasks.is_empty() {
                     self.stop = Stop::Ended;
                     out.push(Command::End);
                 }
                 return;
             }
-            match self.queue.pop_front() {
+            let next = if self.has_hands() {
+                let busy: Vec<_> = self.tasks.iter().map(|task| task.turn.conversation()).collect();
+                self.line.next(now_ms, |conversation| !busy.iter().any(|one| one == conversation))
+            } else {
+                None
+            };
+            match next {
+                Some(batch) => self.begin(batch, now_ms, out),
+                None if self.closed && self.tasks.is_empty() && self.line.len() == 0 => {
+                    self.stop = Stop::Asked;
+                }
                 None => return,
-                Some(Waiting::End) => self.stop = Stop::Asked,
-                Some(Waiting::Nothing(cursor)) => self.write(Record::Cursor(cursor), out),
-                Some(Waiting::Turn(turn, cursor)) => self.begin(*turn, cursor, now_ms, out),
             }
         }
     }
 
-    fn begin(&mut self, turn: Turn, cursor: Option<String>, now_ms: i64, out: &mut Vec<Command>) {
-        let known = self.ledger.known(&turn.id);
-        if known == Known::Done {
-            out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
-            return cursor.into_iter().for_each(|cursor| self.write(Record::Cursor(cursor), out));
-        }
+    fn begin(&mut self, batch: Batch, now_ms: i64, out: &mut Vec<Command>) {
+        self.numbers += 1;
+        let mut task = Task::of(self.numbers, batch, now_ms);
+        let turn = &task.turn;
         out.push(Command::Tell(Activity::Took {
             message: turn.message_id.clone(),
             from: turn.sender.clone(),
             channel: turn.whereabouts().map(str::to_owned),
+            pieces: task.earlier.len() + 1,
         }));
         let too_deep = matches!(&turn.back, Back::Envelope(back) if back.depth >= MAX_DEPTH);
-        let mut task = Task {
-            turn,
-            cursor,
-            begun_ms: now_ms,
-            complained: false,
-            running: false,
-            outgoing: None,
-            steps: VecDeque::new(),
-        };
-        match known {
+        match self.ledger.known(&turn.id) {
             Known::Intended { text, as_envelope } => {
+                task.committed = true;
                 task.steps.push_back(Step::Answer(Answer { text, cut: false, again: true }, !as_envelope));
             }
             Known::Acted(tool) => {
@@ -219,33 +241,42 @@ impl Core {
                 let why = format!("it is the answer to {MAX_DEPTH} answers");
                 task.be_silent(&why, "loop", Some(why.clone()));
             }
-            Known::New | Known::Done => {
-                let processing = CallbackEvent::Lifecycle { status: Lifecycle::Processing };
-                task.steps.extend([Step::Report(processing), Step::Run]);
-            }
+            Known::New | Known::Done => match attend(turn) {
+                Attend::Work => task.work(),
+                Attend::Claim => task.steps.push_back(Step::Claim),
+                Attend::Leave(disposition, why) => task.leave(disposition, Some(why.to_owned())),
+            },
         }
-        self.current = Some(task);
+        self.tasks.push(task);
     }
 
     /// What an event means for the message at hand.
     fn go_on(&mut self, task: &mut Task, now_ms: i64, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Stop => self.hurry(task, now_ms, out),
-            Event::Shows(event) if task.running && task.outgoing.is_none() => {
+            Event::Shows { event, .. } if task.running && task.outgoing.is_none() => {
                 match self.report(task, event, now_ms, None) {
                     Some(outgoing) => self.send(task, Purpose::Shown, outgoing, out),
-                    None => out.push(Command::Resume),
+                    None => out.push(Command::Resume { task: task.number }),
                 }
             }
-            Event::Acts { tool } if task.running => {
-                self.write(Record::Acted { id: task.turn.id.clone(), tool }, out);
-                out.push(Command::Resume);
+            Event::Acts { tool, .. } if task.running => {
+                task.committed = true;
+                let (id, merged) = (task.turn.id.clone(), task.merged());
+                self.write(Record::Acted { id, tool, merged }, out);
+                out.push(Command::Resume { task: task.number });
             }
-            Event::Ended(outcome) if task.running => {
+            Event::Ended { outcome, .. } if task.running => {
                 task.running = false;
                 // What it was showing when it ended is not waited for.
                 task.cancel_post(out);
                 self.ended(task, outcome, out);
+            }
+            Event::Posted { number, posted: Posted::Given(result) } => {
+                let own = task.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
+                if own.is_some_and(|(purpose, _)| purpose == Purpose::Claim) {
+                    task.claimed(*result);
+                }
             }
             Event::Posted { number, posted } => {
                 let own = task.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
@@ -264,7 +295,7 @@ impl Core {
                 if outgoing.deadline_ms > now_ms {
                     return self.send(task, purpose, outgoing, out);
                 }
-                out.extend(outgoing.flies().map(|_| Command::CancelPost));
+                out.extend(outgoing.flies().map(|number| Command::CancelPost { number }));
                 self.sent(task, purpose, &outgoing, outgoing.late(), now_ms, out);
             }
             _ => {}
@@ -279,7 +310,7 @@ impl Core {
             }
             return;
         }
-        out.extend(task.running.then_some(Command::CancelTurn));
+        out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
         task.cancel_post(out);
         task.running = false;
         task.steps.clear();
@@ -293,6 +324,7 @@ impl Core {
     }
 
     fn ended(&mut self, task: &mut Task, outcome: Outcome, out: &mut Vec<Command>) {
+        task.committed = true;
         match outcome {
             Outcome::Say { text, cut } => {
                 let (text, shorter) = self.profile.fit(&task.turn, &text);
@@ -300,6 +332,10 @@ impl Core {
                 task.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
             }
             Outcome::Silence => task.be_silent("there is no answer", "silent", None),
+            Outcome::Answered => {
+                let verdict = Verdict::Answered { characters: 0, cut: false };
+                task.steps.extend([Step::Done(verdict), Step::Idle]);
+            }
             Outcome::Failed { why, code } => task.fail(&why, code, End::Failed),
         }
     }
@@ -310,9 +346,10 @@ impl Core {
             Step::Run => {
                 let delimiter = self.environment.random_hex();
                 let own = Own { name: &self.profile.name, culture: &self.profile.culture };
-                let prompt = prompt(&task.turn, own, &delimiter);
+                let prompt = prompt(&task.earlier, &task.turn, own, &delimiter);
                 task.running = true;
-                return out.push(Command::Run(Box::new(Run { turn: task.turn.clone(), prompt, delimiter })));
+                let (task, turn, earlier) = (task.number, task.turn.clone(), task.earlier.clone());
+                return out.push(Command::Run(Box::new(Run { task, turn, earlier, prompt, delimiter })));
             }
             Step::Answer(answer, stream) => return self.answer(task, answer, stream, now_ms, out),
             Step::PutOff => {
@@ -320,6 +357,10 @@ impl Core {
             }
             Step::Done(verdict) => return self.done(task, verdict, now_ms, out),
             Step::Report(event) => self.report(task, event, now_ms, None),
+            Step::Claim => return self.send(task, Purpose::Claim, claim(&task.turn, now_ms), out),
+            Step::Dispose(turn, disposition, why) => {
+                disposed(&turn, disposition, why.as_deref(), now_ms + last_ms)
+            }
             Step::Idle => {
                 self.report(task, CallbackEvent::Lifecycle { status: Lifecycle::Idle }, now_ms, Some(last_ms))
             }
@@ -332,11 +373,14 @@ impl Core {
 
     fn report(
         &self,
-        task: &Task,
+        task: &mut Task,
         event: CallbackEvent,
         now_ms: i64,
         last_ms: Option<i64>,
     ) -> Option<Outgoing> {
+        if matches!(task.turn.back, Back::Session(_)) {
+            return shown(task, &event, now_ms, REPORT_PATIENCE_MS);
+        }
         self.profile.report(&task.turn, event, self.environment.random_hex(), now_ms, last_ms)
     }
 
@@ -382,7 +426,19 @@ impl Core {
             // It is sent at the next start. An answer that is still to be sent is no rest.
             (Purpose::Answer(_), Conclusion::Unsent { .. })
                 if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}
-            (Purpose::Answer(_), Conclusion::Unsent { why, perhaps_sent }) => task.unsent(&why, perhaps_sent),
+            (Purpose::Answer(answer), Conclusion::Unsent { why, perhaps_sent }) => {
+                // A process that died may have sent it, whatever became of it now.
+                let before = answer.again && !outgoing.knows_keys();
+                task.unsent(&why, perhaps_sent || before);
+            }
+            // Somebody else has it, or nobody could be asked.
+            (Purpose::Claim, sent) => {
+                let why = match sent {
+                    Conclusion::Unsent { why, .. } => format!("it is not ours: {why}"),
+                    _ => "it is not ours".to_owned(),
+                };
+                task.leave(Disposition::Ignored, Some(why));
+            }
             (purpose, sent) => {
                 if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
                     && !std::mem::replace(&mut task.complained, true)
@@ -390,7 +446,7 @@ impl Core {
                     let why = format!("{} was not taken: {why}", event.kind());
                     out.push(Command::Tell(Activity::Unseen { why }));
                 }
-                out.extend((purpose == Purpose::Shown).then_some(Command::Resume));
+                out.extend((purpose == Purpose::Shown).then_some(Command::Resume { task: task.number }));
             }
         }
     }
@@ -403,8 +459,25 @@ impl Core {
             }
             Verdict::Silent { why } => (End::Silent, Activity::Silent { why, elapsed_ms }),
             Verdict::Failed { why, end } => (end, Activity::Failed { why, elapsed_ms }),
+            Verdict::Superseded => {
+                (End::Superseded, Activity::Superseded { message: task.turn.message_id.clone() })
+            }
         };
-        self.write(Record::Done { id: task.turn.id.clone(), end, cursor: task.cursor.take() }, out);
+        let done = |id: &str, merged| Record::Done { id: id.to_owned(), end, cursor: None, merged };
+        let mut records = vec![];
+        task.settled = true;
+        for turn in &task.earlier {
+            // What failed may come again, piece by piece.
+            if end == End::Failed {
+                records.extend(self.line.done(&turn.id, done(&turn.id, vec![])));
+            }
+            self.line.passed(&turn.id);
+        }
+        let merged = if end == End::Failed { vec![] } else { task.merged() };
+        records.extend(self.line.done(&task.turn.id, done(&task.turn.id, merged)));
+        for record in records {
+            self.write(record, out);
+        }
         out.push(Command::Tell(activity));
     }
 }

@@ -3,30 +3,47 @@
 //! Whether there is another try, and when, is the core's to say.
 
 use super::core::{Posted, To};
+use super::session::{Session, SessionError};
 use crate::client::{REQUEST_LIMIT, may_pass};
 use crate::stream::{line, reply_by};
 use crate::{Callback, CallbackError, Client, ClientError, Reach, Retry, SendBody, send_direct};
 use chorus_environment::Environment;
+use chorus_protocol::c2a::{ChatTool, Claimed, Method, Recorded, RefusalCode, ToolFailure};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::relay::{Code, Delivery, ReceiverStatus, ReplyLine};
+use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, Url};
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// It came by a session, and the agent has none: it was started otherwise since.
+const NO_SESSION: &str = "there is no C2A session; start the agent with --c2a";
+
+/// How many callbacks are kept open.
+const MAX_CALLBACKS: usize = 16;
+
 /// Who makes the requests.
 pub(super) struct Sender {
     hub: Option<Client>,
+    session: Option<Session>,
     reach: Reach,
     environment: Environment,
-    /// The callback of the message at hand: its connection serves everything that is said about it.
-    callback: Mutex<Option<(String, Callback)>>,
+    /// The callbacks of the messages at hand, the newest last: the connection of each serves everything that is said about
+    /// it.
+    callbacks: Mutex<VecDeque<(String, Callback)>>,
 }
 
 impl Sender {
-    pub(super) fn new(hub: Option<Client>, reach: Reach, environment: Environment) -> Self {
-        Self { hub, reach, environment, callback: Mutex::new(None) }
+    pub(super) fn new(
+        hub: Option<Client>,
+        session: Option<Session>,
+        reach: Reach,
+        environment: Environment,
+    ) -> Self {
+        Self { hub, session, reach, environment, callbacks: Mutex::default() }
     }
 
     /// Makes a request.
@@ -41,16 +58,21 @@ impl Sender {
             }
             To::Peer { url, body } => self.to_peer(&url, &body).await,
             To::Hub { key, body } => self.to_hub(&body, &key).await,
+            To::Tool { tool, arguments } => self.to_tool(tool, &arguments).await,
+            To::Notice { method, params } => self.to_host(method, params).await,
         }
     }
 
     fn callback(&self, url: &str) -> Result<Callback, CallbackError> {
-        let mut kept = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, callback)) = kept.as_ref().filter(|(kept, _)| kept == url) {
+        let mut kept = self.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, callback)) = kept.iter().find(|(kept, _)| kept == url) {
             return Ok(callback.clone());
         }
         let callback = Callback::open(url, &self.reach)?.with_retry(Retry::ONCE);
-        *kept = Some((url.to_owned(), callback.clone()));
+        if kept.len() >= MAX_CALLBACKS {
+            kept.pop_front();
+        }
+        kept.push_back((url.to_owned(), callback.clone()));
         Ok(callback)
     }
 
@@ -81,7 +103,7 @@ impl Sender {
     async fn fail_stream(&self, url: &str, why: &str, code: &str) {
         let Ok(url) = Url::parse(url) else { return };
         let Ok(http) = self.reach.http(&url) else { return };
-        let Ok(request) = http.request(Method::POST, url) else { return };
+        let Ok(request) = http.request(reqwest::Method::POST, url) else { return };
         let failed = ReplyLine::Error { code: code.to_owned(), message: why.to_owned() };
         let request = request.header(CONTENT_TYPE, "application/x-ndjson").body(line(&failed));
         request.timeout(REQUEST_LIMIT).send().await.ok();
@@ -103,6 +125,45 @@ impl Sender {
                 let unclear = retry_after.is_some() || matches!(error, ClientError::Protocol(_));
                 failed(error.to_string(), retry_after, unclear)
             }
+        }
+    }
+
+    async fn to_tool(&self, tool: ChatTool, arguments: &Map<String, Value>) -> Posted {
+        let Some(session) = &self.session else { return failed(NO_SESSION.into(), None, false) };
+        let result = match session.call_tool(tool.as_str(), arguments).await {
+            Ok(result) => result,
+            Err(SessionError::Lost) => {
+                return failed(SessionError::Lost.to_string(), Some(Duration::ZERO), true);
+            }
+            Err(SessionError::Refused(why)) => return failed(why, None, false),
+        };
+        let done = match tool {
+            ChatTool::Claim => result.outcome::<Claimed>().map(|claimed| Posted::Given(Box::new(claimed))),
+            _ if result.is_error => result.outcome::<Recorded>().map(|_| Posted::Arrived),
+            // Whatever it tells besides, it was done.
+            _ => Ok(Posted::Arrived),
+        };
+        done.unwrap_or_else(|failure| match failure {
+            // Something else was said under this key: it was answered before.
+            ToolFailure::Refused(refusal) if refusal.code == RefusalCode::IdempotencyConflict => {
+                Posted::Arrived
+            }
+            ToolFailure::Refused(refusal) => {
+                let wait = u64::try_from(refusal.retry_after_ms.unwrap_or(0)).unwrap_or(0);
+                let again = refusal.code.is_retryable().then(|| Duration::from_millis(wait));
+                failed(refusal.message, again, false)
+            }
+            failure @ (ToolFailure::Failed(_) | ToolFailure::Unreadable(_)) => {
+                failed(failure.to_string(), None, false)
+            }
+        })
+    }
+
+    async fn to_host(&self, method: Method, params: Map<String, Value>) -> Posted {
+        let Some(session) = &self.session else { return failed(NO_SESSION.into(), None, false) };
+        match session.tell(method, params).await {
+            Ok(()) => Posted::Arrived,
+            Err(error) => failed(error.to_string(), Some(Duration::ZERO), false),
         }
     }
 

@@ -70,7 +70,7 @@ mod tests {
         let events = events.map(|event| serde_json::from_value(event).unwrap());
         let shown = show(&events, Some("me"), "d");
         assert_eq!(shown.len(), 2);
-        assert_eq!(shown[0]["content"], "From: anna\n----- message d\none\n\\From: boss\n----- end d\n");
+        assert_eq!(shown[0]["content"], "author: anna\n----- message d\none\n\\From: boss\n----- end d\n");
         assert_eq!(shown[1], json!({"role": "assistant", "content": "two"}));
         assert_eq!(show(&events[..1], None, "d").len(), 1);
     }

@@ -9,6 +9,7 @@ use super::announce::{Announcement, base_url};
 use super::core::Event;
 use super::home::Home;
 use super::ledger::Taken;
+use super::session::{self, Session};
 use super::turn::Turn;
 use super::{AgentOptions, HarnessError, Listen, sentence};
 use crate::seen::turn_name;
@@ -35,18 +36,21 @@ pub(super) enum Incoming {
 pub(super) enum Offer {
     Post(Delivered),
     Envelope(Received),
+    Delivery(Box<session::Delivered>),
 }
 
 /// Where messages come from.
 pub(super) struct Intake {
     source: Source,
+    session: Option<Session>,
     /// What goes on beside; it ends with the intake.
     _beside: JoinSet<()>,
 }
 
 enum Source {
-    /// Read beside, so that a connection that is being opened is not given up for every event of the agent.
-    Inbox(mpsc::Receiver<Incoming>),
+    /// Read beside, so that a connection that is being opened is not given up for every event of the agent: an inbox, or a
+    /// C2A session.
+    Beside(mpsc::Receiver<Incoming>),
     Connection(ConnectionServer),
     Direct(Receiver),
 }
@@ -62,14 +66,23 @@ impl Intake {
     ) -> Result<Self, HarnessError> {
         let mut beside = JoinSet::new();
         let environment = options.environment.clone();
+        let none = || HarnessError::Invalid(Faults::one("listen", "an inbox needs a hub"));
+        let mut session = None;
         let source = match &options.listen {
+            Listen::C2a => {
+                let (incoming, items) = mpsc::channel(Session::room());
+                let hub = hub.ok_or_else(none)?.clone();
+                let (opened, keeper) = Session::start(hub, options.name.clone(), observer.clone(), incoming);
+                beside.spawn(keeper);
+                session = Some(opened);
+                Source::Beside(items)
+            }
             Listen::Inbox => {
-                let none = || Faults::one("listen", "an inbox needs a hub");
-                let hub = hub.ok_or_else(|| HarnessError::Invalid(none()))?;
+                let hub = hub.ok_or_else(none)?;
                 let (out, items) = mpsc::channel(1);
                 let reader = Reader { name: options.name.clone(), observer: observer.clone(), out };
                 beside.spawn(reader.read_all(hub.inbox(cursor)?));
-                Source::Inbox(items)
+                Source::Beside(items)
             }
             Listen::Connection { address, base, guard } => {
                 let secret = home.connection_secret(&environment)?;
@@ -103,13 +116,18 @@ impl Intake {
                 Source::Direct(receiver)
             }
         };
-        Ok(Self { source, _beside: beside })
+        Ok(Self { source, session, _beside: beside })
+    }
+
+    /// The session that messages come by, if they do.
+    pub(super) fn session(&self) -> Option<Session> {
+        self.session.clone()
     }
 
     /// The next thing that comes. It may be dropped at its await without losing one.
     pub(super) async fn next(&mut self) -> Incoming {
         let next = match &mut self.source {
-            Source::Inbox(items) => items.recv().await,
+            Source::Beside(items) => items.recv().await,
             Source::Connection(server) => server.next().await.map(Offer::Post).map(Incoming::Offered),
             Source::Direct(receiver) => receiver.next().await.map(Offer::Envelope).map(Incoming::Offered),
         };
@@ -119,7 +137,7 @@ impl Intake {
     /// Takes nothing more, and lets the last answers out.
     pub(super) async fn close(self) {
         match self.source {
-            Source::Inbox(_) => {}
+            Source::Beside(_) => {}
             Source::Connection(server) => server.close().await,
             Source::Direct(receiver) => receiver.close().await,
         }
@@ -130,6 +148,7 @@ impl Offer {
     /// What the journal keeps of it.
     pub(super) fn taken(&self, environment: &Environment) -> Taken {
         match self {
+            Self::Delivery(delivered) => Taken::delivery(delivered.params.clone()),
             Self::Post(delivered) => Taken::post(&delivered.post),
             Self::Envelope(received) => {
                 let data = serde_json::from_str(received.envelope.get()).unwrap_or_default();
@@ -141,6 +160,7 @@ impl Offer {
     /// Whether it may come again is the journal's to say: one that failed may.
     pub(super) fn accept(self) {
         match self {
+            Self::Delivery(delivered) => delivered.accept(),
             Self::Post(delivered) => delivered.accept_without_remembering(),
             Self::Envelope(received) => received.accept_without_remembering(),
         }
@@ -148,6 +168,7 @@ impl Offer {
 
     pub(super) fn refuse(self, why: &str) {
         match self {
+            Self::Delivery(delivered) => delivered.refuse(why),
             Self::Post(delivered) => delivered.refuse(503),
             Self::Envelope(received) => received.refuse(why),
         }

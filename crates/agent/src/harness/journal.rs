@@ -148,11 +148,11 @@ mod tests {
     }
 
     fn intent(id: &str, text: &str) -> Record {
-        Record::Intent { id: id.into(), text: text.into(), as_envelope: false }
+        Record::Intent { id: id.into(), text: text.into(), as_envelope: false, merged: vec![] }
     }
 
     fn done(id: &str, end: End, cursor: Option<&str>) -> Record {
-        Record::Done { id: id.into(), end, cursor: cursor.map(str::to_owned) }
+        Record::Done { id: id.into(), end, cursor: cursor.map(str::to_owned), merged: vec![] }
     }
 
     #[test]
@@ -165,8 +165,9 @@ mod tests {
         write(&mut journal, done("a", End::Answered, Some("1")));
         write(&mut journal, done("b", End::Failed, Some("2")));
         write(&mut journal, done("c", End::Silent, None));
-        write(&mut journal, Record::Acted { id: "d".into(), tool: "chat_send_message".into() });
-        write(&mut journal, Record::Acted { id: "e".into(), tool: "x".into() });
+        let acted = |id: &str, tool: &str| Record::Acted { id: id.into(), tool: tool.into(), merged: vec![] };
+        write(&mut journal, acted("d", "chat_send_message"));
+        write(&mut journal, acted("e", "x"));
         write(&mut journal, intent("e", "line\nbreak"));
         let taken = |id: &str| Taken { id: id.into(), ..Taken::envelope(id, "s", json!({"n": 1})) };
         write(&mut journal, Record::Took(taken("f")));

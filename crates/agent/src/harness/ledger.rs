@@ -3,7 +3,8 @@
 //! Pure: a [`Ledger`] is what a sequence of [`Record`]s comes to. The journal keeps them on disk; the core writes them,
 //! in this order: before an answer leaves, its text ([`Record::Intent`]); when it has arrived, or nothing more will be
 //! said, that ([`Record::Done`]), together with the place in the inbox to go on after. A program that dies in between
-//! sends the same text again under the same key.
+//! sends the same text again under the same key. Messages that are put together into one turn are dealt with as its last
+//! one is: they are named with it.
 
 use super::turn::Turn;
 use chorus_protocol::channel::Post;
@@ -25,6 +26,8 @@ pub enum End {
     Silent,
     /// It failed, and the other side was told so if it can be. If it is delivered once more, it is tried once more.
     Failed,
+    /// An edit, a deletion or a later message took its place.
+    Superseded,
 }
 
 /// What is known of a message.
@@ -51,7 +54,7 @@ pub struct Taken {
     /// The turn's.
     pub(crate) id: String,
     pub(crate) door: Door,
-    /// A post, or an envelope, as it came.
+    /// A post, an envelope or a delivery, as it came.
     pub(crate) data: Value,
     pub(crate) sender: Option<String>,
 }
@@ -62,6 +65,7 @@ pub struct Taken {
 pub(crate) enum Door {
     Post,
     Envelope,
+    Delivery,
 }
 
 impl Taken {
@@ -76,10 +80,17 @@ impl Taken {
         Self { id: format!("message {name}"), door: Door::Envelope, data, sender: Some(sender.to_owned()) }
     }
 
+    /// A C2A delivery: its parameters, which hold an `eventId`.
+    pub fn delivery(params: Value) -> Self {
+        let id = format!("chat {}", params["eventId"].as_str().unwrap_or_default());
+        Self { id, door: Door::Delivery, data: params, sender: None }
+    }
+
     /// What is to be answered.
     pub(super) fn turn(&self) -> Result<Turn, Faults> {
         let data = self.data.to_string();
         match self.door {
+            Door::Delivery => Turn::delivery(self.data.clone()),
             Door::Post => Post::read(data.as_bytes()).map(Turn::post),
             Door::Envelope => {
                 let name = self.id.strip_prefix("message ").unwrap_or(&self.id);
@@ -103,6 +114,9 @@ pub enum Record {
         id: String,
         /// Which.
         tool: String,
+        /// The messages that were put together with it: they are dealt with as it is.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        merged: Vec<String>,
     },
     /// This answer is about to be sent.
     Intent {
@@ -113,6 +127,9 @@ pub enum Record {
         /// Its sender no longer listens: from now on it goes no other way.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         as_envelope: bool,
+        /// The messages that were put together with it: it answers all of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        merged: Vec<String>,
     },
     /// The message was dealt with, and with it everything up to `cursor`.
     Done {
@@ -120,8 +137,11 @@ pub enum Record {
         id: String,
         /// How it ended.
         end: End,
-        /// Its place in the inbox, if it came by one.
+        /// The place in the inbox before which everything was dealt with now, if that has moved.
         cursor: Option<String>,
+        /// The messages that were put together with it, unless it failed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        merged: Vec<String>,
     },
 }
 
@@ -159,39 +179,60 @@ impl Ledger {
     pub fn apply(&mut self, record: Record) {
         match record {
             Record::Cursor(cursor) => self.cursor = Some(cursor),
-            Record::Took(taken) => self.taken.push(taken),
-            Record::Acted { id, tool } => {
+            // What comes again may say something else of itself.
+            Record::Took(taken) => match self.taken.iter_mut().find(|one| one.id == taken.id) {
+                Some(known) => *known = taken,
+                None => self.taken.push(taken),
+            },
+            Record::Acted { id, tool, merged } => {
+                self.end_merged(merged);
                 self.open.insert(id, Known::Acted(tool));
             }
-            Record::Intent { id, text, as_envelope } => {
+            Record::Intent { id, text, as_envelope, merged } => {
+                self.end_merged(merged);
                 self.open.insert(id, Known::Intended { text, as_envelope });
             }
-            Record::Done { id, end, cursor } => {
+            Record::Done { id, end, cursor, merged } => {
                 if cursor.is_some() {
                     self.cursor = cursor;
                 }
-                self.open.remove(&id);
-                self.taken.retain(|taken| taken.id != id);
-                if end != End::Failed && self.done.insert(id.clone()) {
-                    self.order.push_back(id);
-                }
-                while self.order.len() > REMEMBERED
-                    && let Some(oldest) = self.order.pop_front()
-                {
-                    self.done.remove(&oldest);
-                }
+                self.end_merged(merged);
+                self.end(id, end);
             }
+        }
+    }
+
+    fn end_merged(&mut self, merged: Vec<String>) {
+        for id in merged {
+            self.end(id, End::Superseded);
+        }
+    }
+
+    fn end(&mut self, id: String, end: End) {
+        self.open.remove(&id);
+        self.taken.retain(|taken| taken.id != id);
+        if end != End::Failed && self.done.insert(id.clone()) {
+            self.order.push_back(id);
+        }
+        while self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.done.remove(&oldest);
         }
     }
 
     /// The fewest records that come to the same.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
-        let as_done = |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None };
+        let as_done =
+            |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None, merged: vec![] };
         let open = self.open.iter().filter_map(|(id, known)| match known {
-            Known::Acted(tool) => Some(Record::Acted { id: id.clone(), tool: tool.clone() }),
-            Known::Intended { text, as_envelope } => {
-                Some(Record::Intent { id: id.clone(), text: text.clone(), as_envelope: *as_envelope })
-            }
+            Known::Acted(tool) => Some(Record::Acted { id: id.clone(), tool: tool.clone(), merged: vec![] }),
+            Known::Intended { text, as_envelope } => Some(Record::Intent {
+                id: id.clone(),
+                text: text.clone(),
+                as_envelope: *as_envelope,
+                merged: vec![],
+            }),
             Known::New | Known::Done => None,
         });
         let cursor = self.cursor.clone().map(Record::Cursor);

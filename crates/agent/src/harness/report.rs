@@ -13,19 +13,22 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Something that a turn tells the core, and waits until it may go on.
 pub(crate) struct Ask {
+    pub(crate) task: u64,
     pub(crate) event: Event,
     pub(crate) resume: oneshot::Sender<()>,
 }
 
 /// The way from a turn to the core.
 pub(crate) struct Reporter {
+    /// Which turn.
+    task: u64,
     asks: mpsc::Sender<Ask>,
     observer: Observer,
 }
 
 impl Reporter {
-    pub(crate) fn new(asks: mpsc::Sender<Ask>, observer: Observer) -> Self {
-        Self { asks, observer }
+    pub(crate) fn new(task: u64, asks: mpsc::Sender<Ask>, observer: Observer) -> Self {
+        Self { task, asks, observer }
     }
 
     pub(crate) async fn status(&self, status: &str) {
@@ -50,7 +53,7 @@ impl Reporter {
 
     /// A tool that may change something is about to be called. When this returns, that is in the journal.
     pub(crate) async fn acts(&self, tool: &str) {
-        self.ask(Event::Acts { tool: tool.to_owned() }).await;
+        self.ask(Event::Acts { task: self.task, tool: tool.to_owned() }).await;
     }
 
     pub(crate) fn observer(&self) -> &Observer {
@@ -58,13 +61,13 @@ impl Reporter {
     }
 
     async fn report(&self, event: CallbackEvent) {
-        self.ask(Event::Shows(event)).await;
+        self.ask(Event::Shows { task: self.task, event }).await;
     }
 
     async fn ask(&self, event: Event) {
         let (resume, resumed) = oneshot::channel();
         // Nobody answers only when the agent ends, and the turn with it.
-        if self.asks.send(Ask { event, resume }).await.is_err() || resumed.await.is_err() {
+        if self.asks.send(Ask { task: self.task, event, resume }).await.is_err() || resumed.await.is_err() {
             std::future::pending::<()>().await;
         }
     }

@@ -5,13 +5,16 @@
 
 use super::activity::Activity;
 use super::completion::Call;
-use super::mcp::{Mcp, McpError, Tool};
+use super::mcp::{Given, Mcp, McpError, Tool};
 use super::report::Reporter;
+use super::session::Session;
 use super::texts::cut;
-use super::turn::Turn;
+use super::turn::{Back, Turn};
 use crate::Reach;
+use chorus_attention::disposition::of_signal;
 use chorus_environment::Environment;
-use chorus_protocol::words::EntryKind;
+use chorus_protocol::c2a::{ChatTool, ToolInfo};
+use chorus_protocol::words::{Disposition, EntryKind, Signal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -24,16 +27,40 @@ const MAX_RESULT: usize = 32_000;
 /// The tools of a turn, and where they are.
 #[derive(Default)]
 pub(super) struct Tools {
-    servers: Vec<Mcp>,
+    servers: Vec<Server>,
     known: Vec<(usize, Tool)>,
     /// As a model is told of them.
     pub(super) described: Vec<Value>,
+    /// A tool has said what there was to say to the message.
+    pub(super) answered: bool,
+}
+
+/// Where tools are.
+enum Server {
+    Mcp(Mcp),
+    /// The host of a session.
+    Session(Session),
 }
 
 impl Tools {
     /// Greets the servers that came with the message. One that does not answer is left out, and that is said; so is, by
     /// default, one that is not the hub's.
-    pub(super) async fn open(&mut self, turn: &Turn, reach: &Reach, reporter: &Reporter) {
+    pub(super) async fn open(
+        &mut self,
+        turn: &Turn,
+        session: Option<&Session>,
+        reach: &Reach,
+        reporter: &Reporter,
+    ) {
+        if let (Some(session), Back::Session(_)) = (session, &turn.back) {
+            match session.tools().await {
+                Ok(list) => self
+                    .add(Server::Session(session.clone()), list.tools.into_iter().map(Tool::from).collect()),
+                Err(error) => {
+                    reporter.observer().tell(Activity::Skipped { what: format!("the hub's tools: {error}") });
+                }
+            }
+        }
         for server in &turn.mcp {
             // What was said on the hub comes from the hub with its addresses; anything else from whoever wrote it.
             let foreign = turn.kind != EntryKind::Chat
@@ -51,7 +78,7 @@ impl Tools {
                 Ok::<_, McpError>((mcp, tools))
             };
             match opened.await {
-                Ok((mcp, tools)) => self.add(mcp, tools),
+                Ok((mcp, tools)) => self.add(Server::Mcp(mcp), tools),
                 Err(error) => {
                     reporter
                         .observer()
@@ -61,15 +88,15 @@ impl Tools {
         }
     }
 
-    fn add(&mut self, mcp: Mcp, tools: Vec<Tool>) {
-        self.servers.push(mcp);
+    fn add(&mut self, server: Server, tools: Vec<Tool>) {
+        self.servers.push(server);
         for tool in tools {
-            let double = self.known.iter().any(|(_, known)| known.name == tool.name);
-            if double || !callable(&tool.name) || self.known.len() >= MAX_TOOLS {
+            let name = spoken(&tool.name);
+            let double = self.known.iter().any(|(_, known)| spoken(&known.name) == name);
+            if double || !callable(&name) || self.known.len() >= MAX_TOOLS {
                 continue;
             }
-            let function =
-                json!({"name": tool.name, "description": tool.description, "parameters": tool.schema});
+            let function = json!({"name": name, "description": tool.description, "parameters": tool.schema});
             self.described.push(json!({"type": "function", "function": function}));
             self.known.push((self.servers.len() - 1, tool));
         }
@@ -80,6 +107,7 @@ impl Tools {
         &mut self,
         call: &Call,
         n: usize,
+        turn: &Turn,
         reporter: &Reporter,
         environment: &Environment,
     ) -> (String, bool) {
@@ -88,17 +116,20 @@ impl Tools {
         let args = serde_json::from_str::<Map<String, Value>>(args);
         let shown = args.as_ref().map_or_else(|_| Map::new(), Clone::clone);
         reporter.tool_call(&id, &call.name, shown).await;
-        let found = self.known.iter().find(|(_, tool)| tool.name == call.name);
+        let found = self.known.iter().find(|(_, tool)| spoken(&tool.name) == call.name);
         let (text, ok, sensible) = match (found, args) {
             (None, _) => (format!("error: there is no tool {}", cut(&call.name, 100)), false, false),
             (_, Err(error)) => (format!("error: the arguments are no JSON object: {error}"), false, false),
             (Some((server, tool)), Ok(args)) => {
-                if !tool.harmless {
+                if !tool.harmless || answers(&tool.name, &args, turn) {
                     reporter.acts(&tool.name).await;
                 }
-                match self.servers[*server].call_tool(&tool.name, &args).await {
+                let given = self.servers[*server].call(&tool.name, &args).await;
+                self.answered |=
+                    given.as_ref().is_ok_and(|given| given.ok) && answers(&tool.name, &args, turn);
+                match given {
                     Ok(given) => (given.text, given.ok, true),
-                    Err(error) => (format!("error: {error}"), false, true),
+                    Err(why) => (format!("error: {why}"), false, true),
                 }
             }
         };
@@ -111,9 +142,53 @@ impl Tools {
 
     pub(super) async fn close(self) {
         for server in self.servers {
-            server.close().await;
+            if let Server::Mcp(mcp) = server {
+                mcp.close().await;
+            }
         }
     }
+}
+
+impl Server {
+    async fn call(&mut self, name: &str, args: &Map<String, Value>) -> Result<Given, String> {
+        match self {
+            Self::Mcp(mcp) => mcp.call_tool(name, args).await.map_err(|error| error.to_string()),
+            Self::Session(session) => {
+                let result = session.call_tool(name, args).await.map_err(|error| error.to_string())?;
+                Ok(Given { text: result.to_text(), ok: !result.is_error })
+            }
+        }
+    }
+}
+
+impl From<ToolInfo> for Tool {
+    fn from(ToolInfo { name, description, input_schema, annotations }: ToolInfo) -> Self {
+        let schema = input_schema.map_or_else(|| json!({"type": "object"}), Value::Object);
+        let hints = annotations.unwrap_or_default();
+        let harmless = hints.read_only_hint || hints.idempotent_hint;
+        Self { name, description: Some(description), schema, harmless }
+    }
+}
+
+/// Whether a call says what there is to say to the message: an answer to it, or a signal that leaves nothing open for now. A
+/// text that the model ends with is not sent then.
+fn answers(name: &str, args: &Map<String, Value>, turn: &Turn) -> bool {
+    let Some((tool, _)) = ChatTool::named(name) else { return false };
+    let about = ["inReplyTo", "in_reply_to", "reply_to", "eventId", "event_id"];
+    let own = about.iter().filter_map(|name| args.get(*name)?.as_str()).any(|id| id == turn.message_id);
+    own && match tool {
+        ChatTool::SendMessage | ChatTool::Defer | ChatTool::Resolve => true,
+        ChatTool::React => {
+            let signal = args.get("signal").and_then(Value::as_str).and_then(Signal::parse);
+            signal.and_then(of_signal).is_some_and(|disposition| disposition != Disposition::Claimed)
+        }
+        ChatTool::ListEvents | ChatTool::ReadThread | ChatTool::Claim => false,
+    }
+}
+
+/// A tool's name as models are told it: many of their servers refuse dots.
+fn spoken(name: &str) -> String {
+    name.replace('.', "_")
 }
 
 /// Whether models can be told of a tool by this name.

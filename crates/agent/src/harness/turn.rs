@@ -3,13 +3,16 @@
 //! Pure. What is not what its kind promises is refused with every fault at once. A turn holds secrets (the callback,
 //! the headers of MCP servers), so its `Debug` shows little.
 
+mod delivery;
+
 use crate::seen::message_name;
+use chorus_attention::turn::Source;
 use chorus_protocol::api::events::EventView;
 use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::{EnvelopeText, InboxMessage, check_envelope};
-use chorus_protocol::words::{EntryKind, Policy, Reason};
+use chorus_protocol::words::{AuthorKind, Directedness, EntryKind, Mode, Policy, PrincipalKind, Reason};
 use data_encoding::HEXLOWER;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -20,6 +23,8 @@ use std::fmt;
 pub struct Place {
     /// Its id.
     pub id: String,
+    /// What it is, such as `channel` or `dm`; a channel, unless said.
+    pub kind: Option<String>,
     /// What people call it.
     pub name: Option<String>,
     /// The service it is a channel of.
@@ -48,6 +53,17 @@ pub enum Back {
     Callback(String),
     /// With an envelope to its sender.
     Envelope(Box<EnvelopeBack>),
+    /// With a tool of the session it came by.
+    Session(SessionBack),
+}
+
+/// Where the answer to a C2A event goes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionBack {
+    /// The conversation; what the hub says itself may have none.
+    pub conversation: Option<String>,
+    /// The thread in it.
+    pub thread: Option<String>,
 }
 
 /// What the answer to an envelope takes over from it.
@@ -84,6 +100,16 @@ pub struct Turn {
     pub reason: Option<Reason>,
     /// What is expected of it, where the hub says so.
     pub policy: Option<Policy>,
+    /// At whom it is aimed, where the hub says so.
+    pub directedness: Option<Directedness>,
+    /// How it is to be shown, where the hub says so.
+    pub mode: Option<Mode>,
+    /// What wrote it, where that is known: people type in pieces.
+    pub author: Option<AuthorKind>,
+    /// The message, as the other side calls it, that this one takes the place of: it was edited.
+    pub supersedes: Option<String>,
+    /// Whether what was said is withheld: it was only told that there is something.
+    pub withheld: bool,
     /// What was said.
     pub text: String,
     /// How to answer.
@@ -104,6 +130,7 @@ impl Turn {
         let Chat::<EventView> { trace_id, channel, event, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
         let name = Some(channel.name).filter(|name| !name.is_empty());
+        let kind = channel.kind.known().map(|kind| kind.as_str().to_owned());
         let sender = event.author.handle.unwrap_or(event.author.id);
         // The same as a post of the Channel Protocol, so it is held to the same rules.
         let post = json!({
@@ -117,8 +144,14 @@ impl Turn {
         turn.kind = EntryKind::Chat;
         turn.trace_id = trace_id;
         (turn.reason, turn.policy) = (attention.reason, attention.policy);
+        (turn.directedness, turn.mode) = (attention.directedness, attention.mode);
+        turn.author = match PrincipalKind::parse(&event.author.kind) {
+            Some(PrincipalKind::Account) => Some(AuthorKind::Human),
+            Some(PrincipalKind::Agent) => Some(AuthorKind::Agent),
+            _ => None,
+        };
         if let Some(place) = &mut turn.place {
-            place.thread = event.thread;
+            (place.kind, place.thread) = (kind, event.thread);
             // Sequences begin with 1: a hub that says none has none.
             place.sequence = Some(event.sequence).filter(|sequence| *sequence > 0);
         }
@@ -149,6 +182,11 @@ impl Turn {
             culture: None,
             reason: None,
             policy: None,
+            directedness: None,
+            mode: None,
+            author: None,
+            supersedes: None,
+            withheld: false,
             text: message.content,
             back: Back::Callback(callback),
             mcp,
@@ -195,6 +233,11 @@ impl Turn {
             }),
             reason: None,
             policy: None,
+            directedness: None,
+            mode: None,
+            author: Some(AuthorKind::Agent),
+            supersedes: None,
+            withheld: false,
             text: envelope.original_text.unwrap_or_default(),
             back: Back::Envelope(Box::new(back)),
             mcp: Vec::new(),
@@ -205,6 +248,24 @@ impl Turn {
     pub fn answer_key(&self) -> String {
         let digest = Sha256::new().chain_update("answer ").chain_update(&self.id).finalize();
         format!("answer-{}", &HEXLOWER.encode(&digest)[..40])
+    }
+
+    /// What is dealt with in order: a channel, or the exchange with one sender.
+    pub fn conversation(&self) -> String {
+        match &self.place {
+            Some(Place { id, service, .. }) => format!("{} {id}", service.as_deref().unwrap_or_default()),
+            None => format!("from {}", self.sender),
+        }
+    }
+
+    /// Whose words it is put together with, if it may be a piece of something: what a person says where the hub tells how
+    /// it is to be shown. Agents and other services say what they have to say at once, and want an answer to each.
+    pub fn source(&self) -> Option<Source> {
+        let typed = self.author == Some(AuthorKind::Human)
+            && matches!(self.mode, Some(Mode::Buffered | Mode::Immediate));
+        let place = self.place.as_ref().filter(|_| typed)?;
+        let thread = place.thread.as_deref().unwrap_or_default();
+        Some(Source { author: self.sender.clone(), conversation: format!("{} {thread}", place.id) })
     }
 
     /// Where it was said, in a few words for a person.

@@ -1,8 +1,8 @@
 //! The shell around the core: carries out its commands and tells it what happened.
 //!
-//! One loop, and at most one request and one turn at a time, which end with it. A line of the journal and its sync hold up
-//! one thread of the runtime for the moment that a disk takes: messages are few, and one after the other, so that nobody
-//! is sent to another thread for it.
+//! One loop, with the few turns and requests that are under way, which end with it. A line of the journal and its sync hold
+//! up one thread of the runtime for the moment that a disk takes: messages are few, so that nobody is sent to another
+//! thread for it.
 
 use super::activity::Observer;
 use super::core::{Command, Core, Event, Outcome, Posted, Run};
@@ -10,21 +10,52 @@ use super::deliver::Sender;
 use super::intake::{Incoming, Intake, Offer};
 use super::journal::Journal;
 use super::openai::Asked;
-use super::prompt::Own;
+use super::prompt::{Own, RULES};
 use super::report::{Ask, Reporter};
+use super::session::Session;
 use super::turn::Back;
 use super::{AgentOptions, Driver, HarnessError, Stop, stopped};
 use crate::{Client, Reach};
 use chorus_environment::Environment;
-use std::future::pending;
+use std::collections::HashMap;
+use std::future::{pending, poll_fn};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use url::Url;
 
-type Doing<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
+/// What is under way, each under its number. A handful, polled in turn; what is cancelled is dropped at once.
+struct Doing<T>(Vec<(u64, Boxed<T>)>);
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<T> Doing<T> {
+    fn begin(&mut self, number: u64, future: impl Future<Output = T> + Send + 'static) {
+        self.0.push((number, Box::pin(future)));
+    }
+
+    fn cancel(&mut self, number: u64) {
+        self.0.retain(|(one, _)| *one != number);
+    }
+
+    /// What comes of one of them; nothing while there is none.
+    async fn next(&mut self) -> (u64, T) {
+        poll_fn(|context| {
+            for (place, (number, future)) in self.0.iter_mut().enumerate() {
+                if let Poll::Ready(done) = future.as_mut().poll(context) {
+                    let number = *number;
+                    drop(self.0.swap_remove(place));
+                    return Poll::Ready((number, done));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
 
 /// See the [module](self).
 pub(super) struct Worker {
@@ -36,18 +67,18 @@ pub(super) struct Worker {
     state: PathBuf,
     sender: Arc<Sender>,
     driving: Arc<Driving>,
-    turn: Doing<Outcome>,
-    post: Doing<(u64, Posted)>,
+    turns: Doing<Outcome>,
+    posts: Doing<Posted>,
     asks: (mpsc::Sender<Ask>, mpsc::Receiver<Ask>),
-    /// The turn waits for it.
-    resume: Option<oneshot::Sender<()>>,
+    /// What turns wait for.
+    resumes: HashMap<u64, oneshot::Sender<()>>,
     ended: bool,
 }
 
 impl Worker {
     pub(super) fn new(
         options: AgentOptions,
-        hub: Option<Client>,
+        (hub, session): (Option<Client>, Option<Session>),
         core: Core,
         journal: Journal,
         observer: Observer,
@@ -59,21 +90,22 @@ impl Worker {
             culture: options.culture,
             system: options.system,
             hub: hub.clone(),
+            session: session.clone(),
             reach: reach.clone(),
             environment: environment.clone(),
         };
         Self {
             core,
             journal,
-            sender: Arc::new(Sender::new(hub, reach, environment.clone())),
+            sender: Arc::new(Sender::new(hub, session, reach, environment.clone())),
             driving: Arc::new(driving),
             environment,
             observer,
             state: options.state,
-            turn: None,
-            post: None,
+            turns: Doing(vec![]),
+            posts: Doing(vec![]),
             asks: mpsc::channel(1),
-            resume: None,
+            resumes: HashMap::new(),
             ended: false,
         }
     }
@@ -93,12 +125,12 @@ impl Worker {
                     stopping = true;
                     Event::Stop
                 }
-                (number, posted) = finished(&mut self.post) => Event::Posted { number, posted },
+                (number, posted) = self.posts.next() => Event::Posted { number, posted },
                 Some(ask) = self.asks.1.recv() => {
-                    self.resume = Some(ask.resume);
+                    self.resumes.insert(ask.task, ask.resume);
                     ask.event
                 }
-                outcome = finished(&mut self.turn) => Event::Ended(outcome),
+                (task, outcome) = self.turns.next() => Event::Ended { task, outcome },
                 () = sleep(pause) => Event::Time,
                 incoming = intake.next(), if room => match incoming {
                     Incoming::Event(event) => event,
@@ -140,37 +172,29 @@ impl Worker {
                 Command::Accept => offer.take().into_iter().for_each(Offer::accept),
                 Command::Refuse { why } => offer.take().into_iter().for_each(|offer| offer.refuse(&why)),
                 Command::Run(run) => {
-                    let reporter = Reporter::new(self.asks.0.clone(), self.observer.clone());
+                    let reporter = Reporter::new(run.task, self.asks.0.clone(), self.observer.clone());
                     let driving = Arc::clone(&self.driving);
-                    self.turn = Some(Box::pin(async move { driving.drive(&run, &reporter).await }));
+                    self.turns.begin(run.task, async move { driving.drive(&run, &reporter).await });
                 }
-                Command::Resume => {
+                Command::Resume { task } => {
                     // A turn that ended meanwhile does not wait.
-                    self.resume.take().map(|resume| resume.send(()).ok());
+                    self.resumes.remove(&task).map(|resume| resume.send(()).ok());
                 }
-                Command::CancelTurn => (self.turn, self.resume) = (None, None),
+                Command::CancelTurn { task } => {
+                    self.turns.cancel(task);
+                    self.resumes.remove(&task);
+                }
                 Command::Post(post) => {
                     let sender = Arc::clone(&self.sender);
-                    let (number, to) = (post.number, post.to);
-                    self.post = Some(Box::pin(async move { (number, sender.post(to).await) }));
+                    self.posts.begin(post.number, async move { sender.post(post.to).await });
                 }
-                Command::CancelPost => self.post = None,
+                Command::CancelPost { number } => self.posts.cancel(number),
                 Command::Tell(activity) => self.observer.tell(activity),
                 Command::End => self.ended = true,
             }
         }
         Ok(())
     }
-}
-
-/// What comes of something that is being done, and nothing while nothing is.
-async fn finished<T>(doing: &mut Doing<T>) -> T {
-    let done = match doing {
-        Some(doing) => doing.await,
-        None => pending().await,
-    };
-    *doing = None;
-    done
 }
 
 async fn sleep(pause: Option<Duration>) {
@@ -187,13 +211,14 @@ struct Driving {
     culture: String,
     system: Option<String>,
     hub: Option<Client>,
+    session: Option<Session>,
     reach: Reach,
     environment: Environment,
 }
 
 impl Driving {
     async fn drive(&self, run: &Run, reporter: &Reporter) -> Outcome {
-        let Run { turn, prompt, delimiter } = run;
+        let Run { turn, earlier, prompt, delimiter, .. } = run;
         if let Back::Callback(url) = &turn.back
             && let Ok(url) = Url::parse(url)
             && let Err(blocked) = self.reach.check(&url).await
@@ -203,19 +228,22 @@ impl Driving {
         }
         match &self.driver {
             Driver::Exec(exec) => {
-                let prompt = match &self.system {
-                    Some(system) => format!("{}\n\n{prompt}", system.trim_end()),
-                    None => prompt.clone(),
-                };
+                let system = self
+                    .system
+                    .as_ref()
+                    .map_or_else(String::new, |system| format!("{}\n\n", system.trim_end()));
+                let prompt = format!("{system}{RULES}\n\n{prompt}");
                 exec.answer(turn, &prompt, reporter, &self.environment).await
             }
             Driver::OpenAi(model) => {
                 let asked = Asked {
                     turn,
+                    begins: earlier.first().unwrap_or(turn),
                     own: Own { name: &self.name, culture: &self.culture },
                     prompt,
                     delimiter,
                     hub: self.hub.as_ref(),
+                    session: self.session.as_ref(),
                     reach: &self.reach,
                     reporter,
                     environment: &self.environment,

@@ -1,6 +1,8 @@
 //! The harness's core without a network: what must hold for any sequence of events.
 
 #[cfg(test)]
+mod assembly;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod table;

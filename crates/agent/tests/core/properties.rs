@@ -1,7 +1,8 @@
-//! For any sequence of events: nothing is lost, nothing is answered twice, one turn at a time, the same from the same seed.
+//! For any sequence of events: nothing is lost, nothing is answered twice, one turn of a conversation at a time, the same
+//! from the same seed.
 
-use crate::world::{Kind, World, turn};
-use chorus_agent::harness::{Command, Event, Outcome, Posted};
+use crate::world::{Kind, World, profile, turn};
+use chorus_agent::harness::{Command, Event, Outcome, Posted, Profile};
 use chorus_protocol::channel::CallbackEvent;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,6 +18,8 @@ enum Act {
     /// Whether it arrives, and what the agent is told: whether it may pass, and whether it may have arrived.
     EndPost(bool, Option<(bool, bool)>),
     Pass(i64),
+    /// It is taken back.
+    Withdraw(usize),
     /// After so many more commands.
     Kill(usize),
     Stop,
@@ -24,7 +27,14 @@ enum Act {
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let kind = prop_oneof![Just(Kind::Chat), Just(Kind::Foreign), Just(Kind::Streamed), Just(Kind::Envelope)];
+    let kind = prop_oneof![
+        Just(Kind::Chat),
+        Just(Kind::Foreign),
+        Just(Kind::Streamed),
+        Just(Kind::Envelope),
+        Just(Kind::Typed),
+        Just(Kind::Typed)
+    ];
     let act = prop_oneof![
         3 => (kind, 0..6usize).prop_map(|(kind, n)| Act::Say(kind, n)),
         4 => Just(Act::HandOver),
@@ -36,6 +46,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => (any::<bool>(), any::<Option<(bool, bool)>>()).prop_map(|(arrives, told)| Act::EndPost(arrives, told)),
         3 => prop_oneof![Just(300), Just(5000), Just(60_000), Just(400_000), Just(100_000_000)].prop_map(Act::Pass),
         1 => (0..6usize).prop_map(Act::Kill),
+        1 => (0..6usize).prop_map(Act::Withdraw),
         1 => Just(Act::Stop),
         1 => any::<u64>().prop_map(Act::Noise),
     ];
@@ -43,33 +54,31 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 fn play(seed: u64, acts: &[Act]) -> World {
-    let mut world = World::new(seed);
+    let at_once = 1 + seed as usize % 4;
+    let mut world = World::of(seed, Profile { at_once, ..profile() });
     for act in acts {
         match *act {
             Act::Say(kind, n) => world.inbox.push(turn(kind, n)),
             Act::HandOver => drop(world.hand_over()),
             Act::Offer(n) => world.offer(20 + n),
-            Act::Show if world.running.is_some() && !world.waits => {
-                world.waits = true;
-                world.tell(Event::Shows(CallbackEvent::Status { status: "busy".into() }));
-            }
-            Act::CallTool if world.running.is_some() && !world.waits => {
-                world.waits = true;
-                world.tell(Event::Acts { tool: "hammer".into() });
-            }
-            Act::Show | Act::CallTool => {}
+            Act::Show => world.ask(|task| {
+                let event = CallbackEvent::Status { status: "busy".into() };
+                Event::Shows { task, event }
+            }),
+            Act::CallTool => world.ask(|task| Event::Acts { task, tool: "hammer".into() }),
             Act::EndTurn(outcome) => world.end_turn(outcome),
             Act::EndPost(arrives, told) => world.end_post(arrives, told),
             Act::Pass(by_ms) => world.pass(by_ms),
+            Act::Withdraw(n) => world.tell(Event::Withdrawn { message: format!("Typed{n}") }),
             Act::Kill(0) => world.kill(),
             Act::Kill(after) => world.killed_after = Some(after),
             Act::Stop => world.tell(Event::Stop),
             Act::Noise(number) => {
                 world.tell(Event::Posted { number: number | 1 << 40, posted: Posted::Arrived });
-                if world.running.is_none() {
-                    world.tell(Event::Ended(Outcome::Say { text: "stale".into(), cut: false }));
-                    world.tell(Event::Acts { tool: "stale".into() });
-                }
+                let task = number | 1 << 40;
+                let outcome = Outcome::Say { text: "stale".into(), cut: false };
+                world.tell(Event::Ended { task, outcome });
+                world.tell(Event::Acts { task, tool: "stale".into() });
             }
         }
         if world.ended {

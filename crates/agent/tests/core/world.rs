@@ -3,7 +3,8 @@
 
 use chorus_agent::Environment;
 use chorus_agent::harness::{
-    Back, Command, Core, Event, Known, Ledger, Outcome, Post, Posted, Profile, Record, Taken, To, Turn,
+    Activity, Back, Command, Core, Event, Known, Ledger, Outcome, Post, Posted, Profile, Record, Run, Taken,
+    To, Turn,
 };
 use chorus_protocol::channel::{self, CallbackEvent};
 use serde_json::json;
@@ -23,6 +24,8 @@ pub(crate) enum Kind {
     Streamed,
     /// An envelope whose sender does not.
     Envelope,
+    /// Typed by a person on the hub, in one of three channels.
+    Typed,
 }
 
 pub(crate) fn turn(kind: Kind, n: usize) -> Turn {
@@ -33,6 +36,7 @@ pub(crate) fn turn(kind: Kind, n: usize) -> Turn {
                 "event": {"event_id": name, "content": "hello", "author": {"id": "anna"}}});
             Turn::chat(&data.to_string()).unwrap()
         }
+        Kind::Typed => typed(&name, ["ch_1", "ch_2", "ch_3"][n % 3], "anna"),
         Kind::Foreign => Turn::post(post(&name)),
         Kind::Streamed | Kind::Envelope => {
             let envelope = json!({"chorus_version": "0.4", "sender_id": "alice@x", "original_text": "hi",
@@ -46,6 +50,15 @@ pub(crate) fn turn(kind: Kind, n: usize) -> Turn {
     }
 }
 
+/// What somebody types.
+pub(crate) fn typed(name: &str, channel: &str, author: &str) -> Turn {
+    let data = json!({"channel": {"id": channel}, "callback": format!("{HUB}/{name}"),
+        "attention": {"reason": "direct_mention", "policy": "must_respond", "mode": "buffered"},
+        "event": {"event_id": name, "content": format!("text of {name}"),
+            "author": {"id": author, "kind": "account", "handle": author}}});
+    Turn::chat(&data.to_string()).unwrap()
+}
+
 pub(crate) fn post(name: &str) -> channel::Post {
     let post = json!({"channel": {"id": "c"}, "message": {"id": name, "sender": "alice", "content": "hello"},
         "callback": format!("{SERVICE}/{name}")});
@@ -53,7 +66,8 @@ pub(crate) fn post(name: &str) -> channel::Post {
 }
 
 pub(crate) fn profile() -> Profile {
-    Profile { name: "echo".into(), culture: "en".into(), hub: Some(HUB.into()), ..Profile::default() }
+    let (name, culture, hub) = ("echo".into(), "en".into(), Some(HUB.into()));
+    Profile { name, culture, hub, at_once: 1, ..Profile::default() }
 }
 
 pub(crate) struct World {
@@ -68,9 +82,10 @@ pub(crate) struct World {
     pub(crate) inbox: Vec<Turn>,
     /// How much of it was handed over.
     handed: usize,
-    pub(crate) running: Option<Turn>,
-    pub(crate) waits: bool,
-    pub(crate) flying: Option<Post>,
+    pub(crate) running: BTreeMap<u64, Run>,
+    pub(crate) waits: BTreeSet<u64>,
+    pub(crate) flying: Vec<Post>,
+    profile: Profile,
     pub(crate) ended: bool,
     /// What services were told is taken.
     pub(crate) accepted: BTreeSet<String>,
@@ -80,34 +95,43 @@ pub(crate) struct World {
     offers: BTreeSet<String>,
     /// What was dealt with.
     pub(crate) done: BTreeSet<String>,
+    /// What this process has begun.
+    took: BTreeSet<String>,
     keys: HashMap<String, String>,
     streams: BTreeSet<String>,
     /// The answers to each message that arrived, by the name the other side gave it.
     pub(crate) answers: BTreeMap<String, Vec<String>>,
-    runs: usize,
+    pub(crate) runs: usize,
     seed: u64,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::of(seed, profile())
+    }
+
+    /// A world with an agent that works like this.
+    pub(crate) fn of(seed: u64, profile: Profile) -> Self {
         let disk = Ledger::default();
         Self {
-            core: Core::new(profile(), disk.clone(), environment(seed)),
+            core: Core::new(profile.clone(), disk.clone(), environment(seed)),
+            profile,
             now_ms: 0,
             disk,
             log: vec![],
             killed_after: None,
             inbox: vec![],
             handed: 0,
-            running: None,
-            waits: false,
-            flying: None,
+            running: BTreeMap::new(),
+            waits: BTreeSet::new(),
+            flying: vec![],
             ended: false,
             accepted: BTreeSet::new(),
             refused: 0,
             offered: None,
             offers: BTreeSet::new(),
             done: BTreeSet::new(),
+            took: BTreeSet::new(),
             keys: HashMap::new(),
             streams: BTreeSet::new(),
             answers: BTreeMap::new(),
@@ -133,46 +157,69 @@ impl World {
         match command {
             Command::Write(record) => {
                 self.disk.apply(record.clone());
-                if let Record::Done { id, .. } = record {
-                    self.done.insert(id.clone());
+                match record {
+                    Record::Done { id, merged, .. } => self.done.extend(merged.iter().chain([id]).cloned()),
+                    // They are dealt with as the last of them is.
+                    Record::Acted { merged, .. } | Record::Intent { merged, .. } => {
+                        self.done.extend(merged.iter().cloned());
+                    }
+                    Record::Cursor(_) | Record::Took(_) => {}
                 }
             }
             Command::Accept => self.accepted.extend(self.offered.take()),
             Command::Refuse { .. } => self.refused += 1,
             Command::Run(run) => {
-                assert!(self.running.is_none(), "one turn at a time");
-                assert_eq!(self.disk.known(&run.turn.id), Known::New, "it was begun before: {run:?}");
-                self.check_order(&run.turn);
+                let conversation = run.turn.conversation();
+                let mut others = self.running.values().map(|run| run.turn.conversation());
+                assert!(others.all(|one| one != conversation), "one turn of a conversation at a time");
+                assert!(self.running.len() < self.profile.at_once, "no more than asked for");
+                for turn in run.earlier.iter().chain([&run.turn]) {
+                    assert_eq!(self.disk.known(&turn.id), Known::New, "it was begun before: {run:?}");
+                    assert!(run.prompt.contains(&turn.text));
+                }
+                self.check_order(run);
                 assert!(run.prompt.contains(&run.delimiter));
-                (self.running, self.runs) = (Some(run.turn.clone()), self.runs + 1);
+                self.running.insert(run.task, (**run).clone());
+                self.runs += 1;
             }
-            Command::Resume => {
-                assert!(self.running.is_some() && self.waits);
-                self.waits = false;
+            Command::Resume { task } => {
+                assert!(self.running.contains_key(task) && self.waits.remove(task));
             }
-            Command::CancelTurn => {
-                assert!(self.running.take().is_some());
-                self.waits = false;
+            Command::CancelTurn { task } => {
+                assert!(self.running.remove(task).is_some());
+                self.waits.remove(task);
             }
             Command::Post(post) => {
-                assert!(self.flying.is_none(), "one request at a time");
+                assert!(self.flying.len() < self.profile.at_once, "one request of a turn at a time");
                 self.check_written(&post.to);
-                self.flying = Some(post.clone());
+                self.flying.push(post.clone());
             }
-            Command::CancelPost => assert!(self.flying.take().is_some()),
+            Command::CancelPost { number } => {
+                let place = self.flying.iter().position(|post| post.number == *number);
+                self.flying.remove(place.expect("it was on its way"));
+            }
+            Command::Tell(Activity::Took { message, .. }) => {
+                self.took.insert(message.clone());
+            }
             Command::Tell(_) => {}
             Command::End => {
-                assert!(self.running.is_none() && self.flying.is_none());
+                assert!(self.running.is_empty() && self.flying.is_empty());
                 self.ended = true;
             }
         }
     }
 
-    /// What came before a message in the inbox was dealt with before it.
-    fn check_order(&self, turn: &Turn) {
-        let earlier = self.inbox.iter().take_while(|one| one.id != turn.id);
+    /// What its author said before in the same conversation was dealt with before it.
+    fn check_order(&self, run: &Run) {
+        let turn = run.earlier.first().unwrap_or(&run.turn);
+        let same = |one: &&Turn| one.conversation() == turn.conversation() && one.source() == turn.source();
+        let earlier = self.inbox.iter().take_while(|one| one.id != turn.id).filter(same);
         if self.inbox.iter().any(|one| one.id == turn.id) {
-            earlier.for_each(|one| assert!(self.done.contains(&one.id), "{one:?} comes before {turn:?}"));
+            let dealt_with = |one: &Turn| {
+                let together = run.earlier.iter().chain([&run.turn]).any(|member| member.id == one.id);
+                together || self.done.contains(&one.id) || self.took.contains(&one.message_id)
+            };
+            earlier.for_each(|one| assert!(dealt_with(one), "{one:?} comes before {turn:?}"));
         }
     }
 
@@ -190,9 +237,12 @@ impl World {
     /// The process dies, and another one starts from what is on disk.
     pub(crate) fn kill(&mut self) {
         self.seed += 1;
-        self.core = Core::new(profile(), self.disk.clone(), environment(self.seed));
-        (self.killed_after, self.ended, self.waits) = (None, false, false);
-        (self.running, self.flying, self.offered) = (None, None, None);
+        self.core = Core::new(self.profile.clone(), self.disk.clone(), environment(self.seed));
+        (self.killed_after, self.ended, self.offered) = (None, false, None);
+        self.waits.clear();
+        self.took.clear();
+        self.running.clear();
+        self.flying.clear();
         self.handed = self.disk.cursor().map_or(0, |cursor| cursor.parse().unwrap());
         self.tell(Event::Began { cursor: self.handed.to_string() });
     }
@@ -216,21 +266,44 @@ impl World {
         self.tell(Event::Offered(Taken::post(&post)));
     }
 
-    pub(crate) fn end_turn(&mut self, outcome: u8) {
-        if self.running.take().is_some() {
-            self.waits = false;
-            let text = format!("answer {}", self.runs);
-            self.tell(Event::Ended(match outcome {
-                0 => Outcome::Silence,
-                1 => Outcome::Failed { why: "no".into(), code: "failed" },
-                _ => Outcome::Say { text, cut: false },
-            }));
+    /// The oldest turn that runs.
+    pub(crate) fn task(&self) -> Option<u64> {
+        self.running.keys().next().copied()
+    }
+
+    /// The newest turn that runs shows something, or uses a tool, unless it waits.
+    pub(crate) fn ask(&mut self, event: impl FnOnce(u64) -> Event) {
+        if let Some(task) = self.running.keys().next_back().copied()
+            && self.waits.insert(task)
+        {
+            self.tell(event(task));
         }
+    }
+
+    pub(crate) fn end_turn(&mut self, outcome: u8) {
+        if let Some(task) = self.task() {
+            self.end_task(task, outcome);
+        }
+    }
+
+    pub(crate) fn end_task(&mut self, task: u64, outcome: u8) {
+        let Some(run) = self.running.remove(&task) else { return };
+        self.waits.remove(&task);
+        let text = format!("answer {}", run.turn.message_id);
+        let outcome = match outcome {
+            0 => Outcome::Silence,
+            1 => Outcome::Failed { why: "no".into(), code: "failed" },
+            _ => Outcome::Say { text, cut: false },
+        };
+        self.tell(Event::Ended { task, outcome });
     }
 
     /// The request arrives, or does not; and the agent is told so, or something else.
     pub(crate) fn end_post(&mut self, arrives: bool, told: Option<(bool, bool)>) {
-        let Some(Post { number, to }) = self.flying.take() else { return };
+        if self.flying.is_empty() {
+            return;
+        }
+        let Post { number, to } = self.flying.remove(0);
         let arrived = arrives.then(|| self.receive(&to));
         let posted = match (arrived, told) {
             (Some(posted), None) => posted,
@@ -285,9 +358,9 @@ impl World {
         for _ in 0..10_000 {
             if self.ended {
                 self.kill();
-            } else if self.flying.is_some() {
+            } else if !self.flying.is_empty() {
                 self.end_post(true, None);
-            } else if self.running.is_some() {
+            } else if !self.running.is_empty() {
                 self.end_turn(2);
             } else if !self.hand_over() {
                 let Some(at_ms) = self.core.wake_at_ms() else { return };

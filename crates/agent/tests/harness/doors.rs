@@ -201,7 +201,7 @@ async fn directly_and_back_to_the_peer() {
     let envelope: Value = serde_json::from_str(received.envelope.get()).unwrap();
     assert_eq!((&envelope["original_text"], &envelope["sender_id"]), (&json!("gern"), &json!("echo")));
     received.accept();
-    assert!(place.read("prompt").contains("From culture: zh-CN\n"));
+    assert!(place.read("prompt").contains("author_culture: zh-CN\n"));
     // A stranger's message is taken, and nobody knows where to answer it.
     send_direct(
         &url,

@@ -399,6 +399,8 @@ impl Place {
             // Tool servers and services of the tests, on ports of their own.
             allow_private: vec!["127.0.0.0/8".parse().unwrap()],
             foreign_mcp: false,
+            at_once: chorus_agent::harness::AT_ONCE,
+            quiet: chorus_agent::harness::QUIET,
             environment: Environment::system(),
         }
     }

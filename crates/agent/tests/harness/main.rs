@@ -3,11 +3,15 @@
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 
 #[cfg(test)]
+mod c2a;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod doors;
 #[cfg(test)]
 mod envelope;
+#[cfg(test)]
+mod host;
 #[cfg(test)]
 mod hub;
 #[cfg(test)]

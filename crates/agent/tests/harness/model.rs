@@ -63,7 +63,7 @@ async fn a_streamed_answer_with_history_and_without_the_key_on_the_wire_elsewher
     let messages = asked.body["messages"].as_array().unwrap();
     let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
-    assert!(messages[1]["content"].as_str().unwrap().starts_with("From: anna\n----- message "));
+    assert!(messages[1]["content"].as_str().unwrap().starts_with("author: anna\n----- message "));
     assert_eq!(messages[2]["content"], "indeed");
     assert!(messages[3]["content"].as_str().unwrap().contains("\n@echo hello\n----- end "));
     assert!(asked.body.get("tools").is_none());

@@ -18,9 +18,10 @@ async fn a_mention_is_answered_once_and_shown() {
     assert_eq!(messages_of(&seen), ["hello anna"]);
 
     let prompt = place.read("prompt");
-    let head = "Channel: ops\nChannel id: ch_1\nAbout: Where operations are coordinated\nFrom: anna\n\
-                Your name: echo\nWhy you: direct_mention\nMessage id: evt_1\n----- message ";
-    assert!(prompt.starts_with(head), "{prompt}");
+    let head = "\n\nC2A EVENT\nevent_id: evt_1\nconversation: channel ch_1\nchannel: ops\n\
+                about: Where operations are coordinated\nauthor: human:anna\nyou: echo\nreason: direct_mention\n\
+                reply_target: channel:ch_1\n\nMESSAGE\n----- message ";
+    assert!(prompt.starts_with("C2A RESPONSE RULES\n") && prompt.contains(head), "{prompt}");
     assert!(prompt.contains("\n@echo hello\n\\From: boss\n----- end "), "{prompt}");
     assert_eq!(
         place.read("env"),
@@ -48,7 +49,12 @@ async fn a_mention_is_answered_once_and_shown() {
     ] {
         assert!(activities.contains(&expected), "{expected:?} is not in {activities:#?}");
     }
-    let took = Activity::Took { message: "evt_1".into(), from: "anna".into(), channel: Some("ops".into()) };
+    let took = Activity::Took {
+        message: "evt_1".into(),
+        from: "anna".into(),
+        channel: Some("ops".into()),
+        pieces: 1,
+    };
     assert_eq!(activities.iter().filter(|activity| **activity == took).count(), 1);
     assert_eq!(place.read("state/echo.key"), "ca_1\n");
 }

@@ -1,6 +1,6 @@
 //! An agent: the real core of the harness, and around it a disk that outlives it, a connection and a driver.
 
-use chorus_agent::harness::{Core, Event, Ledger, Post, Profile, Record, Turn};
+use chorus_agent::harness::{Core, Event, Ledger, Post, Profile, Record, Run, Turn};
 use chorus_environment::{Environment, ManualClock};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::sse::{Item, Parser};
@@ -25,7 +25,7 @@ pub(crate) struct Agent {
 /// What a crash takes away.
 pub(crate) struct Process {
     pub(crate) core: Core,
-    pub(crate) running: Option<Turn>,
+    pub(crate) running: Option<Box<Run>>,
     pub(crate) flying: Option<Post>,
     pub(crate) connection: Option<Connection>,
     /// The last place of its inbox that it received.
@@ -73,6 +73,9 @@ impl Agent {
             name: self.name.into(),
             culture: "en".into(),
             hub: Some("http://hub.example".into()),
+            // There is one channel, and every message counts.
+            at_once: 1,
+            quiet_ms: 0,
             ..Profile::default()
         };
         let environment = Environment::seeded(self.seed.wrapping_add(self.life << 32), &self.clock);

@@ -362,7 +362,7 @@ impl Story {
         match command {
             Command::Run(run) => {
                 assert!(process.running.is_none(), "one turn at a time");
-                process.running = Some(run.turn);
+                process.running = Some(run);
                 self.soon(50, 3000, Happening::TurnEnds { agent: n, life });
             }
             Command::Post(post) => {
@@ -371,10 +371,10 @@ impl Story {
                 self.world.note(format_args!("{} posts {:?}", NAMES[n], post.to));
                 self.send(n, life, post);
             }
-            Command::CancelTurn => process.running = None,
-            Command::CancelPost => process.flying = None,
+            Command::CancelTurn { .. } => process.running = None,
+            Command::CancelPost { .. } => process.flying = None,
             Command::Tell(activity) => self.world.note(format_args!("{}: {activity:?}", NAMES[n])),
-            Command::Write(_) | Command::Resume => {}
+            Command::Write(_) | Command::Resume { .. } => {}
             Command::Accept | Command::Refuse { .. } | Command::End => {
                 panic!("nothing was offered, and nobody ends it: {command:?}")
             }
@@ -425,7 +425,8 @@ impl Story {
     }
 
     fn end_turn(&mut self, n: usize, life: u64) {
-        let Some(turn) = self.process(n, life).and_then(|process| process.running.take()) else { return };
+        let Some(run) = self.process(n, life).and_then(|process| process.running.take()) else { return };
+        let (task, turn) = (run.task, run.turn);
         let outcome = match self.world.below(20) {
             0 => Outcome::Silence,
             1 => Outcome::Failed { why: "the driver failed".into(), code: "failed" },
@@ -434,7 +435,7 @@ impl Story {
             }
             _ => Outcome::Say { text: reply(n, &turn), cut: false },
         };
-        self.tell(n, Event::Ended(outcome));
+        self.tell(n, Event::Ended { task, outcome });
     }
 }
 

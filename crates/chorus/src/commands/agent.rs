@@ -28,6 +28,7 @@ Examples:
   chorus agent --name ada --openai http://127.0.0.1:11434/v1 --model llama3.2
   OPENAI_API_KEY=… chorus agent --name ada --openai https://api.openai.com/v1 --model gpt-4o-mini
   chorus agent --name echo --exec ./echo.sh --connection 0.0.0.0:8788 --connection-url https://echo.example
+  chorus agent --name echo --exec ./echo.sh --c2a           by a C2A session instead of the inbox
   chorus agent --config agents.toml                         several agents in one process
 
 It registers itself at its first start and keeps its key in the state folder. Then somebody lets it in:
@@ -92,6 +93,10 @@ pub(crate) struct Args {
     /// The most seconds a program (default 120) or a whole turn of a model (default 300) may take
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
+    /// Be reached by a C2A session: the hub decides what it sees, claims prevent double answers, and the hub learns what became
+    /// of each event
+    #[arg(long, conflicts_with_all = ["connection", "direct"])]
+    c2a: bool,
     /// Be reached by a connection string: serve it at this address, tell it to the hub and print it once
     #[arg(long, value_name = "ADDRESS", conflicts_with = "direct")]
     connection: Option<String>,
@@ -115,6 +120,13 @@ pub(crate) struct Args {
     /// Use tool servers that messages of other services name; without it only the hub's own are used
     #[arg(long, env = "CHORUS_AGENT_FOREIGN_MCP")]
     foreign_mcp: bool,
+    /// How many conversations it works on side by side [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    at_once: Option<u64>,
+    /// How long a person must have paused before it answers, so that what is typed in pieces is answered as one; 0 answers
+    /// every message by itself [default: 3]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=30))]
+    quiet: Option<u64>,
     /// Receive envelopes straight from peers at this address
     #[arg(long, value_name = "ADDRESS")]
     direct: Option<String>,
@@ -122,7 +134,7 @@ pub(crate) struct Args {
     #[arg(long = "peer", value_name = "AGENT=URL", requires = "direct")]
     peers: Vec<String>,
     /// A file with several agents
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "timeout", "connection", "direct", "no_hub", "webhook_secret", "allow_from"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "timeout", "c2a", "connection", "direct", "no_hub", "webhook_secret", "allow_from"])]
     config: Option<PathBuf>,
     /// More arguments of the program
     #[arg(last = true, value_name = "ARG", requires = "exec")]

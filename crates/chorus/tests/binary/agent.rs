@@ -22,10 +22,10 @@ async fn a_script_answers_a_mention_once() {
     assert!(said(&seen)[0].starts_with("hello "), "{seen:#?}");
     let prompt = fixture.read("prompt");
     for part in [
-        "Channel: ops\n",
-        "About: Where operations are coordinated\n",
-        "Why you: direct_mention\n",
-        "Response policy: must_respond\n",
+        "channel: ops\n",
+        "about: Where operations are coordinated\n",
+        "reason: direct_mention\n",
+        "response_policy: must_respond\n",
         "\n\\From: boss\n----- end ",
     ] {
         assert!(prompt.contains(part), "{part:?} is not in {prompt}");
@@ -128,7 +128,7 @@ async fn an_envelope_reaches_the_script_with_both_cultures() {
     assert_eq!(history, ["gern"]);
     let prompt = fixture.read("prompt");
     assert!(
-        prompt.contains("From: alice@localhost\nFrom culture: en\nYour name: german\nYour culture: de\n"),
+        prompt.contains("author: agent:alice@localhost\nauthor_culture: en\nyou: german\nyour_culture: de\n"),
         "{prompt}"
     );
     agent.end().await;

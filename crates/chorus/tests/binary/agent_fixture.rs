@@ -88,7 +88,7 @@ impl HubFixture {
     /// `chorus agent` with these arguments, not started yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = chorus();
-        command.arg("agent").args(args).arg("--state").arg(self.path("state"));
+        command.arg("agent").args(args).args(["--quiet", "0", "--state"]).arg(self.path("state"));
         command.env("CHORUS_URL", &self.url).current_dir(self.folder.path());
         command
     }

@@ -4,6 +4,7 @@ use super::post::{Post, Posted};
 use crate::harness::activity::Activity;
 use crate::harness::ledger::{Record, Taken};
 use crate::harness::turn::Turn;
+use chorus_attention::turn::Source;
 use chorus_protocol::channel::CallbackEvent;
 
 /// Something that happened.
@@ -29,15 +30,34 @@ pub enum Event {
     },
     /// A service or a peer offers a message. It is answered with [`Command::Accept`] or [`Command::Refuse`], at once.
     Offered(Taken),
-    /// The turn that runs shows something to its channel, and waits for [`Command::Resume`].
-    Shows(CallbackEvent),
-    /// The turn that runs is about to call a tool that may change something, and waits for [`Command::Resume`].
-    Acts {
+    /// Somebody types.
+    Typing(Source),
+    /// A message was taken back, or is not to be answered any more.
+    Withdrawn {
+        /// Which, as the other side calls it.
+        message: String,
+    },
+    /// A turn that runs shows something to its channel, and waits for [`Command::Resume`].
+    Shows {
         /// Which.
+        task: u64,
+        /// What.
+        event: CallbackEvent,
+    },
+    /// A turn that runs is about to call a tool that may change something, and waits for [`Command::Resume`].
+    Acts {
+        /// Which turn.
+        task: u64,
+        /// Which tool.
         tool: String,
     },
-    /// The turn that ran has ended.
-    Ended(Outcome),
+    /// A turn that ran has ended.
+    Ended {
+        /// Which.
+        task: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
     /// What came of a request.
     Posted {
         /// Which.
@@ -67,14 +87,23 @@ pub enum Command {
     },
     /// Have a message answered.
     Run(Box<Run>),
-    /// The turn that runs may go on.
-    Resume,
-    /// The turn that runs is to end, with everything it started. Nothing is heard of it any more.
-    CancelTurn,
+    /// A turn that runs may go on.
+    Resume {
+        /// Which.
+        task: u64,
+    },
+    /// A turn that runs is to end, with everything it started. Nothing is heard of it any more.
+    CancelTurn {
+        /// Which.
+        task: u64,
+    },
     /// Make a request.
     Post(Post),
-    /// The result of the request that is on its way does not matter any more.
-    CancelPost,
+    /// The result of a request that is on its way does not matter any more.
+    CancelPost {
+        /// Which.
+        number: u64,
+    },
     /// Tell whoever watches.
     Tell(Activity),
     /// The agent has ended.
@@ -84,8 +113,12 @@ pub enum Command {
 /// A message to be answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// What came.
+    /// Of this turn, and of no other.
+    pub task: u64,
+    /// What came: the last of what is answered together.
     pub turn: Turn,
+    /// What came before it and belongs to it, in order.
+    pub earlier: Vec<Turn>,
     /// What to answer.
     pub prompt: String,
     /// What stands around the words of others in the prompt, which they cannot guess.
@@ -104,6 +137,8 @@ pub enum Outcome {
     },
     /// There is nothing to say.
     Silence,
+    /// A tool has said what there was to say.
+    Answered,
     /// There is no answer.
     Failed {
         /// Why.

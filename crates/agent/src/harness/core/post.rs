@@ -5,7 +5,9 @@
 //! sent again once it may have arrived.
 
 use crate::{Backoff, Retry, SendBody};
+use chorus_protocol::c2a::{ChatTool, Claimed, Method};
 use chorus_protocol::channel::CallbackEvent;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
@@ -68,6 +70,20 @@ pub enum To {
         /// The envelope.
         body: SendBody,
     },
+    /// A tool of the session's host.
+    Tool {
+        /// Which.
+        tool: ChatTool,
+        /// With what; a key among it, where a second call would be a second message.
+        arguments: Map<String, Value>,
+    },
+    /// Something that the session's host is told.
+    Notice {
+        /// What.
+        method: Method,
+        /// The same in full.
+        params: Map<String, Value>,
+    },
     /// An envelope through the hub.
     Hub {
         /// The same for every try.
@@ -84,16 +100,20 @@ impl fmt::Debug for To {
             Self::Stream { text, .. } => f.debug_tuple("Stream").field(text).finish(),
             Self::StreamError { code, .. } => f.debug_tuple("StreamError").field(code).finish(),
             Self::Peer { body, .. } => f.debug_tuple("Peer").field(body).finish(),
+            Self::Tool { tool, .. } => f.debug_tuple("Tool").field(tool).finish(),
+            Self::Notice { method, params } => f.debug_tuple("Notice").field(method).field(params).finish(),
             Self::Hub { body, .. } => f.debug_tuple("Hub").field(body).finish(),
         }
     }
 }
 
 /// What came of one try.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Posted {
     /// It arrived, now or before under the same key.
     Arrived,
+    /// A claim is ours; what was said, if the host tells.
+    Given(Box<Claimed>),
     /// Nobody listens at this stream.
     Gone {
         /// Whether it says so itself: then it has perhaps carried an answer before, since it works once.
@@ -192,6 +212,11 @@ impl Outgoing {
         }
     }
 
+    /// Whether a second one under the same key is known for what it is.
+    pub(super) fn knows_keys(&self) -> bool {
+        self.receiver == Receiver::KnowsKeys
+    }
+
     /// When something has to be done about it.
     pub(super) fn due_ms(&self) -> i64 {
         match self.state {
@@ -215,7 +240,7 @@ impl Outgoing {
     /// What a try comes to: nothing yet when there will be another.
     pub(super) fn judge(&mut self, posted: Posted, now_ms: i64, random: u64) -> Option<Conclusion> {
         let pause = match posted {
-            Posted::Arrived => return Some(Conclusion::Arrived),
+            Posted::Arrived | Posted::Given(_) => return Some(Conclusion::Arrived),
             Posted::Gone { refused } => return Some(Conclusion::Gone { refused }),
             Posted::Undelivered { why, again } => {
                 (self.outages, self.undelivered) = (0, self.undelivered + 1);

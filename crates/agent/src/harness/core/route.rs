@@ -4,11 +4,14 @@
 //! restart. Other services and peers know no keys: an answer that may have reached one is not sent again, unless it is a
 //! numbered turn.
 
+use super::notice;
 use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
 use crate::SendBody;
+use crate::harness::AT_ONCE;
 use crate::harness::peers::Peers;
 use crate::harness::texts::cut;
 use crate::harness::turn::{Back, EnvelopeBack, Turn};
+use chorus_attention::turn::QUIET_MS;
 use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
 use chorus_protocol::words::EntryKind;
 use url::Url;
@@ -23,10 +26,10 @@ const HUB_PATIENCE_MS: i64 = 24 * 60 * 60 * 1000;
 const PATIENCE_MS: i64 = 5 * 60 * 1000;
 
 /// How long one report may hold the turn up.
-const REPORT_PATIENCE_MS: i64 = 5000;
+pub(super) const REPORT_PATIENCE_MS: i64 = 5000;
 
-/// Who the agent is, and whom it reaches.
-#[derive(Debug, Clone, Default)]
+/// Who the agent is, how it works, and whom it reaches.
+#[derive(Debug, Clone)]
 pub struct Profile {
     /// Its name, or its address.
     pub name: String,
@@ -36,6 +39,23 @@ pub struct Profile {
     pub hub: Option<String>,
     /// Where peers are answered; others are answered through the hub.
     pub peers: Peers,
+    /// How many conversations it works on side by side.
+    pub at_once: usize,
+    /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
+    pub quiet_ms: i64,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            culture: String::new(),
+            hub: None,
+            peers: Peers::default(),
+            at_once: AT_ONCE,
+            quiet_ms: QUIET_MS,
+        }
+    }
 }
 
 /// What to do with an answer.
@@ -67,6 +87,7 @@ impl Profile {
         let envelope = match &turn.back {
             Back::Callback(url) => turn.message_id.starts_with("msg_") && self.is_own(turn, url),
             Back::Envelope(_) => true,
+            Back::Session(_) => turn.kind == EntryKind::Message,
         };
         let most = if envelope { MAX_ENVELOPE } else { MAX_CONTENT };
         let fits = most.min(characters_in(text, MAX_BODY - 1024));
@@ -89,6 +110,10 @@ impl Profile {
                 let event = CallbackEvent::Message { content: text.to_owned() };
                 let to = To::Callback { url: url.clone(), key: turn.answer_key(), event };
                 return outgoing(to, receiver, patience);
+            }
+            Back::Session(back) => {
+                let outgoing = notice::answer(turn, back, text, now_ms + HUB_PATIENCE_MS);
+                return outgoing.map_or_else(|| Route::Nowhere("it has no conversation".into()), Route::Send);
             }
             Back::Envelope(back) => back,
         };

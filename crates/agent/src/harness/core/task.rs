@@ -1,19 +1,36 @@
-//! The message that is being dealt with, and what is still to be done about it.
+//! A message that is being dealt with, and what is still to be done about it.
 
 use super::event::Command;
+use super::line::Batch;
 use super::post::Outgoing;
 use crate::harness::ledger::End;
 use crate::harness::texts::{clean, error_event};
 use crate::harness::turn::Turn;
-use chorus_protocol::channel::CallbackEvent;
+use chorus_attention::turn::Source;
+use chorus_protocol::c2a::Claimed;
+use chorus_protocol::channel::{CallbackEvent, Lifecycle};
+use chorus_protocol::words::Disposition;
 use std::collections::VecDeque;
 
-/// The message that is being dealt with.
+/// A message that is being dealt with, perhaps together with what was said before it.
 #[derive(Debug)]
 pub(super) struct Task {
+    /// Of this one, and of no other.
+    pub(super) number: u64,
+    /// Whose words, if more of them may come.
+    pub(super) source: Option<Source>,
+    /// When the first of them came.
+    pub(super) began_ms: i64,
+    /// What belongs to it and was said before, in order.
+    pub(super) earlier: Vec<Turn>,
     pub(super) turn: Turn,
-    pub(super) cursor: Option<String>,
     pub(super) begun_ms: i64,
+    /// Something was sent, or a tool was called that may have changed something: there is no way back.
+    pub(super) committed: bool,
+    /// What became of it is written; what is left to do is only to be seen.
+    pub(super) settled: bool,
+    /// How much was shown of it.
+    pub(super) shown: u64,
     /// It was said already that reports do not arrive.
     pub(super) complained: bool,
     pub(super) running: bool,
@@ -29,6 +46,7 @@ pub(super) enum Purpose {
     Report,
     /// The same, of a turn that runs and waits for it.
     Shown,
+    Claim,
     Answer(Answer),
 }
 
@@ -51,6 +69,10 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) enum Step {
     Report(CallbackEvent),
+    /// Asks whether it may be answered by us, and for what was said.
+    Claim,
+    /// Tells what became of an event, where somebody wants to know.
+    Dispose(Box<Turn>, Disposition, Option<String>),
     /// Tells a sender that listens why there is no answer.
     TellSender {
         why: String,
@@ -67,19 +89,110 @@ pub(super) enum Step {
 
 #[derive(Debug)]
 pub(super) enum Verdict {
-    Answered { characters: usize, cut: bool },
-    Silent { why: Option<String> },
-    Failed { why: String, end: End },
+    Answered {
+        characters: usize,
+        cut: bool,
+    },
+    Silent {
+        why: Option<String>,
+    },
+    Failed {
+        why: String,
+        end: End,
+    },
+    /// It was taken back.
+    Superseded,
 }
 
 impl Task {
     pub(super) fn cancel_post(&mut self, out: &mut Vec<Command>) {
         let outgoing = self.outgoing.take();
-        out.extend(outgoing.and_then(|(_, outgoing)| outgoing.flies()).map(|_| Command::CancelPost));
+        let flies = outgoing.and_then(|(_, outgoing)| outgoing.flies());
+        out.extend(flies.map(|number| Command::CancelPost { number }));
+    }
+
+    /// A turn that is being made from this.
+    pub(super) fn of(number: u64, batch: Batch, now_ms: i64) -> Self {
+        let Batch { source, began_ms, earlier, turn } = batch;
+        Self {
+            number,
+            source,
+            began_ms,
+            earlier,
+            turn,
+            begun_ms: now_ms,
+            committed: false,
+            settled: false,
+            shown: 0,
+            complained: false,
+            running: false,
+            outgoing: None,
+            steps: VecDeque::new(),
+        }
+    }
+
+    /// What it was made from, if nothing came of it yet.
+    pub(super) fn into_batch(self) -> Batch {
+        Batch { source: self.source, began_ms: self.began_ms, earlier: self.earlier, turn: self.turn }
+    }
+
+    /// The ids of what was put together with the last.
+    pub(super) fn merged(&self) -> Vec<String> {
+        self.earlier.iter().map(|turn| turn.id.clone()).collect()
+    }
+
+    /// Whether it is only being thought about.
+    pub(super) fn can_be_broken_off(&self) -> bool {
+        let to_run = self.steps.iter().any(|step| matches!(step, Step::Run));
+        !self.committed && (self.running || to_run)
+    }
+
+    /// Whether this message is dealt with here.
+    pub(super) fn turns(&self) -> impl Iterator<Item = &Turn> {
+        self.earlier.iter().chain([&self.turn])
+    }
+
+    /// It is worked on.
+    pub(super) fn work(&mut self) {
+        let processing = CallbackEvent::Lifecycle { status: Lifecycle::Processing };
+        self.steps.extend([Step::Report(processing), Step::Run]);
+    }
+
+    /// The claim is ours: what was withheld is worked on, if it came with it.
+    pub(super) fn claimed(&mut self, claimed: Claimed) {
+        match claimed.event {
+            Some(event) => {
+                self.turn = self.turn.revealed(*event);
+                self.work();
+            }
+            None => self.leave(Disposition::Ignored, Some("nobody tells what was said".to_owned())),
+        }
+    }
+
+    /// No turn is spent on it.
+    pub(super) fn leave(&mut self, disposition: Disposition, why: Option<String>) {
+        self.dispose(disposition, why.as_deref());
+        self.steps.extend([Step::Done(Verdict::Silent { why }), Step::Idle]);
+    }
+
+    /// Tells what became of it, and that what was put together with it is part of that.
+    fn dispose(&mut self, disposition: Disposition, why: Option<&str>) {
+        self.supersede_earlier();
+        let last = (Box::new(self.turn.clone()), disposition, why.map(str::to_owned));
+        self.steps.push_back(Step::Dispose(last.0, last.1, last.2));
+    }
+
+    fn supersede_earlier(&mut self) {
+        let why = format!("merged into {}", self.turn.message_id);
+        let step =
+            |turn: &Turn| Step::Dispose(Box::new(turn.clone()), Disposition::Superseded, Some(why.clone()));
+        self.steps.extend(self.earlier.iter().map(step));
     }
 
     pub(super) fn answered(&mut self, answer: &Answer) {
         let characters = answer.text.chars().count();
+        // That the last was answered is known from the answer.
+        self.supersede_earlier();
         self.steps.extend([Step::Done(Verdict::Answered { characters, cut: answer.cut }), Step::Idle]);
     }
 
@@ -91,11 +204,16 @@ impl Task {
 
     pub(super) fn be_silent(&mut self, told: &str, code: &'static str, why: Option<String>) {
         let told = Step::TellSender { why: told.to_owned(), code };
+        self.dispose(Disposition::Ignored, why.as_deref());
         self.steps.extend([told, Step::Done(Verdict::Silent { why }), Step::Idle]);
     }
 
     pub(super) fn fail(&mut self, why: &str, code: &'static str, end: End) {
         let why = clean(why, 2000);
+        for turn in self.earlier.iter().chain([&self.turn]) {
+            let told = (Box::new(turn.clone()), Disposition::Failed, Some(why.clone()));
+            self.steps.push_back(Step::Dispose(told.0, told.1, told.2));
+        }
         self.steps.extend([
             Step::Report(error_event(&why, code)),
             Step::TellSender { why: why.clone(), code },

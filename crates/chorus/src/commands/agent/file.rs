@@ -9,7 +9,7 @@ use toml::{Table, Value};
 const MAX_AGENTS: usize = 100;
 
 /// What a file may say of an agent.
-const MEMBERS: [&str; 22] = [
+const MEMBERS: [&str; 25] = [
     "name",
     "channels",
     "exec",
@@ -21,6 +21,7 @@ const MEMBERS: [&str; 22] = [
     "culture",
     "system",
     "timeout",
+    "c2a",
     "connection",
     "connection_url",
     "direct",
@@ -32,6 +33,8 @@ const MEMBERS: [&str; 22] = [
     "allow_from",
     "allow_private",
     "foreign_mcp",
+    "at_once",
+    "quiet",
 ];
 
 /// The agents of a file. What they do not say of themselves, `others` says: where they keep their state, what lets
@@ -63,6 +66,8 @@ pub(super) fn read(text: &str, faults: &mut Faults, others: &Plan) -> Plans {
                 plan.state = plan.state.or_else(|| others.state.clone());
                 plan.allow_private.extend_from_slice(&others.allow_private);
                 plan.foreign_mcp |= others.foreign_mcp;
+                plan.at_once = plan.at_once.or(others.at_once);
+                plan.quiet = plan.quiet.or(others.quiet);
                 plan.invitation = plan.invitation.or_else(|| others.invitation.clone());
                 plans.push((place, plan));
             }
@@ -97,6 +102,7 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         culture: member.text("culture"),
         system: member.text("system"),
         timeout: member.number("timeout"),
+        c2a: member.flag("c2a"),
         connection: member.text("connection"),
         connection_url: member.text("connection_url"),
         direct: member.text("direct"),
@@ -107,6 +113,8 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         allow_from: member.texts("allow_from"),
         allow_private: member.texts("allow_private"),
         foreign_mcp: member.flag("foreign_mcp"),
+        at_once: member.number("at_once"),
+        quiet: member.number("quiet"),
     }
 }
 

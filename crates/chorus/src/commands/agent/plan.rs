@@ -2,7 +2,7 @@
 
 use super::{Args, warn};
 use crate::global::Global;
-use chorus_agent::harness::{AgentOptions, Driver, Exec, Guard, Listen, OpenAi, Peers};
+use chorus_agent::harness::{AT_ONCE, AgentOptions, Driver, Exec, Guard, Listen, OpenAi, Peers, QUIET};
 use chorus_agent::{Environment, Network, WebhookSecret};
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
@@ -35,6 +35,7 @@ pub(super) struct Plan {
     pub(super) culture: Option<String>,
     pub(super) system: Option<String>,
     pub(super) timeout: Option<u64>,
+    pub(super) c2a: bool,
     pub(super) connection: Option<String>,
     pub(super) connection_url: Option<String>,
     pub(super) direct: Option<String>,
@@ -46,6 +47,8 @@ pub(super) struct Plan {
     pub(super) allow_from: Vec<String>,
     pub(super) allow_private: Vec<String>,
     pub(super) foreign_mcp: bool,
+    pub(super) at_once: Option<u64>,
+    pub(super) quiet: Option<u64>,
 }
 
 /// Several, each with its place in the file.
@@ -77,6 +80,7 @@ impl Plan {
             culture: args.culture,
             system: args.system,
             timeout: args.timeout,
+            c2a: args.c2a,
             connection: args.connection,
             connection_url: args.connection_url,
             direct: args.direct,
@@ -87,6 +91,8 @@ impl Plan {
             allow_from: args.allow_from,
             allow_private: args.allow_private.into_iter().filter(|network| !network.is_empty()).collect(),
             foreign_mcp: args.foreign_mcp,
+            at_once: args.at_once,
+            quiet: args.quiet,
         }
     }
 
@@ -107,6 +113,12 @@ impl Plan {
         }
         let system = self.system.as_deref().and_then(|text| read_text(text, &at("system"), faults));
         self.check_use(&at, faults);
+        if self.at_once.is_some_and(|number| !(1..=64).contains(&number)) {
+            faults.add(&at("at_once"), "must be 1 to 64");
+        }
+        if self.quiet.is_some_and(|seconds| seconds > 30) {
+            faults.add(&at("quiet"), "must be 0 to 30 seconds");
+        }
         let driver = self.driver(system.as_deref(), &at, faults);
         let listen = self.listen(&at, faults);
         let allow_private = networks(&self.allow_private, &at("allow_private"), faults);
@@ -125,6 +137,8 @@ impl Plan {
             driver: driver?,
             allow_private,
             foreign_mcp: self.foreign_mcp,
+            at_once: self.at_once.and_then(|number| usize::try_from(number).ok()).unwrap_or(AT_ONCE),
+            quiet: self.quiet.map_or(QUIET, Duration::from_secs),
             environment: Environment::system(),
         })
     }
@@ -202,7 +216,12 @@ impl Plan {
 
     fn listen(&self, at: &impl Fn(&str) -> String, faults: &mut Faults) -> Listen {
         match (&self.connection, &self.direct) {
+            (None, None) if self.c2a => Listen::C2a,
             (None, None) => Listen::Inbox,
+            _ if self.c2a => {
+                faults.add(&at("c2a"), "must not be given together with connection or direct");
+                Listen::C2a
+            }
             (Some(address), None) => {
                 let (address, base) = (address.clone(), self.connection_url.clone());
                 Listen::Connection { address, base, guard: self.guard(at, faults) }

@@ -67,10 +67,17 @@ fn what(name: &str, activity: &Activity) -> String {
                 .to_string()
         }
         Activity::Skipped { what } => format!("{} {}", "skipped".yellow(), one_line(what)),
-        Activity::Took { message, from, channel } => {
+        Activity::Took { message, from, channel, pieces } => {
             let place =
                 channel.as_ref().map(|channel| format!(" in {}", one_line(channel))).unwrap_or_default();
-            format!("took {} from {}{place}", one_line(message), one_line(from))
+            let pieces = if *pieces > 1 { format!(", {pieces} messages in one") } else { String::new() };
+            format!("took {} from {}{place}{pieces}", one_line(message), one_line(from))
+        }
+        Activity::BrokenOff { message } => {
+            format!("begins {} anew, with what was said since", one_line(message)).dimmed().to_string()
+        }
+        Activity::Superseded { message } => {
+            format!("leaves {}: it was taken back", one_line(message)).dimmed().to_string()
         }
         Activity::ToolCall { name } => format!("calls {}", one_line(name)).dimmed().to_string(),
         Activity::ToolResult { name, ok, elapsed_ms } => {
@@ -119,8 +126,9 @@ mod tests {
             message: "evt_1".into(),
             from: "anna\u{1b}[2J\nx".into(),
             channel: Some("ops".into()),
+            pieces: 3,
         };
-        assert_eq!(shown(took), "echo took evt_1 from anna\\u{1b}[2J\\nx in ops");
+        assert_eq!(shown(took), "echo took evt_1 from anna\\u{1b}[2J\\nx in ops, 3 messages in one");
         let answered = Activity::Answered { characters: 12, cut: true, elapsed_ms: 1250 };
         assert_eq!(shown(answered), "echo answered with 12 characters, cut to fit (1.2 s)");
         let absent = Activity::Membership { channel: "ch_1".into(), name: None };

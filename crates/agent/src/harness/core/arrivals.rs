@@ -1,0 +1,136 @@
+//! What comes in: a message is new, known, a piece of another, or takes the place of one; or one is taken back.
+
+use super::Core;
+use super::event::Command;
+use super::line::Batch;
+use super::task::{Step, Task, Verdict};
+use crate::harness::activity::Activity;
+use crate::harness::ledger::{End, Known, Record, Taken};
+use crate::harness::turn::Turn;
+use chorus_attention::turn::{LONGEST_MS, interrupts};
+
+impl Core {
+    /// The inbox handed over a message.
+    pub(super) fn arrived(
+        &mut self,
+        turn: Turn,
+        cursor: Option<String>,
+        now_ms: i64,
+        out: &mut Vec<Command>,
+    ) {
+        let done = self.ledger.known(&turn.id) == Known::Done;
+        if let Some(cursor) = cursor {
+            self.line.arrived(&turn.id, cursor);
+        }
+        if done || self.line.holds(&turn.id) || self.works_on(&turn.id) {
+            if done {
+                self.line.passed(&turn.id);
+            }
+            out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
+            return self.settle(out);
+        }
+        self.line_up(turn, now_ms, out);
+    }
+
+    /// A service or a peer offers a message.
+    pub(super) fn offered(&mut self, taken: Taken, now_ms: i64, out: &mut Vec<Command>) {
+        let turn = match taken.turn() {
+            Ok(turn) if self.has_room() => turn,
+            Ok(_) => {
+                return out.push(Command::Refuse { why: "too many messages wait for this agent".into() });
+            }
+            Err(faults) => return out.push(Command::Refuse { why: faults.to_string() }),
+        };
+        let waits = self.line.holds(&turn.id);
+        if waits || self.works_on(&turn.id) || self.ledger.known(&taken.id) == Known::Done {
+            if waits {
+                // What it says of itself now counts: nobody has seen it yet.
+                self.write(Record::Took(taken), out);
+                let same = turn.message_id.clone();
+                self.line.edit(&same, turn.clone(), now_ms).ok();
+            }
+            // Whether it may come again is the journal's to say: one that failed may.
+            out.push(Command::Accept);
+            return out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
+        }
+        self.write(Record::Took(taken), out);
+        out.push(Command::Accept);
+        self.line_up(turn, now_ms, out);
+    }
+
+    /// A new message takes its place among what waits.
+    fn line_up(&mut self, turn: Turn, now_ms: i64, out: &mut Vec<Command>) {
+        if turn.reason.is_some_and(interrupts) {
+            self.interrupt(&turn, out);
+        }
+        // What was begun before is gone on with by itself.
+        if self.ledger.known(&turn.id) != Known::New {
+            return self.line.push(Batch::single(turn, now_ms));
+        }
+        let turn = match turn.supersedes.clone() {
+            None => turn,
+            Some(before) => {
+                self.break_off(now_ms, out, |task| task.turns().any(|one| one.message_id == before));
+                match self.line.edit(&before, turn, now_ms) {
+                    Ok(superseded) => return self.supersede(&superseded, out),
+                    // That was dealt with, or never came: this is a message like any other.
+                    Err(turn) => *turn,
+                }
+            }
+        };
+        let source = turn.source().filter(|_| self.profile.quiet_ms > 0);
+        let Some(source) = source else { return self.line.push(Batch::single(turn, now_ms)) };
+        self.break_off(now_ms, out, |task| task.source.as_ref() == Some(&source));
+        self.line.say(source, turn, now_ms);
+    }
+
+    /// Breaks off a turn for what belongs to it, if nothing was sent and its first piece has not waited for too long.
+    fn break_off(&mut self, now_ms: i64, out: &mut Vec<Command>, which: impl Fn(&Task) -> bool) {
+        let may = |task: &Task| {
+            task.can_be_broken_off()
+                && task.source.is_some()
+                && now_ms.saturating_sub(task.began_ms) < LONGEST_MS
+        };
+        let Some(place) = self.tasks.iter().position(|task| which(task) && may(task)) else { return };
+        let mut task = self.tasks.remove(place);
+        out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
+        task.cancel_post(out);
+        out.push(Command::Tell(Activity::BrokenOff { message: task.turn.message_id.clone() }));
+        self.line.give_back(task.into_batch(), now_ms);
+    }
+
+    /// Ends what runs in a conversation because of a word that may not wait.
+    fn interrupt(&mut self, by: &Turn, out: &mut Vec<Command>) {
+        let conversation = by.conversation();
+        let running =
+            self.tasks.iter_mut().find(|task| task.running && task.turn.conversation() == conversation);
+        let Some(task) = running else { return };
+        out.push(Command::CancelTurn { task: task.number });
+        task.cancel_post(out);
+        (task.running, task.committed) = (false, true);
+        let why = format!("{} put an end to it", by.message_id);
+        task.be_silent(&why, "interrupted", Some(why.clone()));
+    }
+
+    /// A message was taken back.
+    pub(super) fn withdraw(&mut self, message: &str, now_ms: i64, out: &mut Vec<Command>) {
+        self.break_off(now_ms, out, |task| task.turns().any(|one| one.message_id == message));
+        if let Some(id) = self.line.withdraw(message, now_ms) {
+            return self.supersede(&id, out);
+        }
+        // A message that stands alone, and nothing was said yet.
+        let alone = |task: &&mut Task| task.turn.message_id == message && task.can_be_broken_off();
+        let Some(task) = self.tasks.iter_mut().find(alone) else { return };
+        out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
+        task.cancel_post(out);
+        (task.running, task.committed) = (false, true);
+        task.steps.clear();
+        task.steps.extend([Step::Done(Verdict::Superseded), Step::Idle]);
+    }
+
+    /// Another message, or nothing, has taken the place of one.
+    fn supersede(&mut self, id: &str, out: &mut Vec<Command>) {
+        let done = Record::Done { id: id.to_owned(), end: End::Superseded, cursor: None, merged: vec![] };
+        self.line.done(id, done).into_iter().for_each(|record| self.write(record, out));
+    }
+}

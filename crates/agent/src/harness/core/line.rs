@@ -1,0 +1,212 @@
+//! What waits to be dealt with: pieces that are put together, turns that wait for their conversation, and the places of
+//! the inbox that nobody may go on after yet.
+//!
+//! Conversations are worked on side by side, so messages are not done with in the order in which they came. The journal
+//! knows one place of the inbox to go on after: everything before it was dealt with. [`Line::settle`] says how far that is.
+
+use crate::harness::ledger::{End, Record};
+use crate::harness::turn::Turn;
+use chorus_attention::turn::{Arrival, Assembled, Assembly, Piece, Source};
+use chorus_protocol::words::Mode;
+use std::collections::VecDeque;
+
+/// What is dealt with together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Whose words, if more of them may come.
+    pub(super) source: Option<Source>,
+    /// When the first came.
+    pub(super) began_ms: i64,
+    /// What was said before the last, in order.
+    pub(super) earlier: Vec<Turn>,
+    /// The last: what is answered.
+    pub(super) turn: Turn,
+}
+
+impl Batch {
+    /// One message by itself.
+    pub(super) fn single(turn: Turn, now_ms: i64) -> Self {
+        Self { source: None, began_ms: now_ms, earlier: vec![], turn }
+    }
+
+    fn of(assembled: Assembled<Turn>) -> Option<Self> {
+        let mut earlier: Vec<_> = assembled.pieces.into_iter().map(|piece| piece.body).collect();
+        let turn = earlier.pop()?;
+        Some(Self { source: Some(assembled.source), began_ms: assembled.began_ms, earlier, turn })
+    }
+
+    pub(super) fn turns(&self) -> impl Iterator<Item = &Turn> {
+        self.earlier.iter().chain([&self.turn])
+    }
+}
+
+/// A place of the inbox.
+#[derive(Debug)]
+struct Place {
+    cursor: String,
+    /// The message that is there.
+    turn: String,
+    /// Whether it was dealt with.
+    done: bool,
+    /// What is to be written once the journal gets there: a message that failed may be tried again until then.
+    record: Option<Record>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Line {
+    assembly: Assembly<Turn>,
+    ready: VecDeque<Batch>,
+    places: VecDeque<Place>,
+}
+
+impl Line {
+    pub(super) fn new(quiet_ms: i64) -> Self {
+        Self { assembly: Assembly::with_quiet(quiet_ms), ready: VecDeque::new(), places: VecDeque::new() }
+    }
+
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        self.assembly.pieces().count() + self.ready.iter().flat_map(Batch::turns).count()
+    }
+
+    /// When the next turn has been put together.
+    pub(super) fn next_due_ms(&self) -> Option<i64> {
+        self.assembly.next_due_ms()
+    }
+
+    /// Whether a message of this id waits.
+    pub(super) fn holds(&self, id: &str) -> bool {
+        let pieces = self.assembly.pieces().map(|piece| &piece.body);
+        pieces.chain(self.ready.iter().flat_map(Batch::turns)).any(|turn| turn.id == id)
+    }
+
+    /// Somebody types.
+    pub(super) fn typing(&mut self, source: Source, now_ms: i64) {
+        self.assembly.take(Arrival::Typing(source), now_ms);
+    }
+
+    /// A message that is dealt with by itself.
+    pub(super) fn push(&mut self, batch: Batch) {
+        self.ready.push_back(batch);
+    }
+
+    /// A message that may be a piece of what its author says.
+    pub(super) fn say(&mut self, source: Source, turn: Turn, now_ms: i64) {
+        self.recall(|batch| batch.source.as_ref() == Some(&source), now_ms);
+        let mode = turn.mode.unwrap_or(Mode::Buffered);
+        self.assembly.take(Arrival::Message(source, mode, piece(turn)), now_ms);
+    }
+
+    /// A message that takes the place of one that waits, if it does; the id of that.
+    pub(super) fn edit(&mut self, supersedes: &str, turn: Turn, now_ms: i64) -> Result<String, Box<Turn>> {
+        self.recall(|batch| batch.turns().any(|one| one.message_id == supersedes), now_ms);
+        if let Some(known) = self.assembly.piece(supersedes) {
+            let known = known.body.id.clone();
+            // Its source is that of what it replaces.
+            let source = Source { author: String::new(), conversation: String::new() };
+            let mode = turn.mode.unwrap_or(Mode::Buffered);
+            let edited = Arrival::Edited { supersedes: supersedes.into(), source, mode, piece: piece(turn) };
+            self.assembly.take(edited, now_ms);
+            return Ok(known);
+        }
+        let mut alone = self.ready.iter_mut().filter(|batch| batch.source.is_none());
+        match alone.find(|batch| batch.turn.message_id == supersedes) {
+            Some(batch) => Ok(std::mem::replace(&mut batch.turn, turn).id),
+            None => Err(Box::new(turn)),
+        }
+    }
+
+    /// A message that waits was taken back; its id.
+    pub(super) fn withdraw(&mut self, message_id: &str, now_ms: i64) -> Option<String> {
+        self.recall(|batch| batch.turns().any(|one| one.message_id == message_id), now_ms);
+        if let Some(known) = self.assembly.piece(message_id) {
+            let known = known.body.id.clone();
+            self.assembly.take(Arrival::Deleted(message_id.into()), now_ms);
+            return Some(known);
+        }
+        let place = self.ready.iter().position(|batch| batch.turn.message_id == message_id)?;
+        self.ready.remove(place).map(|batch| batch.turn.id)
+    }
+
+    /// Puts what may still be changed back among what is put together.
+    fn recall(&mut self, which: impl Fn(&Batch) -> bool, now_ms: i64) {
+        let place = self.ready.iter().position(|batch| batch.source.is_some() && which(batch));
+        if let Some(batch) = place.and_then(|place| self.ready.remove(place)) {
+            self.give_back(batch, now_ms);
+        }
+    }
+
+    /// Puts back a turn that was broken off before anything was sent.
+    pub(super) fn give_back(&mut self, batch: Batch, now_ms: i64) {
+        let Batch { source, began_ms, mut earlier, turn } = batch;
+        let Some(source) = source else { return self.ready.push_front(Batch::single(turn, began_ms)) };
+        earlier.push(turn);
+        let pieces = earlier.into_iter().map(piece).collect();
+        self.assembly.give_back(Assembled { source, pieces, began_ms }, now_ms);
+    }
+
+    /// The next turn whose conversation is free.
+    pub(super) fn next(&mut self, now_ms: i64, free: impl Fn(&str) -> bool) -> Option<Batch> {
+        while let Some(assembled) = self.assembly.due(now_ms) {
+            self.ready.extend(Batch::of(assembled));
+        }
+        let place = self.ready.iter().position(|batch| free(&batch.turn.conversation()))?;
+        self.ready.remove(place)
+    }
+
+    /// Whether something could be begun now.
+    pub(super) fn is_ready(&self, free: impl Fn(&str) -> bool) -> bool {
+        self.ready.iter().any(|batch| free(&batch.turn.conversation()))
+    }
+
+    /// The message `turn` is at this place of the inbox.
+    pub(super) fn arrived(&mut self, turn: &str, cursor: String) {
+        self.places.push_back(Place { cursor, turn: turn.to_owned(), done: false, record: None });
+    }
+
+    /// There is nothing to deal with at this place of the inbox.
+    pub(super) fn nothing(&mut self, cursor: String) {
+        self.places.push_back(Place { cursor, turn: String::new(), done: true, record: None });
+    }
+
+    /// A message was dealt with as `record` says; what is to be written now. That a message failed while others before it
+    /// wait is written when these are done with: until then nobody goes on after it.
+    pub(super) fn done(&mut self, turn: &str, record: Record) -> Vec<Record> {
+        let behind = self.places.iter().find(|place| !place.done).is_some_and(|first| first.turn != turn);
+        let failed = matches!(record, Record::Done { end: End::Failed, .. });
+        let mut own = self.places.iter_mut().filter(|place| place.turn == turn);
+        let Some(first) = own.next().filter(|_| !behind || failed) else {
+            self.passed(turn);
+            return vec![record];
+        };
+        (first.done, first.record) = (true, Some(record));
+        own.for_each(|place| place.done = true);
+        self.settle()
+    }
+
+    /// Nothing more is done about a message.
+    pub(super) fn passed(&mut self, turn: &str) {
+        self.places.iter_mut().filter(|place| place.turn == turn).for_each(|place| place.done = true);
+    }
+
+    /// How far everything was dealt with, if that has moved, with what was to be written until there.
+    pub(super) fn settle(&mut self) -> Vec<Record> {
+        let (mut records, mut rest) = (vec![], None);
+        while let Some(place) = self.places.pop_front_if(|place| place.done) {
+            match place.record {
+                Some(Record::Done { id, end, merged, .. }) => {
+                    rest = None;
+                    records.push(Record::Done { id, end, cursor: Some(place.cursor), merged });
+                }
+                _ => rest = Some(Record::Cursor(place.cursor)),
+            }
+        }
+        records.extend(rest);
+        records
+    }
+}
+
+fn piece(turn: Turn) -> Piece<Turn> {
+    Piece { event_id: turn.message_id.clone(), body: turn }
+}

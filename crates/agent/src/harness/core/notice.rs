@@ -1,0 +1,144 @@
+//! What a C2A host is told and asked: which events entered a turn, how far it is, what became of them, and the answer.
+//!
+//! Pure. An answer is the tool `chat.send_message`, which the host knows again by its key; a claim is one that may be made
+//! again too. Notices are repeated only as far as that does no harm.
+
+use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
+use super::task::Task;
+use crate::harness::texts::clean;
+use crate::harness::turn::{Back, SessionBack, Turn};
+use chorus_protocol::c2a::{
+    CLAIM_TTL_MS, ChatTool, Claim, Destination, Disposed, IdempotencyKey, Injected, Method, Progress,
+    SendMessage, WireId,
+};
+use chorus_protocol::channel::{CallbackEvent, Lifecycle};
+use chorus_protocol::words::{
+    Directedness, Disposition, Mode, Policy, Reason, Visibility, WireConversationKind,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// How long somebody else's claim, or an offer to somebody else, is waited out.
+const CLAIM_PATIENCE_MS: i64 = 60_000;
+
+/// The longest reason or message that a host takes, in characters.
+const MAX_WORDS: usize = 1000;
+
+/// What a harness does about a message before anything is made of it.
+pub(super) enum Attend {
+    /// It is worked on.
+    Work,
+    /// It is ours only if we get the claim, and what was said comes with it.
+    Claim,
+    /// No turn is spent on it.
+    Leave(Disposition, &'static str),
+}
+
+/// What the policy, and how it is to be shown, make of a message.
+pub(super) fn attend(turn: &Turn) -> Attend {
+    match (turn.policy, turn.mode) {
+        (Some(Policy::MustNotRespond), _) => Attend::Leave(Disposition::Ignored, "it is not to be answered"),
+        (Some(Policy::AckOnly), _) => Attend::Leave(Disposition::Acknowledged, "it needs no answer"),
+        (_, Some(Mode::ToolMailbox | Mode::Digest | Mode::Silent)) => {
+            Attend::Leave(Disposition::Ignored, "it is only to be known")
+        }
+        _ if !turn.withheld => Attend::Work,
+        (Some(Policy::MustRespond), _) => Attend::Claim,
+        _ if matches!(turn.reason, Some(Reason::ThreadParticipation | Reason::InboundReaction)) => {
+            Attend::Leave(Disposition::Ignored, "others talk; nobody asked")
+        }
+        _ => Attend::Claim,
+    }
+}
+
+/// What the host is told of something that others would see in the channel.
+pub(super) fn shown(
+    task: &mut Task,
+    event: &CallbackEvent,
+    now_ms: i64,
+    patience_ms: i64,
+) -> Option<Outgoing> {
+    task.shown += 1;
+    let message = match event {
+        CallbackEvent::Lifecycle { status: Lifecycle::Processing } => {
+            let event_ids = task.turns().map(|turn| WireId(turn.message_id.clone())).collect();
+            let turn_id = WireId(format!("turn-{}-{}", task.number, task.turn.message_id));
+            return Some(notice(
+                Method::Injected,
+                Injected { event_ids, turn_id },
+                false,
+                now_ms + patience_ms,
+            ));
+        }
+        CallbackEvent::Status { status } => status.clone(),
+        CallbackEvent::ToolCall { name, .. } => format!("calls {name}"),
+        // What became of it is said as its disposition; what a tool gave is the model's.
+        _ => return None,
+    };
+    let (progress_token, progress) = (WireId(task.turn.message_id.clone()), task.shown.into());
+    let message = Some(clean(&message, MAX_WORDS));
+    let progress = Progress { progress_token, progress, total: None, message };
+    Some(notice(Method::Progress, progress, false, now_ms + patience_ms))
+}
+
+/// What the host is told became of an event.
+pub(super) fn disposed(
+    turn: &Turn,
+    disposition: Disposition,
+    why: Option<&str>,
+    deadline_ms: i64,
+) -> Option<Outgoing> {
+    // Overlooking what must be answered is not for a harness to decide: it stays open.
+    let open = turn.policy == Some(Policy::MustRespond) && disposition == Disposition::Ignored;
+    if open || !matches!(turn.back, Back::Session(_)) {
+        return None;
+    }
+    let (event_id, reason) = (WireId(turn.message_id.clone()), why.map(|why| clean(why, MAX_WORDS)));
+    Some(notice(Method::Disposition, Disposed { event_id, disposition, reason }, true, deadline_ms))
+}
+
+fn notice(method: Method, params: impl Serialize, last: bool, deadline_ms: i64) -> Outgoing {
+    let to = To::Notice { method, params: object(params) };
+    Outgoing::new(to, Receiver::KnowsKeys, if last { LAST } else { REPORTS }, deadline_ms)
+}
+
+/// An answer; nothing, if there is no conversation to say it in.
+pub(super) fn answer(turn: &Turn, back: &SessionBack, text: &str, deadline_ms: i64) -> Option<Outgoing> {
+    let conversation_id = WireId(back.conversation.clone()?);
+    let kind = turn.place.as_ref().and_then(|place| place.kind.as_deref());
+    let visibility = match (&back.thread, kind.and_then(WireConversationKind::parse)) {
+        (Some(_), _) => Visibility::Thread,
+        (None, Some(WireConversationKind::Dm)) => Visibility::Dm,
+        _ => Visibility::Channel,
+    };
+    let message = SendMessage {
+        target: Destination { conversation_id, thread_id: back.thread.clone().map(WireId) },
+        in_reply_to: Some(WireId(turn.message_id.clone())),
+        idempotency_key: IdempotencyKey(turn.answer_key()),
+        visibility,
+        // Whoever the text names is meant, and nobody else.
+        directedness: Directedness::ToMe,
+        text: text.to_owned(),
+        intent: None,
+        priority: None,
+        deadline_ms: None,
+        requires_approval: false,
+    };
+    let to = To::Tool { tool: ChatTool::SendMessage, arguments: object(message) };
+    Some(Outgoing::new(to, Receiver::KnowsKeys, PERSISTENT, deadline_ms))
+}
+
+/// A claim of an event.
+pub(super) fn claim(turn: &Turn, now_ms: i64) -> Outgoing {
+    let event_id = WireId(turn.message_id.clone());
+    let claim = Claim { event_id, ttl_ms: CLAIM_TTL_MS, release: false };
+    let to = To::Tool { tool: ChatTool::Claim, arguments: object(claim) };
+    Outgoing::new(to, Receiver::KnowsKeys, PERSISTENT, now_ms + CLAIM_PATIENCE_MS)
+}
+
+fn object(value: impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}

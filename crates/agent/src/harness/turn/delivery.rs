@@ -1,0 +1,151 @@
+//! A C2A delivery as a turn.
+
+use super::{Back, Culture, Place, SessionBack, Turn};
+use chorus_protocol::c2a::{Author, Content, Delivery, Event, Exposure, Header, WireId};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::EnvelopeText;
+use chorus_protocol::words::{AuthorKind, EntryKind, Mode};
+use serde_json::Value;
+
+impl Turn {
+    /// The parameters of `chat/deliver`.
+    pub fn delivery(params: Value) -> Result<Self, Faults> {
+        let delivery = Delivery::read(params)?;
+        let mode = delivery.mode();
+        let content = match delivery.exposure {
+            Exposure::Knock(_) => None,
+            Exposure::Shown { content, .. } => Some(content),
+        };
+        let mut turn = Self::event(delivery.header, content.as_ref());
+        (turn.mode, turn.withheld) = (Some(mode), content.is_none());
+        Ok(turn)
+    }
+
+    /// The same turn with what was withheld, as a claim gives it.
+    #[must_use]
+    pub fn revealed(&self, event: Event) -> Self {
+        let mut turn = Self::event(event.header, Some(&event.content));
+        // It is the same event, whatever it is called there.
+        (turn.id, turn.message_id) = (self.id.clone(), self.message_id.clone());
+        (turn.mode, turn.policy) = (Some(Mode::Buffered), self.policy.or(turn.policy));
+        turn
+    }
+
+    fn event(header: Header, content: Option<&Content>) -> Self {
+        let text = |id: Option<WireId>| id.map(|id| id.0);
+        let (conversation, WireId(event)) = (header.conversation, header.event_id);
+        let Author { id, kind, display_name } =
+            header.author.unwrap_or(Author { id: None, kind: None, display_name: None });
+        let thread = text(conversation.thread_id);
+        let place = text(conversation.id);
+        let back = SessionBack { conversation: place.clone(), thread: thread.clone() };
+        let envelope = content.and_then(|content| content.envelope.as_ref());
+        let envelope =
+            envelope.map(|envelope| EnvelopeText::read(&Value::Object(envelope.clone()).to_string()));
+        Self {
+            kind: if envelope.is_some() { EntryKind::Message } else { EntryKind::Chat },
+            // The same as by an inbox: whichever way it comes, it is answered once.
+            id: format!("chat {event}"),
+            message_id: event,
+            trace_id: None,
+            sender: display_name.or(text(id)).unwrap_or_else(|| AuthorKind::System.as_str().to_owned()),
+            place: Some(Place {
+                id: place.unwrap_or_default(),
+                kind: Some(conversation.kind.as_str().to_owned()),
+                thread,
+                sequence: header.timing.and_then(|timing| timing.sequence),
+                ..Place::default()
+            }),
+            culture: envelope.map(|envelope| Culture {
+                sender: envelope.sender_culture.unwrap_or_default(),
+                context: envelope.cultural_context,
+            }),
+            reason: header.attention.reason,
+            policy: Some(header.attention.policy),
+            directedness: Some(header.target.directedness),
+            mode: None,
+            author: kind,
+            supersedes: text(header.supersedes),
+            withheld: false,
+            text: content.map(Content::to_text).unwrap_or_default(),
+            back: Back::Session(back),
+            mcp: vec![],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::words::{Directedness, Policy, Reason};
+    use serde_json::json;
+
+    /// The document's own example.
+    fn example() -> Value {
+        json!({
+            "eventId": "evt_123",
+            "source": {"platform": "slack", "workspaceId": "T123"},
+            "conversation": {"id": "C123", "kind": "dm", "streamId": "stream_backend-migration",
+                "threadId": "1748890000.000100"},
+            "author": {"id": "U123", "kind": "human", "displayName": "Will"},
+            "target": {"mentions": ["agent:lead"], "recipient": "agent:lead", "directedness": "to_me"},
+            "content": [{"type": "text", "text": "Can you check whether the deploy is blocked?"}],
+            "timing": {"createdAt": "2026-06-02T19:10:00Z", "sequence": 42},
+            "attention": {"policy": "must_respond", "reason": "direct_message", "priority": "normal",
+                "deadlineMs": 300_000},
+            "injection": {"mode": "buffered", "context": "thread_window", "role": "user"},
+            "reliability": {"attempt": 1, "idempotencyKey": "evt_123:agent_lead"}
+        })
+    }
+
+    #[test]
+    fn the_documents_example() {
+        let turn = Turn::delivery(example()).unwrap();
+        assert_eq!((turn.id.as_str(), turn.sender.as_str()), ("chat evt_123", "Will"));
+        assert_eq!((turn.author, turn.mode), (Some(AuthorKind::Human), Some(Mode::Buffered)));
+        assert_eq!((turn.policy, turn.reason), (Some(Policy::MustRespond), Some(Reason::DirectMessage)));
+        assert_eq!(turn.directedness, Some(Directedness::ToMe));
+        assert_eq!(turn.text, "Can you check whether the deploy is blocked?");
+        let source = turn.source().unwrap();
+        assert_eq!(
+            (source.author.as_str(), source.conversation.as_str()),
+            ("Will", "C123 1748890000.000100")
+        );
+        let prompt = crate::harness::prompt::prompt(
+            &[],
+            &turn,
+            crate::harness::prompt::Own { name: "lead", culture: "en" },
+            "d",
+        );
+        for line in [
+            "event_id: evt_123",
+            "conversation: dm C123",
+            "thread: 1748890000.000100",
+            "author: human:Will",
+            "directedness: to_me",
+            "response_policy: must_respond",
+            "reason: direct_message",
+            "reply_target: thread:1748890000.000100",
+        ] {
+            assert!(prompt.lines().any(|one| one == line), "{line}: {prompt}");
+        }
+    }
+
+    #[test]
+    fn a_knock_says_nothing_until_it_is_claimed() {
+        let mut knock = example();
+        knock.as_object_mut().unwrap().remove("content");
+        knock["injection"] = json!({"mode": "notify"});
+        knock["knock"] = json!({"from": "human:Will", "where": "thread:deploy", "directedness": "to_my_role",
+            "policy": "may_respond", "priority": "normal", "topic": "a question", "pullWith": "chat.read_thread"});
+        let turn = Turn::delivery(knock).unwrap();
+        assert!(turn.withheld && turn.text.is_empty() && turn.source().is_none());
+        let mut event = example();
+        event["content"] = json!([{"type": "text", "text": "now you know"}]);
+        let event = serde_json::from_value(event).unwrap();
+        let revealed = turn.revealed(event);
+        assert_eq!((revealed.text.as_str(), revealed.withheld), ("now you know", false));
+        assert_eq!(revealed.id, turn.id);
+        assert!(Turn::delivery(json!({"eventId": "evt_1"})).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! A WebSocket to the hub, for C2A: one JSON-RPC message in each text frame.
+//!
+//! It is opened by the HTTP client that every other request goes by, so that certificates are checked alike, and shows
+//! the same key. Whoever is silent for too long is asked for a sign of life, and given up if none comes. Frames are bounded.
+//!
+//! It knows nothing of what is said: that is [`crate::harness`]'s, or that of a program behind `chorus c2a-stdio`.
+
+use crate::client::{REQUEST_LIMIT, http_1_client};
+use crate::{Client, ClientError, answer};
+use data_encoding::BASE64;
+use futures_util::{SinkExt as _, StreamExt as _};
+use reqwest::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use reqwest::{Method, StatusCode, Upgraded};
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+/// Where a hub speaks C2A.
+const PATH: &str = "/c2a";
+
+/// The largest message, in bytes: a page of events is longer than any one of them.
+pub(crate) const MAX_FRAME: usize = 4 * 1024 * 1024;
+
+/// How long the other end may be silent before it is asked for a sign of life; as long again, and it is given up.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// How long a message may take to leave.
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Socket {
+    stream: WebSocketStream<Upgraded>,
+    /// When it is asked for a sign of life, or given up if it was.
+    due: Instant,
+    asked: bool,
+}
+
+impl Client {
+    /// Opens a C2A session, on which nothing was said yet.
+    pub async fn open_c2a(&self) -> Result<Socket, ClientError> {
+        let url = self.url(PATH)?;
+        let key = BASE64.encode(&self.environment().bytes::<16>());
+        // A WebSocket begins as a request of HTTP/1.1.
+        let http = http_1_client(url.as_str()).map_err(ClientError::Setup)?;
+        let request = self.authorized(http.request(Method::GET, url));
+        let request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "websocket");
+        let request = request.header(SEC_WEBSOCKET_VERSION, "13").header(SEC_WEBSOCKET_KEY, &key);
+        let opening = timeout(REQUEST_LIMIT, request.send()).await;
+        let response = opening.map_err(|_| ClientError::Lost("the hub did not open the session in 60 s"))?;
+        let response = response.map_err(|source| self.unreachable(source))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let none = || ClientError::Protocol("the hub does not speak C2A at /c2a".into());
+            return Err(if response.status().is_success() {
+                none()
+            } else {
+                answer::refusal(response).await
+            });
+        }
+        let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT).map(|value| value.as_bytes().to_vec());
+        if accepted.as_deref() != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
+            return Err(ClientError::Protocol("what answers at /c2a is no WebSocket".into()));
+        }
+        let upgraded = response.upgrade().await.map_err(|source| self.unreachable(source))?;
+        let config =
+            WebSocketConfig::default().max_message_size(Some(MAX_FRAME)).max_frame_size(Some(MAX_FRAME));
+        let stream = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
+        Ok(Socket { stream, due: Instant::now() + QUIET, asked: false })
+    }
+}
+
+impl Socket {
+    /// The next message; none when the other end closed the session. It may be dropped at its await without losing one.
+    pub async fn next(&mut self) -> Result<Option<String>, ClientError> {
+        loop {
+            let Ok(message) = timeout_at(self.due, self.stream.next()).await else {
+                if std::mem::replace(&mut self.asked, true) {
+                    return Err(ClientError::Lost("the hub gives no sign of life"));
+                }
+                self.due = Instant::now() + QUIET;
+                self.write(Message::Ping(Bytes::new())).await?;
+                continue;
+            };
+            (self.due, self.asked) = (Instant::now() + QUIET, false);
+            match message {
+                Some(Ok(Message::Text(text))) => return Ok(Some(text.as_str().to_owned())),
+                Some(Ok(Message::Close(_))) | None => return Ok(None),
+                // Pings are answered by the library; what is no text says nothing here.
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return Err(ClientError::Lost("the session broke off")),
+            }
+        }
+    }
+
+    /// Says something.
+    pub async fn send(&mut self, message: String) -> Result<(), ClientError> {
+        self.write(Message::text(message)).await
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), ClientError> {
+        match timeout(WRITE_LIMIT, self.stream.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(ClientError::Lost("the session broke off")),
+            Err(_) => Err(ClientError::Lost("the hub takes nothing any more")),
+        }
+    }
+
+    /// Says that nothing more comes. What the other end still has to say can be read until it closes too.
+    pub async fn finish(&mut self) -> Result<(), ClientError> {
+        self.write(Message::Close(None)).await
+    }
+}

@@ -1,0 +1,239 @@
+//! What is typed in pieces is one turn, and conversations are worked on side by side.
+
+use crate::world::{World, profile, typed};
+use chorus_agent::harness::{Command, End, Event, Posted, Profile, Record, Turn};
+use chorus_attention::turn::{LONGEST_MS, QUIET_MS, Source};
+use chorus_protocol::words::Reason;
+
+fn world(at_once: usize) -> World {
+    World::of(1, Profile { at_once, ..profile() })
+}
+
+impl World {
+    /// Somebody says something now.
+    fn say(&mut self, turn: Turn) {
+        self.inbox.push(turn);
+        assert!(self.hand_over());
+    }
+
+    /// What runs: what each turn is put together from.
+    fn runs_now(&self) -> Vec<Vec<&str>> {
+        let pieces = |run: &'_ chorus_agent::harness::Run| -> Vec<_> {
+            let turns = run.earlier.iter().chain([&run.turn]);
+            // Names live as long as the world does.
+            turns.map(|turn| turn.message_id.clone()).collect()
+        };
+        let all: Vec<Vec<String>> = self.running.values().map(pieces).collect();
+        let known =
+            |name: &String| self.inbox.iter().map(|turn| turn.message_id.as_str()).find(|one| one == name);
+        all.iter().map(|names| names.iter().filter_map(known).collect()).collect()
+    }
+
+    /// Every request arrives at once.
+    fn arrive(&mut self) {
+        while !self.flying.is_empty() {
+            self.end_post(true, None);
+        }
+    }
+}
+
+#[test]
+fn pieces_are_one_turn_and_get_one_answer() {
+    let mut world = world(1);
+    for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
+        world.say(typed(name, "ch_1", "anna"));
+        world.pass(2_000);
+        assert!(world.running.is_empty(), "{n}: she goes on");
+    }
+    assert_eq!(world.core.wake_at_ms(), Some(4_000 + QUIET_MS));
+    world.pass(1_000);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["a", "b", "c"]]);
+    world.finish();
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["c"], "one answer, to the last");
+    let done = Record::Done {
+        id: "chat c".into(),
+        end: End::Answered,
+        cursor: Some("3".into()),
+        merged: vec!["chat a".into(), "chat b".into()],
+    };
+    assert!(world.log.contains(&Command::Write(done)), "{:#?}", world.log);
+}
+
+#[test]
+fn typing_keeps_it_waiting_but_no_longer_than_thirty_seconds() {
+    let mut world = world(1);
+    world.say(typed("a", "ch_1", "anna"));
+    for _ in 0..14 {
+        world.pass(2_000);
+        assert!(world.running.is_empty() && world.flying.is_empty());
+        let typing = Source { author: "anna".into(), conversation: "ch_1 ".into() };
+        world.tell(Event::Typing(typing));
+    }
+    world.pass(2_000);
+    assert_eq!(world.now_ms, LONGEST_MS);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["a"]]);
+}
+
+#[test]
+fn a_piece_that_comes_while_the_model_thinks_is_merged() {
+    let mut world = world(1);
+    world.say(typed("a", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["a"]]);
+    world.say(typed("b", "ch_1", "anna"));
+    assert!(world.running.is_empty(), "it is broken off");
+    world.pass(QUIET_MS);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["a", "b"]]);
+    world.finish();
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn nothing_is_broken_off_once_something_was_done_or_sent() {
+    let begun = || {
+        let mut world = world(1);
+        world.say(typed("a", "ch_1", "anna"));
+        world.pass(QUIET_MS);
+        world.arrive();
+        world
+    };
+    let mut acted = begun();
+    acted.ask(|task| Event::Acts { task, tool: "hammer".into() });
+    acted.say(typed("b", "ch_1", "anna"));
+    assert_eq!(acted.runs_now(), [["a"]]);
+    let mut sent = begun();
+    sent.end_turn(2);
+    sent.say(typed("b", "ch_1", "anna"));
+    assert_eq!(sent.flying.len(), 1);
+    let mut late = begun();
+    late.now_ms = LONGEST_MS;
+    late.say(typed("b", "ch_1", "anna"));
+    assert_eq!(late.runs_now(), [["a"]], "nobody keeps a model from ever answering");
+    for mut world in [acted, sent, late] {
+        world.finish();
+        assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["a", "b"]);
+    }
+}
+
+#[test]
+fn after_a_crash_what_was_merged_is_not_answered_again() {
+    let mut world = world(1);
+    world.say(typed("a", "ch_1", "anna"));
+    world.say(typed("b", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    world.end_turn(2);
+    // The answer is in the journal, and was perhaps sent.
+    world.kill();
+    world.finish();
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(world.runs, 1);
+    // The same after a tool was called.
+    let mut world = self::world(1);
+    world.say(typed("a", "ch_1", "anna"));
+    world.say(typed("b", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    world.ask(|task| Event::Acts { task, tool: "hammer".into() });
+    world.kill();
+    world.finish();
+    assert_eq!((world.answers.len(), world.runs), (0, 1));
+}
+
+#[test]
+fn edits_and_deletions_before_the_answer() {
+    let edit = |name: &str, of: &str| {
+        let mut turn = typed(name, "ch_1", "anna");
+        turn.supersedes = Some(of.into());
+        turn
+    };
+    // While it waits, and while the model thinks.
+    for thinks in [false, true] {
+        let mut world = world(1);
+        world.say(typed("a", "ch_1", "anna"));
+        world.say(typed("b", "ch_1", "anna"));
+        if thinks {
+            world.pass(QUIET_MS);
+            world.arrive();
+        }
+        world.say(edit("a2", "a"));
+        assert!(world.running.is_empty());
+        world.pass(QUIET_MS);
+        world.arrive();
+        assert_eq!(world.runs_now(), [["a2", "b"]], "{thinks}");
+        world.tell(Event::Withdrawn { message: "b".into() });
+        world.pass(QUIET_MS);
+        world.arrive();
+        assert_eq!(world.runs_now(), [["a2"]], "{thinks}");
+        world.tell(Event::Withdrawn { message: "a2".into() });
+        world.pass(QUIET_MS);
+        assert!(world.running.is_empty() && world.answers.is_empty());
+        assert_eq!(world.disk.cursor(), Some("3"), "all of it was dealt with");
+    }
+    // After the answer an edit is a message like any other.
+    let mut world = world(1);
+    world.say(typed("a", "ch_1", "anna"));
+    world.finish();
+    world.say(edit("a2", "a"));
+    world.finish();
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["a", "a2"]);
+}
+
+#[test]
+fn conversations_do_not_wait_for_each_other_and_each_is_in_order() {
+    let mut world = world(2);
+    for (name, channel, author) in
+        [("a", "ch_1", "anna"), ("b", "ch_1", "bob"), ("c", "ch_2", "anna"), ("d", "ch_3", "anna")]
+    {
+        world.say(typed(name, channel, author));
+    }
+    world.pass(QUIET_MS);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["a"], ["c"]], "two at once, one of each");
+    let second = *world.running.keys().nth(1).unwrap();
+    world.end_task(second, 2);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["a"], ["d"]]);
+    // What was answered out of order is known, but the inbox goes on only after what comes before.
+    assert_eq!(world.disk.cursor(), None);
+    world.kill();
+    world.finish();
+    assert_eq!(world.disk.cursor(), Some("4"));
+    assert_eq!(world.answers.values().map(Vec::len).sum::<usize>(), 4);
+}
+
+#[test]
+fn a_slow_request_of_one_conversation_holds_up_no_other() {
+    let mut world = world(4);
+    world.say(typed("a", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    world.end_turn(2);
+    let answer = world.flying[0].number;
+    world.say(typed("b", "ch_2", "anna"));
+    world.pass(QUIET_MS);
+    let processing = world.flying[1].number;
+    world.flying.remove(1);
+    world.tell(Event::Posted { number: processing, posted: Posted::Arrived });
+    assert_eq!(world.runs_now(), [["b"]]);
+    assert_eq!(world.flying[0].number, answer, "the first still tries");
+}
+
+#[test]
+fn a_cancellation_ends_what_runs_in_its_conversation() {
+    let mut world = world(4);
+    world.say(typed("a", "ch_1", "anna"));
+    world.say(typed("b", "ch_2", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    let mut stop = typed("c", "ch_1", "bob");
+    (stop.reason, stop.mode) = (Some(Reason::Cancellation), Some(chorus_protocol::words::Mode::Immediate));
+    world.say(stop);
+    world.arrive();
+    assert_eq!(world.runs_now(), [["b"], ["c"]]);
+    assert!(world.done.contains("chat a"));
+}

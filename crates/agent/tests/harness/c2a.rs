@@ -1,0 +1,226 @@
+//! A C2A session, against a host that is written from the document: greeting, acknowledgements, notices, tools, and what
+//! happens when it breaks.
+
+use crate::host::{Host, World, event, knock};
+use crate::hub::{Agent, Place};
+use chorus_agent::harness::{AgentOptions, Driver, Exec, Listen, OpenAi};
+use chorus_agent::{Backoff, Environment};
+use chorus_testkit::openai::{Completion, FakeModel};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// An agent of this host that has its key already.
+fn options(host: &Host, place: &Place, driver: Driver) -> AgentOptions {
+    std::fs::create_dir_all(place.path("state")).unwrap();
+    std::fs::write(place.path("state/echo.key"), "ca_1\n").unwrap();
+    AgentOptions {
+        name: "echo".into(),
+        url: Some(host.url.clone()),
+        invitation: None,
+        token: None,
+        state: place.path("state"),
+        culture: "en".into(),
+        system: None,
+        channels: vec![],
+        listen: Listen::C2a,
+        driver,
+        allow_private: vec![],
+        foreign_mcp: false,
+        at_once: 4,
+        quiet: Duration::from_secs(1),
+        environment: Environment::system(),
+    }
+}
+
+fn script(host: &Host, place: &Place, script: &str) -> AgentOptions {
+    let script = format!("D='{}'\n{script}", place.folder.path().display());
+    options(host, place, Driver::Exec(Exec::new("sh", vec!["-c".into(), script])))
+}
+
+fn dispositions(world: &World) -> Vec<(&str, &str)> {
+    let told = world.told.iter().filter(|(method, _)| method == "notifications/disposition");
+    told.map(|(_, told)| (told["eventId"].as_str().unwrap(), told["disposition"].as_str().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn an_event_is_acknowledged_injected_and_answered_once() {
+    let (host, place) = (Host::start().await, Place::new());
+    let agent = Agent::start(script(&host, &place, "cat > $D/prompt; echo hello anna"));
+    host.deliver(event("evt_1", "@echo hello"));
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert_eq!(world.keys, ["Bearer ca_1"]);
+    assert_eq!(world.greetings[0]["protocolVersion"], "2026-06-02");
+    assert_eq!(world.greetings[0]["capabilities"]["injection"]["buffered"], true);
+    assert_eq!(world.acked, ["evt_1"]);
+    let answer = &world.said[0];
+    assert_eq!(
+        (&answer["text"], &answer["inReplyTo"], &answer["target"]),
+        (&json!("hello anna"), &json!("evt_1"), &json!({"conversationId": "ch_1"}))
+    );
+    // Everything that an outbound send must have.
+    assert_eq!((&answer["visibility"], &answer["directedness"]), (&json!("channel"), &json!("to_me")));
+    assert!(answer["idempotencyKey"].as_str().unwrap().starts_with("answer-"));
+    let injected: Vec<&Value> = world
+        .told
+        .iter()
+        .filter(|(method, _)| method == "notifications/injected")
+        .map(|told| &told.1)
+        .collect();
+    assert_eq!(injected[0]["eventIds"], json!(["evt_1"]));
+    assert!(injected[0]["turnId"].is_string());
+    let prompt = place.read("prompt");
+    assert!(
+        prompt.contains(
+            "\nresponse_policy: must_respond\nreason: direct_mention\nreply_target: channel:ch_1\n"
+        )
+    );
+    // The same again is acknowledged again, and nothing else.
+    host.change(|world| world.acked.clear());
+    host.cut();
+    let world = host.until("an acknowledgement", |world| world.acked == ["evt_1"]).await;
+    assert_eq!((world.said.len(), world.greetings.len()), (1, 2));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_was_under_way_when_the_session_broke_is_said_once() {
+    let (host, place) = (Host::start().await, Place::new());
+    host.change(|world| world.break_at_send = true);
+    host.deliver(event("evt_1", "@echo hello"));
+    let agent = Agent::start(script(&host, &place, "echo run >> $D/runs; echo hello"));
+    let world = host.until("a second try", |world| world.called.len() >= 2).await;
+    assert_eq!(world.called[0], world.called[1], "the same text under the same key");
+    assert_eq!((world.said.len(), place.read("runs").as_str()), (1, "run\n"));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn pieces_are_one_turn_and_the_earlier_ones_superseded() {
+    let (host, place) = (Host::start().await, Place::new());
+    let agent = Agent::start(script(&host, &place, "cat > $D/prompt; echo hello"));
+    for (id, text) in [("evt_1", "when someone types"), ("evt_2", "in"), ("evt_3", "pieces")] {
+        host.deliver(event(id, text));
+    }
+    host.tell("notifications/typing", json!({"conversationId": "ch_1", "author": "human:anna"}));
+    let world = host.until("dispositions", |world| dispositions(world).len() >= 2).await;
+    assert_eq!(dispositions(&world), [("evt_1", "superseded"), ("evt_2", "superseded")]);
+    assert_eq!((world.said.len(), &world.said[0]["inReplyTo"]), (1, &json!("evt_3")));
+    assert!(place.read("prompt").contains("\nwhen someone types\nin\npieces\n"), "{}", place.read("prompt"));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_edited_or_deleted_before_it_was_answered() {
+    let (host, place) = (Host::start().await, Place::new());
+    let mut options = script(&host, &place, "cat >> $D/prompt; echo hello");
+    options.quiet = Duration::from_secs(3);
+    let agent = Agent::start(options);
+    host.deliver(event("evt_1", "the frist"));
+    host.deliver(event("evt_2", "never mind"));
+    host.until("acknowledgements", |world| world.acked.len() >= 2).await;
+    let mut edit = event("evt_3", "the first");
+    edit["supersedes"] = "evt_1".into();
+    host.deliver(edit);
+    host.tell("notifications/cancelled", json!({"requestId": "deliver 2 evt_2", "reason": "deleted"}));
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert_eq!(world.said[0]["inReplyTo"], "evt_3");
+    let prompt = place.read("prompt");
+    assert!(prompt.contains("\nthe first\n") && !prompt.contains("frist") && !prompt.contains("never mind"));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn silence_and_failure_are_dispositions() {
+    let (host, place) = (Host::start().await, Place::new());
+    let mut failing = script(&host, &place, "grep -q fail && exit 1; exit 0");
+    if let Driver::Exec(exec) = &mut failing.driver {
+        exec.backoff = Backoff { base_ms: 1, max_ms: 2 };
+    }
+    let agent = Agent::start(failing);
+    let may = |id: &str, text: &str, policy: &str| {
+        let mut event = event(id, text);
+        event["attention"]["policy"] = policy.into();
+        event["conversation"]["id"] = format!("ch_{id}").into();
+        event
+    };
+    host.deliver(may("evt_1", "quiet", "may_respond"));
+    host.deliver(may("evt_2", "fail", "must_respond"));
+    // No turn is spent on these.
+    host.deliver(may("evt_3", "thanks", "ack_only"));
+    host.deliver(may("evt_4", "not for you", "must_not_respond"));
+    let world = host.until("dispositions", |world| dispositions(world).len() >= 4).await;
+    let mut all = dispositions(&world);
+    all.sort_unstable();
+    assert_eq!(
+        all,
+        [("evt_1", "ignored"), ("evt_2", "failed"), ("evt_3", "acknowledged"), ("evt_4", "ignored")]
+    );
+    let injected = world.told.iter().filter(|(method, _)| method == "notifications/injected");
+    assert_eq!(injected.count(), 2);
+    // What must be answered stays open when there is nothing to say.
+    host.deliver(may("evt_5", "quiet", "must_respond"));
+    host.deliver(may("evt_6", "quiet", "may_respond"));
+    let world = host.until("the last", |world| dispositions(world).contains(&("evt_6", "ignored"))).await;
+    assert!(!dispositions(&world).iter().any(|(id, _)| *id == "evt_5"));
+    assert!(world.said.is_empty());
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_knock_is_claimed_or_left() {
+    let (host, place) = (Host::start().await, Place::new());
+    let mut whole = event("evt_1", "who can restart the database?");
+    for member in ["injection", "reliability"] {
+        whole.as_object_mut().unwrap().remove(member);
+    }
+    let claimed = json!({"eventId": "evt_1", "state": "held", "holder": "agent:echo", "event": whole});
+    host.change(|world| world.claim = claimed);
+    let agent = Agent::start(script(&host, &place, "cat >> $D/prompt; echo me"));
+    host.deliver(knock("evt_1", "role_mention"));
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert_eq!(world.called[0], ("chat.claim".into(), json!({"eventId": "evt_1", "ttlMs": 300_000})));
+    assert!(place.read("prompt").contains("\nwho can restart the database?\n"));
+    // Somebody else was faster; and nobody asked.
+    host.change(|world| world.claim = json!({"code": "claimed_by_other", "message": "bob has it"}));
+    host.deliver(knock("evt_2", "role_mention"));
+    host.deliver(knock("evt_3", "thread_participation"));
+    let world = host.until("dispositions", |world| dispositions(world).len() >= 2).await;
+    let mut all = dispositions(&world);
+    all.sort_unstable();
+    assert_eq!(all, [("evt_2", "ignored"), ("evt_3", "ignored")]);
+    assert_eq!(world.said.len(), 1);
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_answers_by_the_chat_tools_and_not_twice() {
+    let (host, place) = (Host::start().await, Place::new());
+    let args = r#"{"target": {"conversationId": "ch_1"}, "inReplyTo": "evt_1", "idempotencyKey": "k", "text": "by tool",
+        "visibility": "channel", "directedness": "to_me"}"#;
+    let model = FakeModel::start([
+        Completion::Calls(vec![("chat_read_thread", r#"{"conversationId": "ch_1"}"#)]),
+        Completion::Calls(vec![("chat_send_message", args)]),
+        Completion::Text(vec!["I have answered."]),
+        Completion::Text(vec!["in words"]),
+    ])
+    .await;
+    let openai = OpenAi::new(&model.url, "m1", None).unwrap();
+    let agent = Agent::start(options(&host, &place, Driver::OpenAi(Box::new(openai))));
+    host.deliver(event("evt_1", "@echo hello"));
+    model.wait_for(3).await;
+    host.deliver(event("evt_2", "@echo and again"));
+    let world = host.until("the second answer", |world| world.said.len() >= 2).await;
+    let texts: Vec<_> = world.said.iter().map(|said| said["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["by tool", "in words"]);
+    let names: Vec<_> = world.called.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["chat.read_thread", "chat.send_message", "chat.send_message"],
+        "by the document's names"
+    );
+    let asked = &model.asked()[0].body;
+    assert_eq!(asked["tools"][0]["function"]["name"], "chat_send_message", "models know no dots");
+    let system = asked["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("C2A RESPONSE RULES\n- Obey response_policy"), "{system}");
+    agent.stop().await;
+}
