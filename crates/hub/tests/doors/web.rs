@@ -127,7 +127,7 @@ async fn a_page_is_live() {
     let mut inbox = house.hub.inbox(key, None).await;
     let url = format!("{}/c/{}/live?after=0", house.hub.url, house.channel);
     let sse = SseClient::open(&url, &house.ann, None).await.expect("the page goes on");
-    let mut live = Inbox { sse, after: 0 };
+    let mut live = Inbox { sse, after: 0, revoked: false };
     live.event("connected").await;
     house.say("@timber go").await;
     let told = loop {

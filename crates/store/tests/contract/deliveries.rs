@@ -57,7 +57,7 @@ async fn open_inbox(store: &Store, id: AgentId, until: i64) {
 
 /// What an inbox hands out, oldest first: number, event of which delivery before, state.
 async fn streamed(store: &Store, id: AgentId) -> Vec<(i64, chorus_protocol::ids::EventId, Delivery)> {
-    let entries = entries(store, id).await.into_iter().filter(|entry| entry.is_streamed());
+    let entries = entries(store, id).await.into_iter().filter(chorus_store::deliveries::Entry::is_streamed);
     entries.map(|entry| (entry.seq, entry.event, entry.state)).collect()
 }
 

@@ -112,7 +112,8 @@ async fn an_open_inbox_goes_before_an_endpoint(fixture: Fixture) {
     assert_eq!(deliver(store, message(&anna, &bob)).await, (1, Delivery::DeliveredSse));
     open(store, &bob, NOW).await;
     post(store, message(&anna, &bob)).await;
-    let streamed: Vec<bool> = entries(store, bob.id).await.iter().map(|entry| entry.is_streamed()).collect();
+    let streamed: Vec<bool> =
+        entries(store, bob.id).await.iter().map(chorus_store::deliveries::Entry::is_streamed).collect();
     assert_eq!(streamed, [true, false]);
 }
 

@@ -143,7 +143,7 @@ pub(crate) async fn find(
     };
     let next = found.next.map(|next| query(&[("state", &state), ("agent", &agent), ("after", &next)]));
     let rows = found.items.into_iter().map(row).collect();
-    Ok(DeliveriesPage { shell, at, rows, next, chosen, state, agent })
+    Ok(DeliveriesPage { shell, at, state, agent, rows, next, chosen })
 }
 
 /// `next` of a page: when, and which.

@@ -244,35 +244,34 @@ impl Building<'_> {
     /// A step of an agent's turn.
     fn work(&mut self, kind: EventKind, event: &EventView) {
         let at = parse_rfc3339(&event.created_at).unwrap_or_default();
-        let place = match self.open.get(&event.author.id) {
-            Some(place) => *place,
-            None => {
-                // The end of a turn whose beginning is not here says nothing.
-                let details = event.details();
-                if kind == EventKind::Lifecycle && details.status.as_deref() == Some("idle")
-                    || kind == EventKind::Status && details.status.as_deref().unwrap_or_default().is_empty()
-                {
-                    return;
-                }
-                let handle = handle(event);
-                self.items.push(Item::Tools(Box::new(Tools {
-                    from: event.sequence,
-                    to: event.sequence,
-                    author: event.author.id.clone(),
-                    face: Face::of(event.author.kind == "agent", &event.author.id, &handle).small(),
-                    handle,
-                    calls: vec![],
-                    status: String::new(),
-                    fault: None,
-                    running: true,
-                    began: Moment::new(&event.created_at),
-                    began_ms: at,
-                    ended_ms: at,
-                })));
-                let place = self.items.len() - 1;
-                self.open.insert(event.author.id.clone(), place);
-                place
+        let place = if let Some(place) = self.open.get(&event.author.id) {
+            *place
+        } else {
+            // The end of a turn whose beginning is not here says nothing.
+            let details = event.details();
+            if kind == EventKind::Lifecycle && details.status.as_deref() == Some("idle")
+                || kind == EventKind::Status && details.status.as_deref().unwrap_or_default().is_empty()
+            {
+                return;
             }
+            let handle = handle(event);
+            self.items.push(Item::Tools(Box::new(Tools {
+                from: event.sequence,
+                to: event.sequence,
+                author: event.author.id.clone(),
+                face: Face::of(event.author.kind == "agent", &event.author.id, &handle).small(),
+                handle,
+                calls: vec![],
+                status: String::new(),
+                fault: None,
+                running: true,
+                began: Moment::new(&event.created_at),
+                began_ms: at,
+                ended_ms: at,
+            })));
+            let place = self.items.len() - 1;
+            self.open.insert(event.author.id.clone(), place);
+            place
         };
         let Some(Item::Tools(tools)) = self.items.get_mut(place) else { return };
         (tools.to, tools.ended_ms) = (event.sequence, at);
