@@ -51,6 +51,9 @@ function place(item) {
     item.classList.toggle("follows", near && same);
     if (previous.dataset.thread === item.dataset.thread) $(".thread-of", item)?.remove();
   }
+  const of = $(".thread-of a", item);
+  const root = of && document.getElementById(item.dataset.thread);
+  if (root) of.textContent = $(".text", root)?.textContent.trim().slice(0, 80) ?? of.textContent;
   localTimes(item);
 }
 
@@ -95,6 +98,8 @@ async function renewWork(author, sequence) {
       again.open = running.open || again.open;
       running.replaceWith(again);
       localTimes(again);
+    } else {
+      running.remove();
     }
   }
   for (const one of fresh) {
@@ -102,6 +107,7 @@ async function renewWork(author, sequence) {
   }
 }
 
+const begun = new Map();
 const waiting = new Map();
 function soon(key, work) {
   clearTimeout(waiting.get(key));
@@ -143,7 +149,7 @@ function follow() {
     const author = items[0]?.dataset.author;
     items.forEach(place);
     const running = author && $$(".tools[data-running]", list).findLast((one) => one.dataset.author === author);
-    if (running) soon(author, () => renewWork(author, last));
+    if (running && !begun.has(author)) soon(author, () => renewWork(author, last));
     if (data.kind === "join" || data.kind === "leave" || data.kind === "artifact") soon("side", renewSide);
     shown(items.length);
     notify(items[0]);
@@ -156,8 +162,13 @@ function follow() {
       if (item) soon(data.target, () => renew(item));
     } else if (!thread) {
       atEndBefore = atEnd();
-      const sequence = last;
-      soon(data.author, () => renewWork(data.author, sequence).then(() => { if (atEndBefore) toEnd(); }));
+      // Of several that come at once, the first is where the turn begins.
+      if (!begun.has(data.author)) begun.set(data.author, last);
+      soon(data.author, () => {
+        const sequence = begun.get(data.author);
+        begun.delete(data.author);
+        renewWork(data.author, sequence).then(() => { if (atEndBefore) toEnd(); });
+      });
     }
   });
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
@@ -334,7 +345,9 @@ function compose() {
     return { content: field.value, ...(thread && { thread }), ...(intent && { intent }) };
   };
   const fit = () => {
-    field.rows = Math.min(12, field.value.split("\n").length);
+    field.rows = 1;
+    const line = parseFloat(getComputedStyle(field).lineHeight);
+    field.rows = Math.max(1, Math.min(12, Math.round((field.scrollHeight - 14) / line)));
   };
 
   let asked = 0;

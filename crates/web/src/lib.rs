@@ -1,7 +1,7 @@
 //! The pages for people: one shell, rendered on the server, live where talking is.
 //!
 //! A page is a handler here and a template: it takes who looks ([`visitor`]), calls acts of `chorus_app`, and renders. It
-//! knows no store and no door; the hub mounts [`public`], [`own`] and [`assets`](crate::assets()) behind its middleware, which has found out who calls
+//! knows no store and no door; the hub mounts [`public`], [`sign_in`] and [`own`] behind its middleware, which has found out who calls
 //! and refused what comes from other sites' pages.
 //!
 //! What always holds: every asset is embedded, and its name changes with its content; nothing is loaded from elsewhere; the
@@ -29,14 +29,14 @@ pub use visitor::OwnPage;
 use axum::Router;
 use chorus_app::AppState;
 
-/// Pages for everybody, and those that find out by themselves who looks: a key that is stale is no reason to refuse them.
+/// The first page, for everybody: a key that is stale is no reason to refuse it. And what pages refer to.
 pub fn public() -> Router<AppState> {
-    pages::first::routes().merge(pages::signin::routes())
+    pages::first::routes().merge(assets::routes())
 }
 
-/// What pages refer to.
-pub fn assets() -> Router<AppState> {
-    assets::routes()
+/// Signing in.
+pub fn sign_in() -> Router<AppState> {
+    pages::signin::routes()
 }
 
 /// Pages of somebody who is signed in; others are sent to sign in.

@@ -30,8 +30,8 @@ static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
 pub(crate) fn routes() -> Routes {
     let api = Router::new().route("/api", get(api)).route("/api/openapi.json", get(openapi));
     Routes::default()
-        .group(Route::PUBLIC, api.merge(chorus_web::assets()))
-        .group(Route { credentials: Credentials::Ignored, ..Route::API }, chorus_web::public())
+        .group(Route::PUBLIC, api.merge(chorus_web::public()))
+        .group(Route { credentials: Credentials::Ignored, ..Route::API }, chorus_web::sign_in())
         .group(Route::API, chorus_web::own())
         .under("/signin", Route::API)
         .under("/signout", Route::API)

@@ -25,6 +25,8 @@ struct House {
     ann: String,
     agent: Value,
     channel: String,
+    /// Its path in the API.
+    api: String,
 }
 
 impl House {
@@ -39,7 +41,8 @@ impl House {
         let made = send(&hub, "/channels/new", Some(&ann), &[("name", "ops"), ("agents", "timber")]).await;
         assert_eq!(made.status, 303, "{}", made.text);
         let channel = made.header("location").strip_prefix("/c/").unwrap().to_owned();
-        Self { hub, ann, agent, channel }
+        let api = format!("/api/v1/channels/{channel}");
+        Self { hub, ann, agent, channel, api }
     }
 
     async fn page(&self, path: &str) -> Answer {
@@ -54,7 +57,7 @@ impl House {
     }
 
     async fn say(&self, content: &str) -> String {
-        let said = self.hub.say(&self.channel, &self.ann, &json!({"content": content})).await;
+        let said = self.hub.say(&self.api, &self.ann, &json!({"content": content})).await;
         said["event_id"].as_str().unwrap().to_owned()
     }
 }
@@ -105,7 +108,7 @@ async fn a_channel_is_made_and_talked_in_without_a_script() {
     assert!(page.contains("<strong>look</strong>") && page.contains("<code>this</code>"), "{page}");
     assert!(page.contains(r#"<span class="tag">question</span>"#), "{page}");
 
-    let event = house.hub.log(&house.channel, &house.ann, "?kind=message").await[0]["event_id"].clone();
+    let event = house.hub.log(&house.api, &house.ann, "?kind=message").await[0]["event_id"].clone();
     let event = event.as_str().unwrap();
     let reply = [("content", "in it"), ("thread", event)];
     send(&house.hub, &format!("{path}/say"), Some(&house.ann), &reply).await;
@@ -175,15 +178,15 @@ async fn strangers_learn_nothing_from_a_page() {
         let answer = send(&house.hub, &format!("{path}{rest}"), Some(&eve), &[fields]).await;
         assert_eq!(answer.status, 404, "{rest}: {}", answer.text);
     }
-    assert_eq!(house.hub.log(&house.channel, &house.ann, "?kind=message").await.len(), 1);
+    assert_eq!(house.hub.log(&house.api, &house.ann, "?kind=message").await.len(), 1);
 }
 
 #[tokio::test]
 async fn what_is_new_is_marked_until_it_is_read() {
     let house = House::start().await;
     let bob = house.hub.account("bob@mail.example").await;
-    house.hub.add(&house.channel, OPERATOR, &json!({"account": "bob@mail.example"})).await;
-    let said = house.hub.say(&house.channel, &bob, &json!({"content": "@ann are you there?"})).await;
+    house.hub.add(&house.api, OPERATOR, &json!({"account": "bob@mail.example"})).await;
+    let said = house.hub.say(&house.api, &bob, &json!({"content": "@ann are you there?"})).await;
     let rail = house.page("/inbox").await.text;
     assert!(rail.contains(r#"class="unread""#), "{rail}");
     assert!(rail.split("<main").nth(1).unwrap().contains("are you there?"), "{rail}");
@@ -198,7 +201,7 @@ async fn what_is_new_is_marked_until_it_is_read() {
     for seq in ["9999999", "1"] {
         assert_eq!(send(&house.hub, &path, Some(&house.ann), &[("seq", seq)]).await.status, 204);
     }
-    house.hub.say(&house.channel, &bob, &json!({"content": "one more"})).await;
+    house.hub.say(&house.api, &bob, &json!({"content": "one more"})).await;
     assert!(house.page("/inbox").await.text.contains(r#"class="unread""#));
 }
 
@@ -261,7 +264,7 @@ async fn a_dead_letter_is_replayed_from_the_page() {
     let new = json!({"name": "marl", "endpoint": receiver.url()});
     let made = house.hub.post("/api/v1/agents", Some(&house.ann), &new).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    house.hub.add(&house.channel, &house.ann, &json!({"agent": "marl"})).await;
+    house.hub.add(&house.api, &house.ann, &json!({"agent": "marl"})).await;
     house.say("@marl take this").await;
     let dead =
         async || house.hub.get("/api/v1/deliveries?state=dead", Some(&house.ann)).await.body["items"].clone();
@@ -287,18 +290,19 @@ async fn nothing_that_anybody_says_is_markup() {
         json!({"email": "mallory@mail.example", "name": ATTACK.chars().take(100).collect::<String>()});
     assert_eq!(hub.post("/api/v1/accounts", Some(OPERATOR), &named).await.status, 201);
     let name: String = ATTACK.chars().take(80).collect();
-    let channel = hub.channel(&house.ann, &json!({"name": name, "context": ATTACK})).await;
+    let api = hub.channel(&house.ann, &json!({"name": name, "context": ATTACK})).await;
+    let channel = api.rsplit('/').next().unwrap();
     let card = json!({"card_version": "0.3", "user_culture": "en", "supported_languages": ["en"], "bio": ATTACK, ATTACK: 1});
     let agent = json!({"name": "mal", "description": ATTACK, "card": card});
     let agent = hub.post("/api/v1/agents", ann, &agent).await;
     assert_eq!(agent.status, 201, "{}", agent.text);
     let (key, id) = (agent.body["api_key"].as_str().unwrap(), agent.body["agent_id"].as_str().unwrap());
-    hub.add(&channel, &house.ann, &json!({"agent": "mal"})).await;
+    hub.add(&api, &house.ann, &json!({"agent": "mal"})).await;
     let mut inbox = hub.inbox(key, None).await;
     let content = format!(
         "@mal {ATTACK}\n\n[x](javascript:alert(1))\n\n```{ATTACK}\n```\n\n![x](https://evil.example/x.png)"
     );
-    let said = hub.say(&channel, &house.ann, &json!({"content": content})).await;
+    let said = hub.say(&api, &house.ann, &json!({"content": content})).await;
     let event = said["event_id"].as_str().unwrap();
     let callback =
         inbox.event("chat").await["callback"].as_str().unwrap().strip_prefix(&hub.url).unwrap().to_owned();
@@ -313,10 +317,7 @@ async fn nothing_that_anybody_says_is_markup() {
         assert!(answer.status < 300, "{}", answer.text);
     }
     let document = json!({"slug": "d", "title": ATTACK, "content": ATTACK, "content_type": "text/html"});
-    assert_eq!(
-        hub.post(&format!("/api/v1/channels/{channel}/artifacts"), Some(key), &document).await.status,
-        201
-    );
+    assert_eq!(hub.post(&format!("{api}/artifacts"), Some(key), &document).await.status, 201);
     let paths = [
         "/".to_owned(),
         "/inbox".to_owned(),

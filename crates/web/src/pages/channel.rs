@@ -37,7 +37,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 
 /// As many events as a page opens with, and as one fragment holds.
-const OPENS_WITH: i64 = 60;
+const OPENS_WITH: i64 = 120;
 /// As many members and documents as are shown.
 const MOST: i64 = 200;
 
@@ -89,6 +89,8 @@ struct ChannelPage {
     live_from_end: bool,
     side: Side,
     people: Vec<Person>,
+    /// How many are at work.
+    working: usize,
     may_add: bool,
     documents: Vec<Document>,
     signals: Vec<(&'static str, &'static str)>,
@@ -198,7 +200,8 @@ async fn render(
         .await?;
     let last = log.items.last().map_or(0, |event| event.sequence);
     let shown = items(&log.items, &place.view(&visitor, read.filter(|_| thread.is_none())));
-    let people = members::people(app, &visitor, &place.members).await?;
+    let working = working(&shown);
+    let people = members::people(app, &visitor, &place.members, &working).await?;
     let listed = Page { after: None, limit: MOST };
     let documents = conversation::list_documents(app, visitor.who(), place.id, listed).await?.items;
     let is_channel = place.detail.conversation.kind == Word::Known(ConversationKind::Channel);
@@ -212,14 +215,22 @@ async fn render(
         items: shown,
         earlier: log.next,
         last,
-        live_from_end: stretch.before.is_none(),
+        // Where nothing lies between the last one and where it was read from, that is the end.
+        live_from_end: stretch.before.is_none_or(|before| last + 1 < before),
         side,
+        working: working.len(),
         people,
         may_add: is_channel && (owns || place.detail.me.lead),
         documents,
         signals: Signal::ALL.iter().map(|signal| (signal.as_str(), items::glyph(*signal))).collect(),
         place: place.detail,
     })
+}
+
+/// Who is at work in this stretch, and on what.
+fn working(items: &[Item]) -> HashMap<String, String> {
+    let turns = items.iter().filter_map(|item| if let Item::Tools(turn) = item { Some(turn) } else { None });
+    turns.filter(|turn| turn.running).map(|turn| (turn.author.clone(), turn.status.clone())).collect()
 }
 
 /// A stretch of the log as markup, for the script of the page.

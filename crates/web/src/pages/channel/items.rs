@@ -17,6 +17,8 @@ const TOGETHER_MS: i64 = 5 * 60 * 1000;
 const SHOWN: usize = 2000;
 /// As many reactions, tools and names as one item shows.
 const MOST: usize = 50;
+/// A line of comings and goings grows no longer than this.
+const MAX_LINE: usize = 400;
 
 pub(crate) enum Item {
     /// The day changes here.
@@ -99,6 +101,7 @@ pub(crate) struct Call {
 /// Something that happened, in a few words.
 pub(crate) struct Line {
     pub(crate) seq: i64,
+    pub(crate) to: i64,
     pub(crate) id: String,
     pub(crate) handle: String,
     pub(crate) words: String,
@@ -132,7 +135,10 @@ pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
     for event in events {
         building.add(event);
     }
-    building.items
+    let mut items = building.items;
+    // A turn that is over and used nothing is told by its message.
+    items.retain(|item| !matches!(item, Item::Tools(turn) if !turn.running && turn.calls.is_empty() && turn.fault.is_none()));
+    items
 }
 
 struct Building<'v> {
@@ -162,8 +168,8 @@ impl Building<'_> {
             | EventKind::Error => {
                 self.work(kind, event);
             }
-            EventKind::Join => self.line(event, "joined"),
-            EventKind::Leave => self.line(event, "left"),
+            EventKind::Join => self.coming(event, "joined", "added"),
+            EventKind::Leave => self.coming(event, "left", "removed"),
             EventKind::Change => self.line(event, "changed what this channel is called or for"),
             EventKind::Artifact => self.line(event, "wrote"),
             _ => {}
@@ -178,14 +184,19 @@ impl Building<'_> {
             self.items.push(Item::Day(self.day.clone()));
         }
         let is_new = self.view.read.is_some_and(|read| event.sequence > read);
-        if is_new && !self.marked && event.author.id != self.view.me {
+        let counts = event.kind == EventKind::Message.as_str() && event.author.id != self.view.me;
+        if is_new && counts && !self.marked {
             self.marked = true;
             self.items.push(Item::New);
         }
     }
 
     fn message(&mut self, event: &EventView) {
-        self.open.remove(&event.author.id);
+        if let Some(place) = self.open.remove(&event.author.id)
+            && let Some(Item::Tools(turn)) = self.items.get_mut(place)
+        {
+            turn.running = false;
+        }
         let content = event.content.clone().unwrap_or_default();
         let (handle, is_agent) = (handle(event), event.author.kind == "agent");
         let at_ms = parse_rfc3339(&event.created_at).unwrap_or_default();
@@ -280,16 +291,37 @@ impl Building<'_> {
         }
     }
 
+    /// Somebody comes or goes, by itself or by another; several of one kind in a row are one line.
+    fn coming(&mut self, event: &EventView, own: &str, other: &str) {
+        let member = &event.more.get("member").unwrap_or(&Value::Null)["handle"];
+        let author = handle(event);
+        let Some(member) = member.as_str().filter(|member| *member != author) else {
+            return self.line(event, own);
+        };
+        if let Some(Item::Line(last)) = self.items.last_mut()
+            && last.handle == author
+            && last.words.starts_with(other)
+            && last.words.len() < MAX_LINE
+        {
+            last.words.push_str(", ");
+            last.words.push_str(member);
+            last.to = event.sequence;
+            return;
+        }
+        self.line(event, &format!("{other} {member}"));
+    }
+
     fn line(&mut self, event: &EventView, words: &str) {
         let text = |name: &str| event.more.get(name).and_then(Value::as_str).map(str::to_owned);
         let document = text("slug").map(|slug| (slug.clone(), text("title").unwrap_or(slug)));
-        let member = text("handle").unwrap_or_else(|| handle(event));
+        let member = handle(event);
         let words = match event.more.get("version").and_then(Value::as_i64) {
             Some(version) => format!("{words} version {version} of"),
             None => words.to_owned(),
         };
         self.items.push(Item::Line(Box::new(Line {
             seq: event.sequence,
+            to: event.sequence,
             id: event.event_id.clone(),
             handle: member,
             words,
@@ -371,7 +403,8 @@ fn intent_word(intent: Intent) -> &'static str {
 
 /// The beginning of a text, on one line.
 pub(crate) fn excerpt(text: &str) -> String {
-    let mut words: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
+    let plain = text.replace(['*', '`', '#', '>'], "");
+    let mut words: String = plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
     if words.chars().count() == 80 {
         words.push('…');
     }
@@ -451,6 +484,38 @@ mod tests {
         let (Item::Message(second), Item::Message(last)) = (&found[2], &found[5]) else { panic!() };
         assert!(second.follows && !last.follows);
         assert_eq!(last.of_thread.as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn comings_in_a_row_are_one_line() {
+        let joined = |seq, who: &str| event(seq, "join", "acc_1", json!({"member": {"handle": who}}));
+        let found = items(&[joined(1, "acc_1"), joined(2, "a"), joined(3, "b")], &view());
+        let lines: Vec<_> = found
+            .iter()
+            .filter_map(|item| if let Item::Line(line) = item { Some(&*line.words) } else { None })
+            .collect();
+        assert_eq!(lines, ["joined", "added a, b"]);
+    }
+
+    /// A turn that ended with its message is not at work any more, and one that used nothing is not shown.
+    #[test]
+    fn a_message_ends_a_turn() {
+        let events = [
+            event(1, "lifecycle", "a", json!({"status": "processing"})),
+            event(2, "tool_call", "a", json!({"name": "read", "id": "1"})),
+            event(3, "message", "a", json!({"content": "done"})),
+            event(4, "lifecycle", "a", json!({"status": "idle"})),
+            event(5, "lifecycle", "b", json!({"status": "processing"})),
+            event(6, "message", "b", json!({"content": "yes"})),
+            event(7, "lifecycle", "c", json!({"status": "processing"})),
+        ];
+        let found = items(&events, &view());
+        assert_eq!(kinds(&found), ["day", "tools", "message", "message", "tools"]);
+        let running: Vec<_> = found
+            .iter()
+            .filter_map(|item| if let Item::Tools(turn) = item { Some(turn.running) } else { None })
+            .collect();
+        assert_eq!(running, [false, true]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use chorus_protocol::api::members::{MemberView, NewMember};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::words::{PrincipalKind, Word};
 use serde_json::json;
+use std::collections::HashMap;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/c/{id}/members", post(add)).route("/c/{id}/members/{handle}/remove", post(remove))
@@ -38,13 +39,19 @@ pub(crate) async fn people(
     app: &AppState,
     visitor: &SignedIn,
     members: &[MemberView],
+    working: &HashMap<String, String>,
 ) -> Result<Vec<Person>, Error> {
     let ids =
         members.iter().filter(|member| is_agent(member)).filter_map(|member| AgentId::parse(&member.id));
     let agents = agents::some(app, &visitor.caller, ids.collect()).await?;
     let shown = |member: &MemberView| {
         let agent = agents.iter().find(|agent| agent.agent_id.to_string() == member.id);
-        let state = agent.map(|agent| if agent.online { Is::Idle } else { Is::Offline });
+        let task = working.get(&member.id);
+        let state = agent.map(|agent| match task {
+            Some(_) => Is::Working,
+            None if agent.online => Is::Idle,
+            None => Is::Offline,
+        });
         let face = Face::of(is_agent(member), &member.id, &member.handle).medium();
         let known = agent.map(|agent| match (&agent.description, agent.online, &agent.last_seen) {
             (_, false, Some(seen)) => format!("last sign of life {} ago", since(app.now(), seen)),
@@ -63,11 +70,11 @@ pub(crate) async fn people(
                 None => face,
             },
             state,
-            known: known.unwrap_or_default(),
+            known: task.filter(|task| !task.is_empty()).cloned().or(known).unwrap_or_default(),
         }
     };
     let mut people: Vec<_> = members.iter().map(shown).collect();
-    people.sort_by_key(|one| (one.state == Some(Is::Offline), !one.is_agent));
+    people.sort_by_key(|one| (one.state == Some(Is::Offline), one.state != Some(Is::Working), !one.is_agent));
     Ok(people)
 }
 
