@@ -11,6 +11,7 @@ pub mod invitations;
 pub mod members;
 pub mod messages;
 pub mod operator;
+pub mod unread;
 
 use crate::ids::Principal;
 use crate::words::{PrincipalKind, Word};

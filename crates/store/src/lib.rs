@@ -36,6 +36,7 @@ mod migrate;
 mod postgres;
 pub mod push;
 mod queue;
+pub mod readings;
 pub mod relay;
 pub mod revocation;
 pub mod sealed;

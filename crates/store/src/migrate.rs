@@ -37,6 +37,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0014_mcp_sessions.sql"),
     migration!("0016_loop_guards.sql"),
     migration!("0025_sent.sql"),
+    migration!("0026_whole.sql"),
 ];
 
 /// The number of the newest.
