@@ -6,6 +6,7 @@
 mod agent_secrets;
 mod make_account;
 mod me;
+mod own;
 mod sessions;
 mod sign_in_link;
 mod sign_up_code;
@@ -14,9 +15,10 @@ mod tokens;
 pub use agent_secrets::{reset_key, rotate_webhook_secret};
 pub use make_account::make_account;
 pub use me::me;
+pub use own::{change_me, delete_me};
 pub use sessions::{Session, begin_session, end_other_sessions, end_session, end_sessions};
 pub use sign_in_link::{ask_for_link, first_link, is_link_good};
-pub use sign_up_code::make_sign_up_code;
+pub use sign_up_code::{list_sign_up_codes, make_sign_up_code, revoke_sign_up_code};
 pub use tokens::{list_tokens, make_token, revoke_token};
 
 use crate::caller::key_hash;

@@ -1,5 +1,6 @@
 //! Agents as their owners see them: making, finding and claiming them, and how they are reached.
 
+mod change;
 mod claim;
 mod connection;
 mod find;
@@ -7,6 +8,7 @@ mod make;
 mod reference;
 mod view;
 
+pub use change::change;
 pub use claim::claim;
 pub use connection::{connect, disconnect, mend, rotate};
 pub use find::{agent, count, list, some};

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::caller::{Caller, Identity, Person, Scheme, Shown, disabled};
 use crate::callers::Recalled;
 use crate::error::Error;
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
@@ -51,16 +51,17 @@ pub async fn look_up(app: &App, shown: &Shown) -> Result<Caller, Error> {
             return Err(disabled("account"));
         }
         Ok(account.map(|account| {
+            let is_news = (now - account.seen_at).abs() >= SEEN_EVERY_MS;
             let person = Person { id: account.id, name: account.name, email: account.email };
-            (Caller::Account(person), false)
+            (Caller::Account(person), is_news)
         }))
     };
     let found = app.store.authenticate::<_, Error, _>(find).await?;
     let (caller, is_news) = found.ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))?;
-    if let Caller::Agent(identity) = &caller
+    if let Some(who) = caller.id()
         && is_news
     {
-        note_seen(app, identity.id, now);
+        note_seen(app, who, now);
     }
     app.callers.remember(&begun, shown, caller.clone());
     Ok(caller)
@@ -85,6 +86,28 @@ pub async fn is_key_of(app: &App, key: KeyHash, agent: AgentId) -> Result<bool, 
     Ok(found.is_some_and(|found| found.id == agent && found.disabled_at.is_none()))
 }
 
+/// What a session that was opened with this key may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Go on.
+    Good,
+    /// Wait: its agent is paused.
+    Paused,
+    /// End.
+    Over,
+}
+
+/// What a session of this agent that was opened with this key may do now.
+pub async fn standing(app: &App, key: KeyHash, agent: AgentId) -> Result<Standing, StoreError> {
+    let find = move |tx: &mut dyn Tx| directory::by_key(tx, &key);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    Ok(match found.filter(|found| found.id == agent && found.disabled_at.is_none()) {
+        None => Standing::Over,
+        Some(found) if found.paused_at.is_some() => Standing::Paused,
+        Some(_) => Standing::Good,
+    })
+}
+
 /// An agent with what it is known by, unless it is kept out.
 pub(crate) async fn holder(app: &App, agent: AgentId) -> Result<Option<(Identity, KeyHash)>, Error> {
     let find = move |tx: &mut dyn Tx| {
@@ -95,11 +118,14 @@ pub(crate) async fn holder(app: &App, agent: AgentId) -> Result<Option<(Identity
     Ok(app.store.read::<_, StoreError, _>(find).await?)
 }
 
-/// Notes a sign of life of an agent. Nobody waits for it, and one that is lost is made up for by the next.
-fn note_seen(app: &App, agent: AgentId, now: i64) {
+/// Notes a sign of life. Nobody waits for it, and one that is lost is made up for by the next.
+fn note_seen(app: &App, who: Principal, now: i64) {
     let store = app.store.clone();
     app.tasks.spawn(async move {
-        let seen = store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| inboxes::seen(tx, agent, now));
+        let seen = store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| match who {
+            Principal::Agent(agent) => inboxes::seen(tx, agent, now),
+            Principal::Account(account) => accounts::seen(tx, account, now),
+        });
         if let Err(error) = seen.await {
             tracing::debug!(error = &error as &dyn std::error::Error, "a sign of life was not noted");
         }

@@ -16,23 +16,25 @@ mod standing;
 mod status;
 mod talk;
 mod typing;
+mod unread;
 
 pub use change_message::{delete, edit};
-pub use channels::{archive, change_channel, list_conversations, look_at, make_channel};
+pub use channels::{archive, change_channel, list_conversations, look_at, make_channel, restore};
 pub use document::{
     change_document, list_documents, make_document, no_document, put, read_document, shown, version,
 };
 pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
-pub use members::{Added, add_member, list_members, remove_member};
+pub use members::{Added, add_member, change_member, list_members, remove_member};
 pub use react::react;
 pub use say::{post_in, prepare, preview, say};
 pub use search::{FoundView, Question, find_messages};
-pub use standing::{Addressed, MOST_NEW, Standing, addressed, mark_read, standings};
+pub use standing::{Addressed, MAX_COUNT, Standing, addressed, standings};
 pub use status::set_status;
 pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
+pub use unread::{mark_read, mark_read_through, unread};
 
 use self::post::post;
 use crate::app::App;

@@ -15,6 +15,7 @@ mod app;
 pub mod attention;
 pub mod audit;
 pub mod authenticate;
+mod away;
 pub mod blocks;
 mod budget;
 pub mod caller;

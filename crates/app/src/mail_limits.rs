@@ -30,6 +30,7 @@ pub enum Asker {
 pub enum Notice {
     BrokenConnection,
     ReplacedKey,
+    Waiting,
 }
 
 pub struct MailLimits {

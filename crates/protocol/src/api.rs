@@ -12,6 +12,7 @@ pub mod members;
 pub mod messages;
 pub mod operator;
 pub mod scores;
+pub mod unread;
 
 use crate::ids::Principal;
 use crate::words::{PrincipalKind, Word};

@@ -1,39 +1,50 @@
-//! Whom a message mentions: `@handle`, anywhere but in code.
+//! Whom a message mentions: `@handle`, anywhere but in code, quotes and URLs.
 //!
-//! Code is what Markdown puts into fenced blocks and between backticks; an escaped `\@` is just a sign, and so is one
-//! that follows a word, as in an email address. Linear in the text. Who the handles are, and whether there is anybody
-//! of that name, is not known here.
+//! Code is what Markdown puts into fenced blocks and between backticks, a quote a line that begins with `>`; an escaped `\@` is
+//! just a sign, and so is one that follows a word, as in an email address. A full-width `＠` is an `@`. Linear in the text. Who
+//! the handles are, and whether there is anybody of that name, is not known here.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// The longest handle, in characters.
 pub const MAX_HANDLE: usize = 64;
 
-/// The most mentions that are found in one text.
+/// The most mentions of one text that count.
 pub const MAX_MENTIONS: usize = 50;
+
+/// So many more are found, to tell the author of them.
+const MAX_LEFT_OUT: usize = 50;
 
 /// The handles a text mentions, as first written, in order and each once (`@Bob` is `@bob`).
 pub fn mentions(markdown: &str) -> Vec<&str> {
+    split_mentions(markdown).0
+}
+
+/// The same, and the first of those that are too many.
+pub fn split_mentions(markdown: &str) -> (Vec<&str>, Vec<&str>) {
     let mut found = Vec::new();
     for paragraph in paragraphs(markdown) {
         find(paragraph, &mut found);
     }
-    found
+    let left_out = found.split_off(MAX_MENTIONS.min(found.len()));
+    (found, left_out)
 }
 
-/// The text between fenced code blocks and blank lines: no code span reaches over them.
+/// The text between fenced code blocks, quotes and blank lines: no code span reaches over them.
 fn paragraphs(markdown: &str) -> Vec<&str> {
     let (mut paragraphs, mut begin, mut place) = (Vec::new(), 0, 0);
     let mut open: Option<Fence<'_>> = None;
     for line in markdown.split_inclusive('\n') {
-        let code = open.is_some();
+        let (code, quote) = (open.is_some(), is_quote(line));
         match &open {
             Some(opening) if Fence::closing(line).is_some_and(|fence| fence.closes(opening)) => open = None,
             Some(_) => {}
+            // What is quoted ends with the quote.
+            None if quote => {}
             None => open = Fence::opening(line),
         }
         let end = place + line.len();
-        if code || open.is_some() || line.trim().is_empty() {
+        if code || quote || open.is_some() || line.trim().is_empty() {
             paragraphs.push(&markdown[begin..place]);
             begin = end;
         }
@@ -52,18 +63,14 @@ struct Fence<'t> {
 }
 
 impl<'t> Fence<'t> {
-    /// Quotes and lists may hold code too.
+    /// Lists may hold code too.
     fn opening(line: &'t str) -> Option<Self> {
-        let mut rest = line.trim();
-        while let Some(inside) = rest.strip_prefix('>').or_else(|| list_item(rest)) {
-            rest = inside.trim_start();
-        }
         // Otherwise it is a code span.
-        Self::read(rest).filter(|fence| fence.mark == '~' || !fence.info.contains('`'))
+        Self::read(in_list(line)).filter(|fence| fence.mark == '~' || !fence.info.contains('`'))
     }
 
     fn closing(line: &'t str) -> Option<Self> {
-        Self::read(line.trim_start_matches([' ', '\t', '>']))
+        Self::read(line.trim_start())
     }
 
     fn read(text: &'t str) -> Option<Self> {
@@ -76,6 +83,20 @@ impl<'t> Fence<'t> {
     fn closes(&self, opening: &Self) -> bool {
         self.mark == opening.mark && self.length >= opening.length && self.info.trim().is_empty()
     }
+}
+
+/// A line without the marks of the lists it is in.
+fn in_list(line: &str) -> &str {
+    let mut rest = line.trim();
+    while let Some(inside) = list_item(rest) {
+        rest = inside.trim_start();
+    }
+    rest
+}
+
+/// Whether a line is quoted.
+fn is_quote(line: &str) -> bool {
+    in_list(line).starts_with('>')
 }
 
 /// What follows the mark of a list's item.
@@ -91,24 +112,39 @@ fn list_item(text: &str) -> Option<&str> {
 fn find<'t>(text: &'t str, found: &mut Vec<&'t str>) {
     let bytes = text.as_bytes();
     let mut ends = span_ends(bytes);
-    let mut place = 0;
-    while place < bytes.len() && found.len() < MAX_MENTIONS {
-        match bytes[place] {
+    let (mut place, mut in_url) = (0, false);
+    while place < bytes.len() && found.len() < MAX_MENTIONS + MAX_LEFT_OUT {
+        let rest = &text[place..];
+        let Some(sign) = rest.chars().next() else { break };
+        in_url = (in_url && !ends_url(sign)) || begins_url(text, place);
+        match sign {
             // The next sign means nothing, whatever it is.
-            b'\\' => place += if bytes.get(place + 1).is_some_and(u8::is_ascii_punctuation) { 2 } else { 1 },
-            b'`' => {
+            '\\' => place += if bytes.get(place + 1).is_some_and(u8::is_ascii_punctuation) { 2 } else { 1 },
+            '`' => {
                 let after = place + run(&bytes[place..], |byte| byte == b'`');
                 place = span_end(&mut ends, after - place, after).unwrap_or(after);
             }
-            b'@' => {
-                let handle = handle(&text[place + 1..]);
-                let named = handle.filter(|_| !text[..place].ends_with(is_word));
+            '@' | '＠' => {
+                let named =
+                    handle(&rest[sign.len_utf8()..]).filter(|_| !in_url && !text[..place].ends_with(is_word));
                 found.extend(named.filter(|new| !found.iter().any(|known| known.eq_ignore_ascii_case(new))));
-                place += 1;
+                place += sign.len_utf8();
             }
-            _ => place += 1,
+            _ => place += sign.len_utf8(),
         }
     }
+}
+
+/// Whether a URL goes on from here, or begins as people write it.
+fn begins_url(text: &str, place: usize) -> bool {
+    text[place..].starts_with("://")
+        || (text[place..].starts_with("www.") && !text[..place].ends_with(is_word))
+}
+
+/// Whether a sign is behind a URL, not of it: space, what encloses one, and the punctuation of scripts without spaces.
+fn ends_url(sign: char) -> bool {
+    sign.is_whitespace()
+        || matches!(sign, '<' | '>' | '"' | ')' | ']' | '|' | '\u{3000}'..='\u{303f}' | '\u{ff01}'..='\u{ff0f}')
 }
 
 /// The handle a text begins with.
@@ -178,6 +214,7 @@ mod tests {
             ("@müller is another name than @m", vec!["m"]),
             (r"\@bob \\@carol", vec!["carol"]),
             ("a\n@bob\r\n@carol", vec!["bob", "carol"]),
+            ("＠bob 你好＠carol, x＠dave ＠", vec!["bob", "carol"]),
         ] {
             assert_eq!(mentions(text), expected, "{text}");
         }
@@ -201,10 +238,28 @@ mod tests {
             ("````\n```\n@bob\n````\n@carol", vec!["carol"]),
             ("```\n@bob", vec![]),
             ("``` @bob ``` @carol", vec!["carol"]),
-            ("> ```\n> @bob\n> ```\n> @carol", vec!["carol"]),
             ("- ```\n  @bob\n  ```\n- @carol", vec!["carol"]),
             ("1. ~~~\n   @bob\n   ~~~\n2) @carol", vec!["carol"]),
             ("@dave\n```\n@bob\n``` not the end\n@eve\n```\n@carol", vec!["dave", "carol"]),
+        ] {
+            assert_eq!(mentions(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_and_urls_mention_nobody() {
+        for (text, expected) in [
+            ("> @bob said\n@carol what do you think?", vec!["carol"]),
+            (">@bob\n> > @dave\n\n- > @eve\n  @carol", vec!["carol"]),
+            ("> ```\n> @bob\n> ```\n> @dave\n@carol", vec!["carol"]),
+            ("> ```\n@carol", vec!["carol"]),
+            ("```\n> @bob\n```\n@carol > @dave", vec!["carol", "dave"]),
+            ("https://x.org/@bob @carol", vec!["carol"]),
+            ("see [@carol](https://x.org/@bob), <http://x/@bob>@dave", vec!["carol", "dave"]),
+            ("www.x.org/@bob (ftp://a@b/@c) @carol", vec!["carol"]),
+            ("https://x.org/@bob。＠carol", vec!["carol"]),
+            ("https://x.org/用户/@bob\n@carol", vec!["carol"]),
+            ("@alice/@carol // @dave", vec!["alice", "carol", "dave"]),
         ] {
             assert_eq!(mentions(text), expected, "{text}");
         }
@@ -219,6 +274,8 @@ mod tests {
         let many = many.join("\n\n");
         let found = mentions(&many);
         assert_eq!((found.len(), found[49]), (MAX_MENTIONS, "a49"));
+        let left_out = split_mentions(&many).1;
+        assert_eq!((left_out.len(), left_out[0]), (MAX_LEFT_OUT, "a50"));
     }
 
     #[test]
@@ -230,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn handles_are_well_formed_and_differ(text in "[ab@`~\\\\ .\n>é好-]{0,60}") {
+        fn handles_are_well_formed_and_differ(text in "[ab@＠:/`~\\\\ .\n>é好-]{0,60}") {
             let found = mentions(&text);
             for (n, handle) in found.iter().enumerate() {
                 prop_assert!((1..=MAX_HANDLE).contains(&handle.len()));

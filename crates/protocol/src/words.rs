@@ -386,6 +386,8 @@ words! {
         AccountDisabled = "account.disabled",
         /// The operator lets it in again.
         AccountEnabled = "account.enabled",
+        /// An account was deleted, by its person or the operator.
+        AccountDeleted = "account.deleted",
         /// An agent came into an account.
         AgentClaimed = "agent.claimed",
         /// The operator keeps an agent out.
@@ -396,7 +398,7 @@ words! {
         AgentRegistered = "agent.registered",
         /// An agent was taken out of the directory.
         AgentUnregistered = "agent.unregistered",
-        /// The operator changed an agent's record.
+        /// The operator or its owner changed an agent's record.
         AgentUpdated = "agent.updated",
         /// A channel has another owner.
         ChannelOwnerChanged = "channel.owner_changed",
@@ -410,6 +412,8 @@ words! {
         DeliveriesReplayed = "deliveries.replayed",
         /// A sign-up code was made.
         SignUpCodeMade = "invitation.made",
+        /// It was revoked before anybody used it.
+        SignUpCodeRevoked = "invitation.revoked",
         /// An agent replaced its own key.
         KeyRotated = "key.rotated",
         /// Its owner or the operator replaced it.
@@ -418,6 +422,8 @@ words! {
         MasterKeyReplaced = "master_key.replaced",
         /// Somebody was added to a channel by another.
         MemberAdded = "member.added",
+        /// What somebody may do in a channel was changed by another.
+        MemberChanged = "member.changed",
         /// Somebody was removed from a channel by another.
         MemberRemoved = "member.removed",
         /// An account's browsers were signed out, by itself or by the operator.

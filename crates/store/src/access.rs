@@ -1,7 +1,7 @@
-//! Keeping agents and accounts out, letting them in again, and deleting agents for good: what begins and ends with it in every
+//! Keeping agents and accounts out, letting them in again, and deleting either for good: what begins and ends with it in every
 //! area, above all of which this stands.
 
-use crate::{StoreError, Tx, TxExt, conversation, directory, inboxes, push, revocation};
+use crate::{StoreError, Tx, TxExt, accounts, conversation, directory, inboxes, members, push, revocation};
 use chorus_protocol::ids::{AccountId, AgentId};
 use uuid::Uuid;
 
@@ -83,4 +83,47 @@ pub fn delete_agent(
     directory::remove(tx, id, now)?;
     conversation::leave_all(tx, id.into(), now, fresh)?;
     shut_out(tx, id)
+}
+
+/// Lets what is for an agent wait from now on, or go again; says whether that is news. What waited is due then.
+pub fn pause_agent(tx: &mut dyn Tx, id: AgentId, paused: bool, now: i64) -> Result<bool, StoreError> {
+    tx.lock(id.0)?;
+    let Some(agent) = directory::by_id(tx, id)?.filter(|agent| agent.paused_at.is_some() != paused) else {
+        return Ok(false);
+    };
+    directory::set_paused(tx, agent.id, paused.then_some(now))?;
+    if !paused {
+        push::retry_now(tx, id, now)?;
+    }
+    Ok(true)
+}
+
+/// Deletes an account with its agents, and frees its address. What it said stays where it was said, under a name that says that
+/// whoever said it is gone; channels it owned get another owner. `fresh` makes ids.
+pub fn delete_account(
+    tx: &mut dyn Tx,
+    id: AccountId,
+    now: i64,
+    fresh: &dyn Fn() -> Uuid,
+) -> Result<(), StoreError> {
+    tx.lock(id.0)?;
+    let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
+    for mut row in tx.query(sql, &[(&id).into()])? {
+        delete_agent(tx, AgentId(row.uuid(0)?), now, fresh)?;
+    }
+    conversation::leave_all(tx, id.into(), now, fresh)?;
+    // The last digits: the first ones of ids made at the same time are alike.
+    let digits = id.0.simple().to_string();
+    let name = format!("deleted-{}", &digits[digits.len() - 6..]);
+    members::rename_former(tx, id.into(), &name)?;
+    for sql in [
+        "DELETE FROM credentials WHERE account_id = $1",
+        "DELETE FROM blocks WHERE blocker_id = $1",
+        "DELETE FROM invitations WHERE inviter_id = $1",
+        "DELETE FROM readings WHERE account_id = $1",
+    ] {
+        tx.execute(sql, &[(&id).into()])?;
+    }
+    accounts::remove(tx, id, &name, now)?;
+    revocation::announce(tx, id)
 }

@@ -24,6 +24,8 @@ pub struct Account {
     pub created_at: i64,
     /// Since when the operator keeps it out.
     pub disabled_at: Option<i64>,
+    /// When it last showed a sign of life; 0 for never.
+    pub seen_at: i64,
 }
 
 /// What a credential is for.
@@ -82,6 +84,8 @@ pub struct Credential {
     pub id: CredentialId,
     /// What its owner calls it.
     pub label: Option<String>,
+    /// To whom it was sent.
+    pub email: Option<String>,
     /// When it was issued.
     pub created_at: i64,
     /// When it ends.
@@ -119,18 +123,19 @@ fn account(mut row: Row) -> Result<Account, StoreError> {
         name: row.text(2)?,
         created_at: row.int(3)?,
         disabled_at: row.opt_int(4)?,
+        seen_at: row.int(5)?,
     })
 }
 
 /// The account of this address.
 pub fn by_email(tx: &mut dyn Tx, email: &str) -> Result<Option<Account>, StoreError> {
-    let sql = "SELECT id, email, name, created_at, disabled_at FROM accounts WHERE email_key = $1";
+    let sql = "SELECT id, email, name, created_at, disabled_at, seen_at FROM accounts WHERE email_key = $1 AND deleted_at IS NULL";
     tx.first(sql, &[email_key(email).as_str().into()])?.map(account).transpose()
 }
 
 /// The account of this id.
 pub fn by_id(tx: &mut dyn Tx, id: AccountId) -> Result<Option<Account>, StoreError> {
-    let sql = "SELECT id, email, name, created_at, disabled_at FROM accounts WHERE id = $1";
+    let sql = "SELECT id, email, name, created_at, disabled_at, seen_at FROM accounts WHERE id = $1 AND deleted_at IS NULL";
     tx.first(sql, &[(&id).into()])?.map(account).transpose()
 }
 
@@ -149,6 +154,44 @@ pub fn insert(tx: &mut dyn Tx, account: &Account, trace: TraceId) -> Result<bool
         ],
     )?;
     Ok(inserted == 1)
+}
+
+/// Changes what to call a person, and whether it is told by mail of what waits, each if it is said.
+pub fn change(
+    tx: &mut dyn Tx,
+    id: AccountId,
+    name: Option<&str>,
+    mails: Option<bool>,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE accounts SET name = COALESCE($2, name), mails = COALESCE($3, mails) WHERE id = $1",
+        &[(&id).into(), name.into(), mails.map(i64::from).into()],
+    )?;
+    // Whoever knows its name knows it anew.
+    revocation::announce(tx, id)
+}
+
+/// Whether an account is told by mail of what waits for it.
+pub fn wants_mails(tx: &mut dyn Tx, id: AccountId) -> Result<bool, StoreError> {
+    let row = tx.first("SELECT mails FROM accounts WHERE id = $1", &[(&id).into()])?;
+    row.map_or(Ok(false), |mut row| Ok(row.int(0)? == 1))
+}
+
+/// A person showed a sign of life.
+pub fn seen(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<(), StoreError> {
+    tx.execute("UPDATE accounts SET seen_at = $2 WHERE id = $1", &[(&id).into(), now.into()])?;
+    Ok(())
+}
+
+/// Takes an account away, of which only its id and this name are left, and frees its address.
+pub(crate) fn remove(tx: &mut dyn Tx, id: AccountId, name: &str, now: i64) -> Result<(), StoreError> {
+    // No address has this form.
+    let nowhere = format!("deleted:{id}");
+    tx.execute(
+        "UPDATE accounts SET email = $2, email_key = $2, name = $3, deleted_at = $4 WHERE id = $1",
+        &[(&id).into(), nowhere.as_str().into(), name.into(), now.into()],
+    )?;
+    Ok(())
 }
 
 /// Issues a credential.
@@ -182,7 +225,7 @@ pub fn by_credential(
     now: i64,
 ) -> Result<Option<Account>, StoreError> {
     tx.first(
-        "SELECT a.id, a.email, a.name, a.created_at, a.disabled_at FROM credentials c JOIN accounts a ON a.id = c.account_id
+        "SELECT a.id, a.email, a.name, a.created_at, a.disabled_at, a.seen_at FROM credentials c JOIN accounts a ON a.id = c.account_id
          WHERE c.hash = $1 AND c.kind = $2 AND (c.expires_at IS NULL OR c.expires_at > $3)",
         &[hash.as_slice().into(), kind.as_str().into(), now.into()],
     )?
@@ -289,7 +332,8 @@ pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreE
         }
         let name = name_of(&email);
         let (id, created_at) = (with.new, with.now);
-        insert(tx, &Account { id, email: email.clone(), name, created_at, disabled_at: None }, with.trace)?;
+        let new = Account { id, email: email.clone(), name, created_at, disabled_at: None, seen_at: 0 };
+        insert(tx, &new, with.trace)?;
         // Whoever made it: another link to the same address may have come first.
         found = by_email(tx, &email)?;
     }
@@ -331,20 +375,67 @@ pub fn list(
 ) -> Result<Vec<Credential>, StoreError> {
     let after = after.as_ref().map_or([].as_slice(), CredentialId::as_bytes);
     tx.query(
-        "SELECT id, label, created_at, expires_at FROM credentials
+        "SELECT id, label, created_at, expires_at, email FROM credentials
          WHERE account_id = $1 AND kind = $2 AND id > $3 ORDER BY id LIMIT $4",
         &[(&account).into(), kind.as_str().into(), after.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| {
-        Ok(Credential {
-            id: CredentialId(row.uuid(0)?),
-            label: row.opt_text(1)?,
-            created_at: row.int(2)?,
-            expires_at: row.opt_int(3)?,
-        })
-    })
+    .map(credential)
     .collect()
+}
+
+fn credential(mut row: Row) -> Result<Credential, StoreError> {
+    Ok(Credential {
+        id: CredentialId(row.uuid(0)?),
+        label: row.opt_text(1)?,
+        created_at: row.int(2)?,
+        expires_at: row.opt_int(3)?,
+        email: row.opt_text(4)?,
+    })
+}
+
+/// The sign-up codes that can still be used, of one account or of everybody, in the order of their ids, after `after`.
+pub fn sign_up_codes(
+    tx: &mut dyn Tx,
+    of: Option<AccountId>,
+    now: i64,
+    after: Option<CredentialId>,
+    limit: i64,
+) -> Result<Vec<Credential>, StoreError> {
+    let after = after.as_ref().map_or([].as_slice(), CredentialId::as_bytes);
+    let kind = CredentialKind::SignUpCode.as_str();
+    let rows = match of {
+        Some(account) => tx.query(
+            "SELECT id, label, created_at, expires_at, email FROM credentials
+             WHERE account_id = $1 AND kind = $2 AND expires_at > $3 AND id > $4 ORDER BY id LIMIT $5",
+            &[(&account).into(), kind.into(), now.into(), after.into(), limit.into()],
+        ),
+        None => tx.query(
+            "SELECT id, label, created_at, expires_at, email FROM credentials
+             WHERE kind = $1 AND expires_at > $2 AND id > $3 ORDER BY id LIMIT $4",
+            &[kind.into(), now.into(), after.into(), limit.into()],
+        ),
+    };
+    rows?.into_iter().map(credential).collect()
+}
+
+/// Revokes a sign-up code, one's own or for the operator anybody's, and says whether there was one.
+pub fn revoke_sign_up_code(
+    tx: &mut dyn Tx,
+    of: Option<AccountId>,
+    id: CredentialId,
+) -> Result<bool, StoreError> {
+    let kind = CredentialKind::SignUpCode.as_str();
+    let revoked = match of {
+        Some(account) => tx.execute(
+            "DELETE FROM credentials WHERE id = $1 AND kind = $2 AND account_id = $3",
+            &[(&id).into(), kind.into(), (&account).into()],
+        ),
+        None => {
+            tx.execute("DELETE FROM credentials WHERE id = $1 AND kind = $2", &[(&id).into(), kind.into()])
+        }
+    };
+    Ok(revoked? == 1)
 }
 
 /// Ends one of an account's credentials of one kind, and says whether there was one. One of somebody else's is none.

@@ -16,7 +16,8 @@ pub use draft::{
 };
 pub use post::{Posted, Reach, Recipient, deliver, hold_inboxes, post, reach};
 pub use roster::{
-    Handle, Newcomer, add_member, admit, archive, change, create, leave_all, may_add, pair, remove_member,
+    Handle, MemberChange, Newcomer, add_member, admit, archive, change, change_member, create, leave_all,
+    may_add, pair, remove_member, restore,
 };
 
 use crate::artifacts::{self, Artifact};

@@ -45,6 +45,8 @@ pub enum Way {
 pub enum Hold {
     /// It is kept out, and is called nowhere.
     Disabled,
+    /// Its owner lets everything wait.
+    Paused,
     /// Its connection string is wrong, and it has no endpoint.
     Broken,
 }
@@ -54,7 +56,7 @@ pub enum Hold {
 pub fn way(agent: &Agent, first_waiting: Option<DeliveryId>, now: i64) -> Way {
     match first_waiting {
         Some(first) => Way::WaitBehind(first),
-        None if agent.open_until > now => Way::Session,
+        None if agent.open_until > now && agent.paused_at.is_none() => Way::Session,
         None => way_of_push(agent),
     }
 }
@@ -64,6 +66,7 @@ pub fn way_of_push(agent: &Agent) -> Way {
     match (&agent.endpoint, &agent.connection) {
         (None, None) => Way::Inbox,
         _ if agent.disabled_at.is_some() => Way::WaitForOwner(Hold::Disabled),
+        _ if agent.paused_at.is_some() => Way::WaitForOwner(Hold::Paused),
         (Some(_), _) => Way::Webhook,
         (None, Some(_)) if agent.broken.is_some() => Way::WaitForOwner(Hold::Broken),
         (None, Some(_)) => Way::Connection,

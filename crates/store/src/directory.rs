@@ -48,6 +48,8 @@ pub struct Agent {
     pub broken: Option<(String, i64)>,
     /// Since when the operator keeps it out, or its owner and all of its agents.
     pub disabled_at: Option<i64>,
+    /// Since when what is for it waits, because its owner says so.
+    pub paused_at: Option<i64>,
     /// How often the secret was replaced with which requests to it are signed.
     pub webhook_rotations: i64,
     /// When that was last, if the one before goes on for a while.
@@ -80,7 +82,7 @@ macro_rules! select_agent {
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
                     a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
                     a.webhook_rotations, a.webhook_rotated_at, a.has_blocks,
-                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END
+                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END, a.paused_at
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -108,6 +110,7 @@ fn agent(mut row: Row) -> Result<Agent, StoreError> {
         webhook_rotated_at: row.opt_int(16)?,
         has_blocks: row.int(17)? == 1,
         proven: row.int(18)? == 1,
+        paused_at: row.opt_int(19)?,
     })
 }
 
@@ -220,6 +223,22 @@ pub fn set_owner(
     )
 }
 
+/// Replaces what an agent is, for people.
+pub fn set_description(tx: &mut dyn Tx, agent: &Agent, description: Option<&str>) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET description = $2 WHERE id = $1",
+        &[(&agent.id).into(), description.into()],
+    )?;
+    let before = Findable::from(agent);
+    index(tx, agent.id, Some(before), Some(Findable { description, ..before }))
+}
+
+/// Lets what is for an agent wait from this time on, or go again. Its open session looks again before it goes on.
+pub fn set_paused(tx: &mut dyn Tx, id: AgentId, since: Option<i64>) -> Result<(), StoreError> {
+    tx.execute("UPDATE agents SET paused_at = $2 WHERE id = $1", &[(&id).into(), since.into()])?;
+    revocation::announce(tx, id)
+}
+
 /// An agent's owner.
 pub fn owner_of(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<AccountId>, StoreError> {
     let row = tx.first("SELECT owner_id FROM agents WHERE id = $1", &[(&agent).into()])?;
@@ -303,6 +322,7 @@ pub fn insert(
         epoch: 0,
         broken: None,
         disabled_at: None,
+        paused_at: None,
         webhook_rotations: 0,
         webhook_rotated_at: None,
         has_blocks: false,

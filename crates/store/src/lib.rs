@@ -36,7 +36,7 @@ mod migrate;
 mod postgres;
 pub mod push;
 mod queue;
-pub mod read_marks;
+pub mod readings;
 pub mod relay;
 pub mod revocation;
 pub mod sealed;

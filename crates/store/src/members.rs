@@ -95,6 +95,33 @@ pub fn insert(
     Ok(())
 }
 
+/// Replaces what can change of a present member. The caller has seen, in this transaction, that the handle is free.
+pub fn update(tx: &mut dyn Tx, conversation: ConversationId, member: &Member) -> Result<(), StoreError> {
+    let roles = serde_json::to_string(&member.roles).map_err(StoreError::unexpected)?;
+    tx.execute(
+        "UPDATE members SET handle = $3, handle_key = $4, roles = $5, lead = $6
+         WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL",
+        &[
+            (&conversation).into(),
+            (&member.principal.uuid()).into(),
+            member.handle.as_str().into(),
+            handle_key(&member.handle).as_str().into(),
+            roles.as_str().into(),
+            i64::from(member.lead).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Gives somebody who has left every conversation another name there: under it stands what it said.
+pub fn rename_former(tx: &mut dyn Tx, principal: Principal, handle: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE members SET handle = $2, handle_key = $3 WHERE member_id = $1 AND left_seq IS NOT NULL",
+        &[(&principal.uuid()).into(), handle.into(), handle_key(handle).as_str().into()],
+    )?;
+    Ok(())
+}
+
 /// Ends a member's stay at `seq`, and says whether there was one.
 pub fn end(
     tx: &mut dyn Tx,

@@ -246,7 +246,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         // Its sender waits for the outcome, so a broken one is tried all the same.
         Way::Connection | Way::WaitForOwner(Hold::Broken) => (Transport::Channel, DeliveryState::Sending),
         // Envelopes wait behind nobody; and whoever is kept out is called nowhere.
-        Way::Inbox | Way::WaitForOwner(Hold::Disabled) | Way::WaitBehind(_) => {
+        Way::Inbox | Way::WaitForOwner(Hold::Disabled | Hold::Paused) | Way::WaitBehind(_) => {
             (Transport::Inbox, DeliveryState::Queued)
         }
     };

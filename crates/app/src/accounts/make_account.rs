@@ -29,7 +29,7 @@ pub async fn make_account(
     let api_token = app.secret(SecretKind::ApiToken);
     let token = token_of(app, id, "made with the account", &api_token);
     let made = MadeAccount { account_id: id, email: email.clone(), name: name.clone(), api_token };
-    let account = Account { id, email, name, created_at: app.now(), disabled_at: None };
+    let account = Account { id, email, name, created_at: app.now(), disabled_at: None, seen_at: 0 };
     let (hub, trace) = (Arc::clone(app), TraceId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         if !accounts::insert(tx, &account, trace)? {

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::quotas::OFF;
 use chorus_protocol::api::accounts::{Me, Quota};
 use chorus_protocol::ids::Principal;
-use chorus_store::{Tx, usage};
+use chorus_store::{Tx, accounts, usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,11 +23,15 @@ pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
         Caller::Nobody => return Err(Error::unauthorized("nobody is signed in, and no key was sent")),
     };
     let hub = Arc::clone(app);
-    let quotas = match who {
-        Some(who) => app.store.read::<_, Error, _>(move |tx: &mut dyn Tx| quotas(&hub, tx, who)).await?,
-        None => BTreeMap::new(),
+    let read = move |tx: &mut dyn Tx| {
+        let mails = match who {
+            Some(Principal::Account(account)) => Some(accounts::wants_mails(tx, account)?),
+            _ => None,
+        };
+        Ok((who.map_or_else(|| Ok(BTreeMap::new()), |who| quotas(&hub, tx, who))?, mails))
     };
-    Ok(Me { kind: kind.into(), id, name, email, address, quotas })
+    let (quotas, mails) = app.store.read::<_, Error, _>(read).await?;
+    Ok(Me { kind: kind.into(), id, name, email, address, mails, quotas })
 }
 
 fn quotas(app: &App, tx: &mut dyn Tx, who: Principal) -> Result<BTreeMap<String, Quota>, Error> {

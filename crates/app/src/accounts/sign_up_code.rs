@@ -1,15 +1,18 @@
-//! Letting somebody in where sign-up is by invitation.
+//! Letting somebody in where sign-up is by invitation, and thinking better of it.
 
 use super::{DAY_MS, credential, mailable, room};
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::config::Signup;
 use crate::error::Error;
 use crate::once::{Done, Once};
-use chorus_protocol::api::accounts::{NewSignUpCode, SignUpCode};
+use crate::page::page;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::accounts::{NewSignUpCode, OpenSignUpCode, SignUpCode, TokenPage};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::ids::CredentialId;
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::accounts::{self, CredentialKind, NewCredential};
@@ -63,4 +66,40 @@ pub async fn make_sign_up_code(
         Ok(made.clone())
     };
     app.once(once, |_| Ok(()), work).await
+}
+
+/// The codes somebody made that nobody has used yet, the oldest first, without their secrets; everybody's for the operator.
+pub async fn list_sign_up_codes(
+    app: &App,
+    caller: &Caller,
+    TokenPage { after, limit }: TokenPage,
+) -> Result<Items<OpenSignUpCode>, Error> {
+    let (of, now) = (caller.person().ok().map(|person| person.id), app.now());
+    let find = move |tx: &mut dyn Tx| Ok(accounts::sign_up_codes(tx, of, now, after, limit + 1)?);
+    let found = app.store.read::<_, Error, _>(find).await?;
+    let shown = found.into_iter().map(|code| OpenSignUpCode {
+        id: code.id,
+        email: code.email,
+        created_at: rfc3339(code.created_at),
+        expires_at: code.expires_at.map(rfc3339),
+    });
+    Ok(page(app, shown.collect(), limit, |code: &OpenSignUpCode| code.id.to_string()))
+}
+
+/// Revokes a code of one's own, or for the operator anybody's. Nothing happens if it is gone already.
+pub async fn revoke_sign_up_code(
+    app: &AppState,
+    context: RequestContext,
+    caller: Caller,
+    id: CredentialId,
+) -> Result<(), Error> {
+    let (of, hub) = (caller.person().ok().map(|person| person.id), Arc::clone(app));
+    let revoke = move |tx: &mut dyn Tx| {
+        if accounts::revoke_sign_up_code(tx, of, id)? {
+            let subject = Subject::Credential(id);
+            context.record(tx, &hub, &caller, Action::SignUpCodeRevoked, subject, json!({}))?;
+        }
+        Ok(())
+    };
+    app.store.write::<_, Error, _>(revoke).await
 }

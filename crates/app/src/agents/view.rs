@@ -28,6 +28,7 @@ pub fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
         last_seen: seen.map(rfc3339),
         connection: manages.then(|| connection(app, agent)),
         disabled_since: agent.disabled_at.filter(|_| manages).map(rfc3339),
+        paused_since: agent.paused_at.filter(|_| manages).map(rfc3339),
     }
 }
 

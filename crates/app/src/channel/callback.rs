@@ -48,6 +48,9 @@ pub struct Recorded {
     /// The kinds of credentials that were masked in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     masked: Vec<String>,
+    /// Names that they mention and nobody there has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<String>,
 }
 
 /// An address that takes events: one delivery, in one conversation.
@@ -157,13 +160,14 @@ impl Answer {
         if agent.disabled_at.is_some() {
             return Err(disabled("agent"));
         }
-        let (events, masked) = if sent.kind == EventKind::Envelope {
-            (self.answer_envelope(tx, &agent, &sent)?, vec![])
+        let recorded = if sent.kind == EventKind::Envelope {
+            let events = self.answer_envelope(tx, &agent, &sent)?;
+            Recorded { ok: true, events, masked: vec![], unknown: vec![] }
         } else {
             self.say(tx, &agent, &sent)?
         };
         self.dispose(tx)?;
-        Ok(Recorded { ok: true, events, masked })
+        Ok(recorded)
     }
 
     /// What the agent made of the message, as far as its events tell.
@@ -183,12 +187,7 @@ impl Answer {
     }
 
     /// Into the thread of the message it was sent.
-    fn say(
-        &self,
-        tx: &mut dyn Tx,
-        agent: &Agent,
-        sent: &Event,
-    ) -> Result<(Vec<EventId>, Vec<String>), Error> {
+    fn say(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Recorded, Error> {
         let (conversation, member) =
             conversation::as_reader(tx, self.conversation, agent.id.into()).map_err(left)?;
         if sent.seq <= member.joined_seq {
@@ -219,9 +218,10 @@ impl Answer {
             }
             conversation::hold_inboxes(tx, agents)?;
         }
+        let mut unknown = vec![];
         for (act, kind, post) in &said {
             if *kind == EventKind::Message {
-                post_in(&self.app, tx, act, post).map_err(left)?;
+                unknown.extend(post_in(&self.app, tx, act, post).map_err(left)?.unknown);
             } else {
                 conversation::note(tx, act, *kind, thread, post.reply_to, &post.body).map_err(left)?;
                 self.app.count_bytes(tx, agent.id.into(), event_bytes(post.body.json().len()))?;
@@ -231,7 +231,9 @@ impl Answer {
             said.iter().flat_map(|(.., post)| post.body.kinds()).map(|kind| (*kind).to_owned()).collect();
         masked.sort_unstable();
         masked.dedup();
-        Ok((self.events.iter().map(|(id, _)| *id).collect(), masked))
+        unknown.sort_unstable();
+        unknown.dedup();
+        Ok(Recorded { ok: true, events: self.events.iter().map(|(id, _)| *id).collect(), masked, unknown })
     }
 
     /// Back to the sender of an envelope, as envelopes: what else the agent shows of itself has no place there.

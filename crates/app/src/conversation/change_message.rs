@@ -23,7 +23,12 @@ pub async fn edit(
         let draft = conversation::draft_edit(tx, &act, target, &new)
             .map_err(only("the author of a message, and nobody else, changes it"))?;
         let posted = post(&hub, tx, &draft)?;
-        Ok(Noted { event_id: act.event, sequence: posted.seq, masked: kinds(&new.body) })
+        Ok(Noted {
+            event_id: act.event,
+            sequence: posted.seq,
+            masked: kinds(&new.body),
+            unknown: posted.unknown,
+        })
     };
     app.once(once, is_member(who, conversation), work).await
 }

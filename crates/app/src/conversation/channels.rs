@@ -139,6 +139,26 @@ pub async fn archive(
     app.once(once, is_member(who, id), work).await
 }
 
+/// Opens an archived channel again; its owner may.
+pub async fn restore(
+    app: &AppState,
+    who: Principal,
+    id: ConversationId,
+    once: Once,
+) -> Result<Done<ConversationView>, Error> {
+    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        let (conversation, _) = conversation::as_reader(tx, id, who)?;
+        not_of_two(&conversation)?;
+        if conversation.archived_at.is_some() && conversation.owner == who {
+            hub.room_for_channel(tx, who)?;
+        }
+        let restored = conversation::restore(tx, &act).map_err(only(OWNERS))?;
+        Ok(views::conversation(&restored))
+    };
+    app.once(once, is_member(who, id), work).await
+}
+
 /// What it is for. An empty text is none.
 fn context(masked: &Masked) -> Option<String> {
     Some(masked.text("context").to_owned()).filter(|context| !context.is_empty())

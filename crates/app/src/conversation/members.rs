@@ -11,7 +11,7 @@ use crate::once::{Done, Once};
 use crate::page::page;
 use crate::views;
 use crate::whom::{Found, Whom, agent_handle, person_handle};
-use chorus_protocol::api::members::{Invited, MemberView, NewMember};
+use chorus_protocol::api::members::{Invited, MemberChange, MemberView, NewMember};
 use chorus_protocol::api::{Items, Name, Page};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
@@ -190,6 +190,47 @@ pub async fn remove_member(
     };
     // Who left may ask again whether it did.
     app.once(once, |_| Ok(()), work).await
+}
+
+/// Changes what a member is called and does; the owner and the leads may, and everybody what it is called itself.
+pub async fn change_member(
+    app: &AppState,
+    who: Principal,
+    (id, handle): (ConversationId, String),
+    context: RequestContext,
+    change: MemberChange,
+    once: Once,
+) -> Result<Done<MemberView>, Error> {
+    let MemberChange { handle: name, roles, lead } = change;
+    if name.is_none() && roles.is_none() && lead.is_none() {
+        return Err(Faults::one("body", "must have a handle, roles or lead").into());
+    }
+    let roles = roles.map(|roles| {
+        let mut roles: Vec<_> = roles.into_iter().map(|Name(role)| role).collect();
+        roles.sort_unstable();
+        roles.dedup();
+        roles
+    });
+    let change = conversation::MemberChange { handle: name.map(|Name(name)| name), roles, lead };
+    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
+        not_of_two(&conversation)?;
+        if !is_handle(&handle) {
+            return Err(ConversationError::NoHandle(handle.clone()).into());
+        }
+        let changed = conversation::change_member(tx, &act, &handle, &change).map_err(only(
+            "the owner of the channel and its leads change others, and the owner alone says who leads",
+        ))?;
+        if changed.principal != who || change.lead.is_some() {
+            let member = changed.principal.to_string();
+            let detail = json!({"member": member, "handle": changed.handle, "roles": changed.roles, "lead": changed.lead});
+            let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
+            context.record_as(tx, &hub, actor, Action::MemberChanged, subject, detail)?;
+        }
+        Ok(views::member(changed))
+    };
+    app.once(once, is_member(who, id), work).await
 }
 
 /// Whether a member can be called this.

@@ -24,7 +24,7 @@ pub async fn react(
             Reaction::New(draft) => (act.event, post(&hub, tx, &draft)?.seq),
             Reaction::Stands(event, seq) => (event, seq),
         };
-        Ok(Noted { event_id, sequence, masked: kinds(&body) })
+        Ok(Noted { event_id, sequence, masked: kinds(&body), unknown: vec![] })
     };
     app.once(once, is_member(who, conversation), work).await
 }

@@ -40,8 +40,10 @@ pub async fn say(
             event_id: act.event,
             sequence: posted.seq,
             thread: posted.thread,
-            attention: reached(posted),
             masked: kinds(&post.body),
+            unknown: posted.unknown.clone(),
+            left_out: post.left_out.clone(),
+            attention: reached(posted),
         })
     };
     app.once(once, is_member(who, conversation), work).await
@@ -75,14 +77,14 @@ pub async fn preview(
     let (post, act) = (prepare(&new)?, act(app, who, conversation));
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
-        Ok(attention::decide(tx, &draft)?)
+        Ok((attention::decide(tx, &draft)?, draft.unknown))
     };
-    let reach = app.store.read::<_, Error, _>(find).await?;
+    let (reach, unknown) = app.store.read::<_, Error, _>(find).await?;
     let decided = reach.recipients.into_iter().chain(reach.stored_for).map(|recipient| {
         let Attention { directedness, policy, mode, reason, priority, deadline_ms } = recipient.attention;
         Decision { handle: recipient.handle, directedness, policy, mode, reason, priority, deadline_ms }
     });
-    Ok(Preview { attention: decided.collect() })
+    Ok(Preview { attention: decided.collect(), unknown })
 }
 
 /// A message without credentials, ready to be posted.

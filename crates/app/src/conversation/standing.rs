@@ -3,13 +3,13 @@
 use crate::app::App;
 use crate::error::Error;
 use crate::views::{self, EventView};
-use chorus_protocol::ids::{AccountId, ConversationId, Principal};
+use chorus_protocol::ids::{AccountId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{ConversationKind, EventKind};
 use chorus_store::log::{self, At, Filter, Kinds};
-use chorus_store::{Tx, conversation, read_marks};
+use chorus_store::{Tx, conversation, readings};
 
-pub use chorus_store::read_marks::{MOST_NEW, Standing};
+pub use chorus_store::readings::{MAX_COUNT, Standing};
 
 /// The most conversations that are looked at.
 const MOST: i64 = 200;
@@ -19,19 +19,8 @@ const LOOKED_BACK: i64 = 30;
 
 /// The conversations of a person, and how much is new in each.
 pub async fn standings(app: &App, account: AccountId) -> Result<Vec<Standing>, Error> {
-    let find = move |tx: &mut dyn Tx| Ok(read_marks::of_account(tx, account, MOST)?);
+    let find = move |tx: &mut dyn Tx| Ok(readings::of_account(tx, account, MOST)?);
     app.store.read::<_, Error, _>(find).await
-}
-
-/// A person has read a conversation up to an event.
-pub async fn mark_read(app: &App, account: AccountId, id: ConversationId, seq: i64) -> Result<(), Error> {
-    let mark = move |tx: &mut dyn Tx| {
-        conversation::as_reader(tx, id, Principal::from(account))?;
-        // Nobody has read what is not there yet, or all of it would be old when it comes.
-        let seq = seq.min(tx.head(id.0)?);
-        Ok(read_marks::mark(tx, account, id, seq)?)
-    };
-    app.store.write::<_, Error, _>(mark).await
 }
 
 /// Something new that is addressed to a person.
@@ -44,7 +33,7 @@ pub struct Addressed {
 pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, Error> {
     let (who, max_bytes) = (Principal::from(account), app.config.quotas.page_bytes as usize);
     let find = move |tx: &mut dyn Tx| {
-        let standings = read_marks::of_account(tx, account, MOST)?;
+        let standings = readings::of_account(tx, account, MOST)?;
         let mut found = vec![];
         for standing in standings.into_iter().filter(|standing| standing.new > 0).take(LOOKED_INTO) {
             let (place, _) = conversation::as_reader(tx, standing.conversation, who)?;

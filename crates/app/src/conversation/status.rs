@@ -24,7 +24,7 @@ pub async fn set_status(
     let work = move |tx: &mut dyn Tx| {
         let sequence = conversation::note(tx, &act, EventKind::Status, None, None, &masked)?;
         hub.count_bytes(tx, who, event_bytes(masked.json().len()))?;
-        Ok(Noted { event_id: act.event, sequence, masked: kinds(&masked) })
+        Ok(Noted { event_id: act.event, sequence, masked: kinds(&masked), unknown: vec![] })
     };
     app.store.write::<_, Error, _>(work).await
 }

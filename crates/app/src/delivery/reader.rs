@@ -14,7 +14,7 @@ use super::dialect::{Dialect, End};
 use super::live::Inbox;
 use super::reconcile;
 use crate::app::AppState;
-use crate::authenticate::is_key_of;
+use crate::authenticate::{Standing, standing};
 use crate::caller::{Identity, disabled};
 use crate::error::Error;
 use bytes::{Bytes, BytesMut};
@@ -54,6 +54,8 @@ pub struct Reader {
     ready: VecDeque<Piece>,
     /// Whether the key must be looked up again before anything more is given.
     doubted: bool,
+    /// Whether what is for the agent waits.
+    paused: bool,
     ended: bool,
 }
 
@@ -78,9 +80,11 @@ impl Reader {
             begun_at: 0,
             ready: VecDeque::new(),
             doubted: false,
+            paused: false,
             ended: false,
         };
-        let opened = reader.store_session().await?;
+        let (opened, paused) = reader.store_session().await?;
+        reader.paused = paused;
         // What the former connection was handed may not be written yet.
         let handed = opened.handed_through.max(former.map_or(0, |former| former.handed()));
         // A place beyond the end is from another life of the database: it says nothing here.
@@ -89,7 +93,7 @@ impl Reader {
         Ok(reader)
     }
 
-    async fn store_session(&self) -> Result<Opened, Error> {
+    async fn store_session(&self) -> Result<(Opened, bool), Error> {
         let (agent, session, key) = (self.inbox.agent, self.inbox.session, self.key);
         let node = self.app.config.node;
         let until = self.app.now() + self.app.config.presence.as_millis() as i64;
@@ -100,14 +104,13 @@ impl Reader {
             if holder.as_ref().is_some_and(|holder| holder.disabled_at.is_some()) {
                 return Err(disabled("agent"));
             }
-            opened
-                .filter(|_| holder.is_some())
-                .ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))
+            let paused = holder.map(|holder| holder.paused_at.is_some());
+            opened.zip(paused).ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))
         };
-        let opened = self.app.store.write(open).await?;
+        let (opened, paused) = self.app.store.write(open).await?;
         self.inbox.set_stored();
         self.inbox.raise(opened.head);
-        Ok(opened)
+        Ok((opened, paused))
     }
 
     /// Says where it begins, and what is gone of what was asked for.
@@ -144,9 +147,9 @@ impl Reader {
             }
             self.doubted |= self.inbox.is_doubted();
             if self.doubted {
-                match is_key_of(&self.app, self.key, self.inbox.agent).await {
-                    Ok(true) => {}
-                    Ok(false) => self.inbox.finish(End::Revoked),
+                match standing(&self.app, self.key, self.inbox.agent).await {
+                    Ok(Standing::Over) => self.inbox.finish(End::Revoked),
+                    Ok(standing) => self.paused = standing == Standing::Paused,
                     // The client connects again, and then it is known.
                     Err(_) => return None,
                 }
@@ -157,10 +160,12 @@ impl Reader {
                 self.ended = true;
                 return Some(self.piece(self.inbox.dialect.farewell(end)));
             }
-            if let Some(bytes) = self.take_frames() {
+            if !self.paused
+                && let Some(bytes) = self.take_frames()
+            {
                 return Some(self.piece(bytes));
             }
-            if self.inbox.head() > self.cursor {
+            if !self.paused && self.inbox.head() > self.cursor {
                 if let Err(error) = self.read_store().await {
                     // The client reconnects and goes on where it was.
                     tracing::warn!(error = &error as &dyn std::error::Error, "an inbox could not be read");
@@ -181,7 +186,7 @@ impl Reader {
     /// Whoever takes a key back ends the session too, and another node may see that it is gone before it hears of the key.
     async fn reason(&self, end: End) -> End {
         let taken_back = end == End::TakenOver
-            && matches!(is_key_of(&self.app, self.key, self.inbox.agent).await, Ok(false));
+            && matches!(standing(&self.app, self.key, self.inbox.agent).await, Ok(Standing::Over));
         if taken_back { End::Revoked } else { end }
     }
 

@@ -7,6 +7,7 @@ use super::dialect::End;
 use super::live::Inbox;
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
+use crate::away::tell_away;
 use chorus_protocol::ids::AgentId;
 use chorus_store::{Kind, StoreError, Tx, inboxes, streams};
 use std::collections::HashMap;
@@ -54,7 +55,7 @@ impl Ticks {
     }
 
     /// Does what is to be done in the next one.
-    pub async fn take(&mut self, app: &App) {
+    pub async fn take(&mut self, app: &AppState) {
         let tick = self.next;
         self.next += 1;
         app.metrics.inboxes.set(app.live.open_inboxes() as i64);
@@ -75,6 +76,7 @@ impl Ticks {
             report("end what the clock would keep", pull_back(app).await);
             report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);
             report("look for better ways", reroute(app).await);
+            report("tell who is away", tell_away(app).await);
         }
     }
 }

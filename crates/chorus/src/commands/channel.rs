@@ -258,7 +258,7 @@ fn said_line(said: Said) -> String {
     output::one_line(&format!("#{} {}; woken: {woken}{stored}{masked}", said.sequence, said.event_id))
 }
 
-fn preview_lines(Preview { attention }: Preview) -> String {
+fn preview_lines(Preview { attention, .. }: Preview) -> String {
     if attention.is_empty() {
         return "nobody would be woken".into();
     }

@@ -16,6 +16,7 @@ pub(crate) mod overview;
 pub(crate) mod recovery;
 mod search;
 mod stream;
+mod unread;
 
 use crate::route::Route;
 use crate::routes::Routes;
@@ -33,5 +34,6 @@ pub(crate) fn routes() -> Routes {
         .and(recovery::routes())
         .and(operator::routes())
         .and(overview::routes())
+        .and(unread::routes())
         .under("/api/v1", Route::API)
 }

@@ -48,7 +48,17 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/metrics", [200, 401, 200, 200, 200, 200, 200]),
     ("post", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 201]),
     ("post", "/api/v1/invitations", [401, 401, 403, 403, 201, 201, 201]),
+    ("get", "/api/v1/invitations", [401, 401, 403, 403, 200, 200, 200]),
+    ("delete", "/api/v1/invitations/{id}", [401, 401, 403, 403, 204, 204, 204]),
     ("get", "/api/v1/me", [401, 401, 200, 200, 200, 200, 200]),
+    ("patch", "/api/v1/me", [401, 401, 403, 403, 200, 200, 403]),
+    // With the address of the owner.
+    ("delete", "/api/v1/me", [401, 401, 403, 403, 204, 400, 403]),
+    ("get", "/api/v1/unread", [401, 401, 403, 403, 200, 200, 403]),
+    ("post", "/api/v1/channels/{id}/read", [401, 401, 403, 403, 200, 404, 403]),
+    ("post", "/api/v1/channels/{id}/restore", [401, 401, 403, 404, 200, 404, 403]),
+    ("patch", "/api/v1/channels/{id}/members/{handle}", [401, 401, 403, 404, 200, 404, 403]),
+    ("patch", "/api/v1/agents/{id}", [401, 401, 200, 403, 200, 403, 200]),
     ("get", "/api/v1/me/blocks", [401, 401, 200, 200, 200, 200, 403]),
     ("post", "/api/v1/me/blocks", [401, 401, 201, 201, 201, 201, 403]),
     // One that never was is gone.
@@ -220,6 +230,10 @@ impl World {
             "/inbox/{sk}" => return self.foreign.clone(),
             "/channels/{id}/inbox/{token}" => return self.callback.clone(),
             "/api/v1/me/blocks/{id}" => return route.replace("{id}", "blk_00000000000000000000000000000000"),
+            "/api/v1/me" => return format!("{route}?confirm=owner-{}@example.org", &self.name[2..]),
+            "/api/v1/invitations/{id}" => {
+                return route.replace("{id}", "crd_00000000000000000000000000000000");
+            }
             "/api/v1/search" => return format!("{route}?q=hello"),
             "/agent/sent" | "/agent/sent/{trace_id}" => {
                 return format!("{}?sender={}", route.replace("{trace_id}", &self.trace), self.name);
@@ -267,6 +281,9 @@ impl World {
             }
             ("post", "/api/v1/channels") => json!({"name": "another"}),
             ("patch", "/api/v1/channels/{id}") => json!({"name": "renamed"}),
+            ("patch", "/api/v1/me") => json!({"name": "Another"}),
+            ("patch", "/api/v1/agents/{id}") => json!({"paused": false}),
+            ("patch", "/api/v1/channels/{id}/members/{handle}") => json!({"roles": ["scribe"]}),
             ("post", "/api/v1/dms") => json!({"with": "third"}),
             ("post", "/api/v1/channels/{id}/members") => json!({"agent": self.other}),
             ("post", "/api/v1/channels/{id}/messages") => json!({"content": "x"}),

@@ -32,6 +32,8 @@ mod catch_up;
 #[cfg(test)]
 mod challenge;
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod channel_fixture;
@@ -109,6 +111,8 @@ mod stream;
 mod support;
 #[cfg(test)]
 mod truthful_answers;
+#[cfg(test)]
+mod unread;
 #[cfg(test)]
 mod unregister;
 #[cfg(test)]

@@ -32,7 +32,7 @@ async fn one_mention_is_one_delivery() {
     let content = "@bob can you look? `@carol` need not, nor @nobody";
     let body = json!({"content": content, "intent": "question", "priority": "high", "deadline_ms": 60_000});
     let said = hub.say(&channel, &anna, &body).await;
-    assert_eq!(members(&said), ["attention", "event_id", "sequence", "thread"]);
+    assert_eq!(members(&said), ["attention", "event_id", "sequence", "thread", "unknown"]);
     assert!(id(&said).starts_with("evt_") && id(&said).len() == 36, "{said}");
     assert_eq!((&said["sequence"], &said["thread"]), (&json!(4), &json!(null)));
     assert_eq!(
@@ -161,7 +161,7 @@ async fn threads_and_replies() {
     let (hub, channel, [anna, bob, _]) = channel(TestHub::start()).await;
     let first = hub.say(&channel, &anna, &json!({"content": "first"})).await;
     let aside = hub.say(&channel, &bob, &json!({"content": "aside", "reply_to": id(&first)})).await;
-    assert_eq!(aside["thread"], json!(null), "an answer is no thread");
+    assert_eq!(aside["thread"], first["event_id"], "an answer begins a thread at what it answers");
     let second = hub.say(&channel, &bob, &json!({"content": "second", "thread": id(&first)})).await;
     assert_eq!(second["thread"], first["event_id"]);
     hub.say(&channel, &anna, &json!({"content": "between"})).await;
@@ -173,21 +173,55 @@ async fn threads_and_replies() {
     assert_eq!(fourth["thread"], first["event_id"], "an answer stays in the thread");
 
     let thread = format!("thread={}", id(&first));
-    assert_eq!(contents(&hub.log(&channel, &bob, &thread).await), ["first", "second", "third", "fourth"]);
+    assert_eq!(
+        contents(&hub.log(&channel, &bob, &thread).await),
+        ["first", "aside", "second", "third", "fourth"]
+    );
     let page = hub.get(&format!("{channel}/events?{thread}&limit=3"), Some(&bob)).await.body;
-    assert_eq!(contents(page["items"].as_array().unwrap()), ["first", "second", "third"]);
+    assert_eq!(contents(page["items"].as_array().unwrap()), ["first", "aside", "second"]);
     let next = page["next"].as_str().unwrap();
-    assert_eq!(contents(&hub.log(&channel, &bob, &format!("{thread}&after={next}")).await), ["fourth"]);
+    assert_eq!(
+        contents(&hub.log(&channel, &bob, &format!("{thread}&after={next}")).await),
+        ["third", "fourth"]
+    );
     let page = hub.get(&format!("{channel}/events?{thread}&limit=3&before=end"), Some(&bob)).await.body;
     assert_eq!(contents(page["items"].as_array().unwrap()), ["second", "third", "fourth"]);
     let next = page["next"].as_str().unwrap();
     let page = hub.get(&format!("{channel}/events?{thread}&before={next}"), Some(&bob)).await.body;
-    assert_eq!((contents(page["items"].as_array().unwrap()), &page["next"]), (vec!["first"], &json!(null)));
+    assert_eq!(
+        (contents(page["items"].as_array().unwrap()), &page["next"]),
+        (vec!["first", "aside"], &json!(null))
+    );
 
     let log = hub.log(&channel, &bob, "kind=message").await;
     assert_eq!(contents(&log), ["first", "aside", "second", "between", "third", "fourth"]);
-    assert_eq!((&log[0]["replies"], log[2].get("replies")), (&json!(3), None));
+    assert_eq!((&log[0]["replies"], log[2].get("replies")), (&json!(4), None));
     assert_eq!((&log[1]["reply_to"], &log[4]["reply_to"]), (&first["event_id"], &second["event_id"]));
+}
+
+/// A name that is nobody's, and names that are too many, are told to whoever wrote them.
+#[tokio::test]
+async fn mentions_that_reach_nobody_are_reported() {
+    let (hub, channel, [anna, _, _]) = channel(TestHub::start()).await;
+    let content = "＠bob @nobdy: see https://x.org/@carol\n> @carol said\n`@x` @Nobdy";
+    let said = hub.say(&channel, &anna, &json!({"content": content})).await;
+    assert_eq!(
+        (&said["attention"]["woken"], &said["unknown"]),
+        (&json!(["bob"]), &json!(["nobdy"])),
+        "{said}"
+    );
+    assert_eq!(said.get("left_out"), None);
+    let path = format!("{channel}/messages?dry_run=true");
+    let preview = hub.post(&path, Some(&anna), &json!({"content": "@nobdy"})).await;
+    assert_eq!(preview.body["unknown"], json!(["nobdy"]));
+    let path = format!("{channel}/messages/{}", id(&said));
+    let edited = hub.ask("PATCH", &path, Some(&anna), &json!({"content": "@nobody"})).await;
+    assert_eq!(edited.body["unknown"], json!(["nobody"]));
+
+    let many: Vec<_> = (0..60).map(|n| format!("@a{n}")).collect();
+    let said = hub.say(&channel, &anna, &json!({"content": many.join(" ")})).await;
+    let left_out: Vec<_> = (50..60).map(|n| format!("a{n}")).collect();
+    assert_eq!((&said["left_out"], said["unknown"].as_array().unwrap().len()), (&json!(left_out), 50));
 }
 
 #[tokio::test]

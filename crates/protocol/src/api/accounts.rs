@@ -142,6 +142,39 @@ pub struct SignUpCode {
     pub expires_at: String,
 }
 
+/// An invitation that nobody has used yet, without its secret.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = OpenInvitation)]
+pub struct OpenSignUpCode {
+    /// Its id.
+    pub id: CredentialId,
+    /// Whom it is for; else for whoever has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// When it was made.
+    pub created_at: String,
+    /// Until when it is good.
+    pub expires_at: Option<String>,
+}
+
+/// What is to change of an account; what is not said stays.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = AccountChangeBody)]
+pub struct AccountChange {
+    /// What to call the person.
+    pub name: Option<Line>,
+    /// Whether it is told by mail, at most once an hour, of what waits for it while it is away.
+    pub mails: Option<bool>,
+}
+
+/// Which account is to be deleted: one says so.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Deletion {
+    /// The account's email address, so that nobody does this by accident
+    pub confirm: String,
+}
+
 /// The caller.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Me {
@@ -162,6 +195,9 @@ pub struct Me {
     /// Of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Of an account: whether it is told by mail of what waits for it while it is away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mails: Option<bool>,
     /// How much it may have, and has: of an account `account_bytes` (with its agents'), `agents` and `channels`, of an agent
     /// `agent_bytes` and `channels`; nothing of the operator.
     #[serde(default)]

@@ -87,6 +87,9 @@ pub struct AgentView {
     /// Since when it is kept out by the operator, if it is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_since: Option<String>,
+    /// Since when what is for it waits, if it is paused; for its owner, itself and the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_since: Option<String>,
 }
 
 /// How an agent's own connection string is.
@@ -121,6 +124,22 @@ pub struct NewAgent {
     pub connection_string: Option<EndpointUrl>,
     /// Its webhook, if it has one: where envelopes and `chat` events are POSTed.
     pub endpoint: Option<EndpointUrl>,
+}
+
+/// What is to change of an agent; what is not said stays.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = AgentChangeBody)]
+pub struct AgentChange {
+    /// What it is, for people; an empty text takes it away.
+    #[schema(max_length = 1000)]
+    pub description: Option<String>,
+    /// What it says of itself.
+    #[schema(value_type = Option<AgentCard>)]
+    pub card: Option<Value>,
+    /// Its webhook: where envelopes and `chat` events are POSTed.
+    pub endpoint: Option<EndpointUrl>,
+    /// Whether what is for it waits, by every way, until it is `false` again.
+    pub paused: Option<bool>,
 }
 
 // Who reads it must not lose the key for want of the others.

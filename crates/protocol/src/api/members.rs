@@ -81,6 +81,19 @@ pub struct MemberView {
     pub joined_at: String,
 }
 
+/// What is to change of a member; what is not said stays.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = MemberChangeBody)]
+pub struct MemberChange {
+    /// What it is called here.
+    pub handle: Option<Name>,
+    /// What it does here.
+    #[schema(max_items = 16)]
+    pub roles: Option<Vec<Name>>,
+    /// Whether it answers for the others; for the owner to say.
+    pub lead: Option<bool>,
+}
+
 /// The answer to whoever adds or writes to a person that is asked first: the same for every address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Invited {

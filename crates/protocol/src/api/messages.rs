@@ -45,6 +45,12 @@ pub struct Said {
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
+    /// Names that it mentions and nobody here has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Names that it mentions beyond the first 50, which are all that count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// Whom a message reaches, by handle.
@@ -68,6 +74,9 @@ pub struct Reached {
 pub struct Preview {
     /// One for each agent that it is for: those that would be woken, then those that only find it.
     pub attention: Vec<Decision>,
+    /// Names that it mentions and nobody here has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 /// What is decided for one agent.
@@ -110,6 +119,9 @@ pub struct Noted {
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
+    /// Names that it mentions and nobody here has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 /// What is thought of a message.

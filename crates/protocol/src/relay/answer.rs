@@ -145,7 +145,7 @@ pub struct InboxMessage {
     #[schema(required)]
     pub created_at: String,
     /// The same, under the name that clients of the document's origin look for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required)]
     pub timestamp: String,
     /// Where the receiver may POST its answer as it is made, because the sender wants to see it so.
@@ -197,7 +197,7 @@ pub struct StoredMessage {
     #[schema(required)]
     pub created_at: String,
     /// The same, under the name that clients of the document's origin look for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required)]
     pub timestamp: String,
 }

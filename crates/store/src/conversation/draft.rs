@@ -9,8 +9,8 @@ use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, standi
 use crate::conversations::{Conversation, ConversationKind, Event};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx, log};
-use chorus_protocol::ids::{AgentId, EventId, Principal};
-use chorus_protocol::mentions::mentions;
+use chorus_protocol::ids::{AccountId, AgentId, EventId, Principal};
+use chorus_protocol::mentions::split_mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use std::borrow::Cow;
@@ -28,13 +28,17 @@ pub struct Post {
     pub to: Vec<String>,
     /// Whom it mentions: who is not here is only a word.
     pub mentions: Vec<String>,
+    /// The first of those that it mentions besides, which are too many.
+    pub left_out: Vec<String>,
 }
 
 impl Post {
     /// A message to whom its text mentions.
     pub fn new(body: Masked) -> Self {
-        let mentions = mentions(body.text("content")).into_iter().map(str::to_owned).collect();
-        Self { body, thread: None, reply_to: None, to: vec![], mentions }
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+        let (mentions, left_out) = split_mentions(body.text("content"));
+        let (mentions, left_out) = (owned(mentions), owned(left_out));
+        Self { body, thread: None, reply_to: None, to: vec![], mentions, left_out }
     }
 }
 
@@ -115,6 +119,10 @@ pub struct Draft<'a> {
     pub answers: Option<Event>,
     /// Whether it names any member, agent or person.
     pub names_somebody: bool,
+    /// Whom it mentions, and nobody here is called so.
+    pub unknown: Vec<String>,
+    /// People that it names, or with whom it is a conversation of two: they are told if they are away.
+    pub people: Vec<AccountId>,
     /// Whom it may concern: those of a conversation of two, then those it is for, then those it mentions, then others.
     pub candidates: Vec<Candidate>,
 }
@@ -150,8 +158,9 @@ fn message_of<'a>(
     let mut draft = draft(act, kind, Cow::Borrowed(&new.body), conversation, author);
     for target in new.reply_to.iter().chain(&new.thread) {
         let event = message(tx, &draft.conversation, act.author, *target)?;
-        let is_thread = Some(*target) == new.thread;
-        draft.thread = event.thread.or(is_thread.then_some(event.id)).or(draft.thread);
+        // An answer begins a thread at what it answers, but between two, where everything answers.
+        let begins = Some(*target) == new.thread || draft.conversation.kind == ConversationKind::Channel;
+        draft.thread = event.thread.or(begins.then_some(event.id)).or(draft.thread);
         if Some(*target) == new.reply_to {
             draft.answers = Some(event);
         }
@@ -259,6 +268,8 @@ fn draft<'a>(
         changed_seq: None,
         answers: None,
         names_somebody: false,
+        unknown: vec![],
+        people: vec![],
         candidates: vec![],
     }
 }
@@ -266,6 +277,12 @@ fn draft<'a>(
 impl Draft<'_> {
     /// A member as a candidate, if it is one: people are never pushed to, and nobody writes to himself.
     fn candidate(&mut self, member: Member) -> Option<&mut Candidate> {
+        if let Principal::Account(person) = member.principal
+            && member.principal != self.act.author
+            && !self.people.contains(&person)
+        {
+            self.people.push(person);
+        }
         let agent = member.principal.agent().filter(|_| member.principal != self.act.author)?;
         let known = self.candidates.iter().position(|candidate| candidate.agent == agent);
         let place = known.unwrap_or_else(|| {
@@ -308,7 +325,7 @@ impl Draft<'_> {
                     }
                 }
                 None if must_be_here => return Err(ConversationError::NoHandle(handle.clone())),
-                None => {}
+                None => self.unknown.push(handle.clone()),
             }
         }
         Ok(())

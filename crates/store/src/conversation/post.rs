@@ -7,7 +7,7 @@ use super::draft::{Draft, DraftKind};
 use super::{Act, append};
 use crate::deliveries::{self, Chat, NewDelivery, OnItsWay, Way};
 use crate::push::{self, GIVE_UP_MS};
-use crate::{StoreError, Tx, blocks, directory, search};
+use crate::{StoreError, Tx, blocks, directory, readings, search};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
 use chorus_protocol::words::{DeliveryState, EntryKind, Mode, Transport};
@@ -47,6 +47,8 @@ pub struct Posted {
     pub delivered: Vec<(Recipient, DeliveryId, OnItsWay)>,
     /// Who only finds it.
     pub stored_for: Vec<Recipient>,
+    /// Whom it mentions, and nobody here is called so.
+    pub unknown: Vec<String>,
 }
 
 /// Those of them that an event of this author reaches: delivered to the first of `decided`, as many as one event is delivered
@@ -95,6 +97,16 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
         DraftKind::Reaction(..) => {}
     }
 
+    if matches!(draft.kind, DraftKind::Message(_)) {
+        let mut people = vec![];
+        for person in &draft.people {
+            if !blocks::keeps_out(tx, (*person).into(), act.author)? {
+                people.push(*person);
+            }
+        }
+        readings::ask(tx, &people, act.conversation, seq, act.now)?;
+    }
+
     // The smaller inbox first, so that two that go to the same agents never wait for each other.
     let Reach { mut recipients, stored_for } = reach;
     recipients.sort_by_key(|recipient| recipient.agent);
@@ -105,7 +117,7 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
             delivered.push((recipient, id, way));
         }
     }
-    Ok(Posted { seq, thread: draft.thread, delivered, stored_for })
+    Ok(Posted { seq, thread: draft.thread, delivered, stored_for, unknown: draft.unknown.clone() })
 }
 
 /// Keeps others from all these inboxes, before the first of several drafts of one transaction is posted. Posted one after the

@@ -162,6 +162,53 @@ pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), Con
     Ok(())
 }
 
+/// What is to change of a member.
+#[derive(Debug, Clone, Default)]
+pub struct MemberChange {
+    /// What it is called.
+    pub handle: Option<String>,
+    /// What it does.
+    pub roles: Option<Vec<String>>,
+    /// Whether it answers for the others.
+    pub lead: Option<bool>,
+}
+
+/// Changes what a member is; the owner and the leads may, and everybody what it is called itself.
+pub fn change_member(
+    tx: &mut dyn Tx,
+    act: &Act,
+    handle: &str,
+    change: &MemberChange,
+) -> Result<Member, ConversationError> {
+    let (conversation, me) = lock_as_speaker(tx, act.conversation, act.author)?;
+    let mut member = members::by_handle(tx, act.conversation, handle)?
+        .ok_or_else(|| ConversationError::NoHandle(handle.to_owned()))?;
+    let owns = conversation.owner == act.author;
+    // A lead makes no other one, and takes nothing from the owner.
+    let leads = me.lead && member.principal != conversation.owner && change.lead.is_none();
+    let own = member.principal == act.author && change.roles.is_none() && change.lead.is_none();
+    if conversation.kind == ConversationKind::Dm || !(owns || leads || own) {
+        return Err(ConversationError::Forbidden);
+    }
+    if let Some(new) = &change.handle {
+        let other = members::by_handle(tx, act.conversation, new)?;
+        if other.is_some_and(|other| other.principal != member.principal) {
+            return Err(ConversationError::HandleTaken(new.clone()));
+        }
+        member.handle.clone_from(new);
+    }
+    member.roles = change.roles.clone().unwrap_or(member.roles);
+    member.lead = change.lead.unwrap_or(member.lead);
+    members::update(tx, act.conversation, &member)?;
+    let (id, kind) = (member.principal.to_string(), member.principal.kind());
+    let told = told([(
+        "member",
+        json!({"handle": member.handle, "id": id, "kind": kind, "roles": member.roles, "lead": member.lead}),
+    )]);
+    append(tx, act, EventKind::Change, None, None, &told)?;
+    Ok(member)
+}
+
 /// Takes somebody who is going away out of every conversation; what it owned gets another owner. `fresh` makes ids.
 pub fn leave_all(
     tx: &mut dyn Tx,
@@ -208,6 +255,21 @@ pub fn change(
         ("owner", owner),
     ]);
     append(tx, act, EventKind::Change, None, None, &body)?;
+    Ok(conversation)
+}
+
+/// Opens an archived channel again; its owner may, again and again.
+pub fn restore(tx: &mut dyn Tx, act: &Act) -> Result<Conversation, ConversationError> {
+    tx.lock(act.conversation.0)?;
+    let (mut conversation, _) = as_reader(tx, act.conversation, act.author)?;
+    if conversation.owner != act.author || conversation.kind == ConversationKind::Dm {
+        return Err(ConversationError::Forbidden);
+    }
+    if conversation.archived_at.is_some() {
+        conversation.archived_at = None;
+        conversations::update(tx, &conversation)?;
+        append(tx, act, EventKind::Change, None, None, &told([("archived", false.into())]))?;
+    }
     Ok(conversation)
 }
 

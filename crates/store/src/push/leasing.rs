@@ -3,8 +3,8 @@
 //! Finding is a read of its own, so that nobody who writes waits for it. First tries come first, and what failed before gets
 //! only a part of a node's tries: receivers that hang do not hold up those that answer.
 
-use super::next_in_line;
-use crate::deliveries::{self, Lease, Way};
+use super::{GIVE_UP_MS, next_in_line};
+use crate::deliveries::{self, Hold, Lease, Way};
 use crate::directory::Agent;
 use crate::error::word;
 use crate::{StoreError, Tx, TxExt, directory, log, members};
@@ -169,7 +169,16 @@ fn goes_or_waits(
     now: i64,
 ) -> Result<bool, StoreError> {
     let transport = deliveries::push_transport(agent);
-    let until = match deliveries::way(agent, None, now) {
+    let way = deliveries::way(agent, None, now);
+    if way == Way::WaitForOwner(Hold::Paused) {
+        // However long that lasts, it is not given up meanwhile.
+        tx.execute(
+            "UPDATE chats SET due_at = $3, give_up_at = $3 WHERE agent_id = $1 AND seq = $2",
+            &[(&id.agent).into(), id.seq.into(), (now + GIVE_UP_MS).into()],
+        )?;
+        return Ok(true);
+    }
+    let until = match way {
         // What does not go must not be told any more: whoever tries finds out.
         Way::Session => return into_inbox(tx, id, found, now),
         Way::Webhook | Way::Connection if found.transport == transport => found.not_before,
@@ -294,7 +303,7 @@ macro_rules! select_rerouted {
              WHERE c.due_at IS NOT NULL AND ",
             $which,
             " AND c.due_at > $1 AND d.lease_until IS NULL
-               AND (i.open_until > $1 OR d.transport <> CASE WHEN a.endpoint IS NULL THEN 'channel' ELSE 'webhook' END)
+               AND ((i.open_until > $1 AND a.paused_at IS NULL) OR d.transport <> CASE WHEN a.endpoint IS NULL THEN 'channel' ELSE 'webhook' END)
              ORDER BY c.due_at LIMIT $2"
         )
     };

@@ -31,6 +31,7 @@ fn account(email: &str) -> Account {
         name: "x".into(),
         created_at: NOW,
         disabled_at: None,
+        seen_at: 0,
     }
 }
 

@@ -33,7 +33,8 @@ const EVE: AccountId = AccountId(Uuid::from_u128(7));
 
 async fn account(store: &Store, email: &str) -> AccountId {
     let id = AccountId(fresh());
-    let new = Account { id, email: email.into(), name: "x".into(), created_at: NOW, disabled_at: None };
+    let new =
+        Account { id, email: email.into(), name: "x".into(), created_at: NOW, disabled_at: None, seen_at: 0 };
     assert!(write(store, move |tx| accounts::insert(tx, &new, TraceId(fresh()))).await);
     id
 }

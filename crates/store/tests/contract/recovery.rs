@@ -37,7 +37,8 @@ async fn found(store: &Store, id: AgentId) -> directory::Agent {
 
 async fn account(store: &Store, email: &'static str) -> AccountId {
     let id = AccountId(fresh());
-    let new = Account { id, email: email.into(), name: "x".into(), created_at: NOW, disabled_at: None };
+    let new =
+        Account { id, email: email.into(), name: "x".into(), created_at: NOW, disabled_at: None, seen_at: 0 };
     assert!(write(store, move |tx| accounts::insert(tx, &new, TraceId(fresh()))).await);
     id
 }

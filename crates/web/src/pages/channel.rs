@@ -279,7 +279,7 @@ async fn mark_read(
     form: Form,
 ) -> Result<Response, Fault> {
     let seq = form.text("seq").parse().map_err(|_| Error::validation("seq: must be a number"))?;
-    conversation::mark_read(&app, visitor.person.id, conversation_id(&id)?, seq).await?;
+    conversation::mark_read_through(&app, &visitor.person, conversation_id(&id)?, seq).await?;
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 

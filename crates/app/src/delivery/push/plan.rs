@@ -54,6 +54,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     };
     let held = match deliveries::way_of_push(&agent) {
         Way::WaitForOwner(Hold::Disabled) => Some("the agent is disabled".to_owned()),
+        Way::WaitForOwner(Hold::Paused) => Some("the agent is paused".to_owned()),
         Way::WaitForOwner(Hold::Broken) => agent.broken.as_ref().map(|(why, since)| {
             // Until it is mended.
             format!("the connection was broken since {}: {why}", rfc3339(*since))

@@ -13,8 +13,8 @@ use axum::{Extension, Json};
 use chorus_app::caller::Shown;
 use chorus_app::{AppState, accounts};
 use chorus_protocol::api::accounts::{
-    Accepted, EndedSessions, IssuedToken, MadeAccount, NewAccount, NewSignUpCode, NewToken, SignIn,
-    SignUpCode, Token, TokenPage, Tokens,
+    Accepted, EndedSessions, IssuedToken, MadeAccount, NewAccount, NewSignUpCode, NewToken, OpenSignUpCode,
+    SignIn, SignUpCode, Token, TokenPage, Tokens,
 };
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::CredentialId;
@@ -28,7 +28,8 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(list_tokens, make_token))
         .at(Route::API, routes!(revoke_token))
         .at(Route::API, routes!(make_account))
-        .at(Route::API, routes!(invite))
+        .at(Route::API, routes!(invite, list_invitations))
+        .at(Route::API, routes!(revoke_invitation))
         .at(Route::API, routes!(end_own_sessions))
 }
 
@@ -146,6 +147,39 @@ pub(crate) async fn invite(
     Sent { body, once }: Sent<NewSignUpCode>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::CREATED, accounts::make_sign_up_code(&app, context, caller, body, once).await?))
+}
+
+/// List the invitations that nobody has used yet
+///
+/// Yours, or for the operator everybody's; the oldest first, without their secrets.
+#[utoipa::path(get, path = "/api/v1/invitations", operation_id = "list_sign_up_invitations", tag = "people", security(("key" = [])), params(TokenPage),
+    responses((status = 200, description = "A page", body = Items<OpenSignUpCode>),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+pub(crate) async fn list_invitations(
+    State(app): State<AppState>,
+    PersonOrOperator(caller): PersonOrOperator,
+    Query(page): Query<TokenPage>,
+) -> Result<Json<Items<OpenSignUpCode>>, ApiError> {
+    Ok(Json(accounts::list_sign_up_codes(&app, &caller, page).await?))
+}
+
+/// Revoke an invitation
+///
+/// It lets nobody in any more. Nothing happens if it is gone already.
+#[utoipa::path(delete, path = "/api/v1/invitations/{id}", tag = "people", security(("key" = [])),
+    params(("id" = CredentialId, Path, description = "The invitation's id")),
+    responses((status = 204, description = "It lets nobody in (any more)"),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+pub(crate) async fn revoke_invitation(
+    State(app): State<AppState>,
+    PersonOrOperator(caller): PersonOrOperator,
+    Context(context): Context,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let id = CredentialId::parse(&id)
+        .ok_or_else(|| Faults::one("id", "must be the id of an invitation: crd_…"))?;
+    accounts::revoke_sign_up_code(&app, context, caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Sign out everywhere else

@@ -15,7 +15,9 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_app::{AppState, agents};
 use chorus_protocol::api::Items;
-use chorus_protocol::api::agents::{AgentAddress, AgentProof, AgentSearch, AgentView, MadeAgent, NewAgent};
+use chorus_protocol::api::agents::{
+    AgentAddress, AgentChange, AgentProof, AgentSearch, AgentView, MadeAgent, NewAgent,
+};
 use chorus_protocol::faults::Faults;
 use utoipa_axum::routes;
 
@@ -23,7 +25,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .at(Route::API, routes!(create, list))
         .at(Route::API, routes!(claim))
-        .at(Route::API, routes!(one))
+        .at(Route::API, routes!(one, change))
         .and(connection::routes())
 }
 
@@ -75,6 +77,24 @@ async fn one(
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     Ok(Json(agents::agent(&app, caller, &id).await?))
+}
+
+/// Change an agent
+///
+/// Its owner may, the agent itself, and the operator. What is for a paused agent waits, by every way: nothing is handed to its
+/// inbox and nothing POSTed, and envelopes are `queued`, until `paused` is `false` again.
+#[utoipa::path(patch, path = "/api/v1/agents/{id}", operation_id = "change_agent", tag = "agents", security(("key" = [])),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), Idempotent),
+    request_body = AgentChange,
+    responses((status = 200, description = "As it is now", body = AgentView), Doing))]
+async fn change(
+    State(app): State<AppState>,
+    Known(caller): Known,
+    Context(context): Context,
+    Path(id): Path<String>,
+    Sent { body, once }: Sent<AgentChange>,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, agents::change(&app, caller, context, &id, body, once).await?))
 }
 
 /// Bring an agent that registered itself into your account

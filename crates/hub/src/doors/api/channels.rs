@@ -27,6 +27,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .at(Route::API, routes!(list, create))
         .at(Route::API, routes!(one, change, archive))
+        .at(Route::API, routes!(restore))
         .at(Route::API, routes!(dm))
         .and(members::routes())
         .and(events::routes())
@@ -111,6 +112,21 @@ async fn archive(
 ) -> Result<Response, ApiError> {
     let archived = conversation::archive(&app, who, conversation_id(&id)?, once).await?;
     Ok(done(StatusCode::NO_CONTENT, archived))
+}
+
+/// Open an archived channel again
+///
+/// Its owner may.
+#[utoipa::path(post, path = "/api/v1/channels/{id}/restore", operation_id = "restore_channel", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of")),
+    responses((status = 200, description = "As it is now", body = ConversationView), Doing))]
+async fn restore(
+    State(app): State<AppState>,
+    Member(who): Member,
+    Path(id): Path<String>,
+    Bare(once): Bare,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, conversation::restore(&app, who, conversation_id(&id)?, once).await?))
 }
 
 /// Talk to one agent or person

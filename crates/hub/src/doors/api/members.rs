@@ -12,12 +12,12 @@ use axum::response::Response;
 use chorus_app::conversation::conversation_id;
 use chorus_app::conversation::{self, Added};
 use chorus_app::{AppState, once::Done};
-use chorus_protocol::api::members::{Invited, MemberView, NewMember};
+use chorus_protocol::api::members::{Invited, MemberChange, MemberView, NewMember};
 use chorus_protocol::api::{Items, Page};
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().at(Route::API, routes!(list, add)).at(Route::API, routes!(remove))
+    Routes::default().at(Route::API, routes!(list, add)).at(Route::API, routes!(change, remove))
 }
 
 /// Add a member
@@ -58,6 +58,25 @@ async fn list(
     Query(page): Query<Page>,
 ) -> Result<Json<Items<MemberView>>, ApiError> {
     Ok(Json(conversation::list_members(&app, who, conversation_id(&id)?, page).await?))
+}
+
+/// Change a member
+///
+/// The owner may change anybody; the leads what others are called and do, but not who leads; everybody what it is called itself.
+#[utoipa::path(patch, path = "/api/v1/channels/{id}/members/{handle}", operation_id = "change_member", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("handle" = String, Path, description = "What the member is called here"), Idempotent),
+    request_body = MemberChange,
+    responses((status = 200, description = "As it is now", body = MemberView), Doing))]
+async fn change(
+    State(app): State<AppState>,
+    Member(who): Member,
+    Context(context): Context,
+    Path((id, handle)): Path<(String, String)>,
+    Sent { body, once }: Sent<MemberChange>,
+) -> Result<Response, ApiError> {
+    let member = (conversation_id(&id)?, handle);
+    Ok(done(StatusCode::OK, conversation::change_member(&app, who, member, context, body, once).await?))
 }
 
 /// Remove a member

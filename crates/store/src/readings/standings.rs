@@ -1,14 +1,11 @@
-//! Up to where people have read their conversations, and what is new there.
+//! How a person stands in its conversations: which there are, and how much is new in each.
 //!
-//! Agents have inboxes; a person has a mark in each conversation. It never goes back, and nothing is written for a person
-//! when something is said: what is new is counted when it is looked for, up to a limit.
+//! What is new is counted when it is looked for, up to a limit.
 
+use super::MAX_COUNT;
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, ConversationId, Principal};
 use chorus_protocol::words::ConversationKind;
-
-/// So many new messages are counted in one conversation; where there are more, it is this many.
-pub const MOST_NEW: i64 = 100;
 
 /// A conversation as one of its members stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +20,7 @@ pub struct Standing {
     pub handle: String,
     /// Up to where it has read.
     pub read: i64,
-    /// How many messages of others are new, [`MOST_NEW`] at most.
+    /// How many messages of others are new, [`MAX_COUNT`] at most.
     pub new: i64,
     /// With whom, in a conversation of two: who it is, and what it is called there.
     pub other: Option<(Principal, String)>,
@@ -54,34 +51,21 @@ fn standing(mut row: Row) -> Result<Standing, StoreError> {
 /// The conversations of a person that are not archived, in the order they were made.
 pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec<Standing>, StoreError> {
     tx.query(
-        "SELECT c.id, c.kind, c.name, m.handle, coalesce(r.seq, m.joined_seq),
-                (SELECT count(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = c.id AND e.kind = 'message'
-                    AND e.seq > coalesce(r.seq, m.joined_seq) AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) n),
+        "SELECT q.id, q.kind, q.name, q.handle, q.read_seq,
+                (SELECT count(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
+                    AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS some),
                 o.kind, o.member_id, o.handle
-         FROM members m
-         JOIN conversations c ON c.id = m.conversation_id
-         LEFT JOIN read_marks r ON r.account_id = m.member_id AND r.conversation_id = c.id
-         LEFT JOIN members o ON c.kind = 'dm' AND o.conversation_id = c.id AND o.member_id <> $1 AND o.left_seq IS NULL
-         WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL
-         ORDER BY c.id LIMIT $3",
-        &[(&account.0).into(), MOST_NEW.into(), limit.into()],
+         FROM (SELECT c.id, c.kind, c.name, m.handle,
+                      CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq
+               FROM members m JOIN conversations c ON c.id = m.conversation_id
+               LEFT JOIN readings r ON r.account_id = m.member_id AND r.conversation_id = m.conversation_id
+               WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL
+               ORDER BY c.id LIMIT $3) AS q
+         LEFT JOIN members o ON q.kind = 'dm' AND o.conversation_id = q.id AND o.member_id <> $1 AND o.left_seq IS NULL
+         ORDER BY q.id",
+        &[(&account.0).into(), MAX_COUNT.into(), limit.into()],
     )?
     .into_iter()
     .map(standing)
     .collect()
-}
-
-/// Somebody has read up to here. A mark never goes back.
-pub fn mark(
-    tx: &mut dyn Tx,
-    account: AccountId,
-    conversation: ConversationId,
-    seq: i64,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO read_marks (account_id, conversation_id, seq) VALUES ($1, $2, $3)
-         ON CONFLICT (account_id, conversation_id) DO UPDATE SET seq = $3 WHERE read_marks.seq < $3",
-        &[(&account.0).into(), (&conversation.0).into(), seq.into()],
-    )?;
-    Ok(())
 }

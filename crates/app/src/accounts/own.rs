@@ -1,0 +1,45 @@
+//! Changing one's own account, and deleting it.
+
+use super::me;
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::caller::{Caller, Person};
+use crate::error::Error;
+use chorus_protocol::api::accounts::{AccountChange, Deletion, Line, Me};
+use chorus_protocol::faults::Faults;
+use chorus_store::audit::{Action, Actor, Subject};
+use chorus_store::{Tx, access, accounts};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Changes what a person is called, and whether it is told by mail of what waits.
+pub async fn change_me(app: &AppState, person: Person, change: AccountChange) -> Result<Me, Error> {
+    let AccountChange { name, mails } = change;
+    if name.is_none() && mails.is_none() {
+        return Err(Faults::one("body", "must have a name or mails").into());
+    }
+    let (id, name) = (person.id, name.map(|Line(name)| name));
+    let person = Person { name: name.clone().unwrap_or(person.name), ..person };
+    let change = move |tx: &mut dyn Tx| accounts::change(tx, id, name.as_deref(), mails);
+    app.store.write::<_, chorus_store::StoreError, _>(change).await?;
+    me(app, Caller::Account(person)).await
+}
+
+/// Deletes a person's account with its agents. What it said stays, under a name that says so.
+pub async fn delete_me(
+    app: &AppState,
+    context: RequestContext,
+    person: Person,
+    Deletion { confirm }: Deletion,
+) -> Result<(), Error> {
+    if !accounts::same_email(&confirm, &person.email) {
+        return Err(Faults::one("confirm", "must be the email address of the account").into());
+    }
+    let (hub, id) = (Arc::clone(app), person.id);
+    let delete = move |tx: &mut dyn Tx| {
+        access::delete_account(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
+        let (actor, subject) = (Actor::Principal(id.into()), Subject::Account(id));
+        Ok(context.record_as(tx, &hub, actor, Action::AccountDeleted, subject, json!({}))?)
+    };
+    app.store.write::<_, Error, _>(delete).await
+}

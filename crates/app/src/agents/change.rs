@@ -1,0 +1,76 @@
+//! Changing an agent: what it says of itself, where it is reached, and whether what is for it waits.
+
+use super::{AgentRef, card_fits, check_url, host, managed, view};
+use crate::app::AppState;
+use crate::audit::RequestContext;
+use crate::caller::Caller;
+use crate::delivery::challenge;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use chorus_protocol::api::agents::{AgentChange, AgentView, EndpointUrl};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::check_endpoint;
+use chorus_store::audit::{Action, Subject};
+use chorus_store::directory::{self, Record};
+use chorus_store::{Tx, access, push};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// Changes an agent; its owner may, the agent itself, and the operator. What is for a paused agent waits, and is due when it is
+/// none any more.
+pub async fn change(
+    app: &AppState,
+    caller: Caller,
+    context: RequestContext,
+    named: &str,
+    new: AgentChange,
+    once: Once,
+) -> Result<Done<AgentView>, Error> {
+    let AgentChange { description, card, endpoint, paused } = new;
+    if description.is_none() && card.is_none() && endpoint.is_none() && paused.is_none() {
+        return Err(Faults::one("body", "must have a description, a card, an endpoint or paused").into());
+    }
+    if let Some(Err(what)) = card.as_ref().map(|card| card_fits(app, card)) {
+        return Err(Faults::one("card", what).into());
+    }
+    let endpoint = endpoint.map(|EndpointUrl(url)| check_endpoint(&url)).transpose();
+    let endpoint = endpoint.map_err(|what| Faults::one("endpoint", what))?;
+    check_url(app, "endpoint", endpoint.as_ref()).await?;
+    let (endpoint, card) = (endpoint.map(String::from), card.map(|card| card.to_string()));
+    let (named, hub, runtime) = (AgentRef::parse(app, named)?, Arc::clone(app), Handle::current());
+    let (who, which) = (caller.clone(), named.clone());
+    let may = move |tx: &mut dyn Tx| managed(tx, &who, &which).map(drop);
+    let work = move |tx: &mut dyn Tx| {
+        let (agent, now) = (managed(tx, &caller, &named)?, hub.now());
+        // Whoever pushes to it meanwhile holds it, or finds it changed.
+        tx.lock(agent.id.0)?;
+        let id = agent.id;
+        if let Some(text) = &description {
+            directory::set_description(tx, &agent, Some(text.as_str()).filter(|text| !text.is_empty()))?;
+        }
+        let agent = directory::by_id(tx, id)?.ok_or_else(|| Error::not_found("agent"))?;
+        if endpoint.is_some() || card.is_some() {
+            let record = Record {
+                name: agent.name.clone(),
+                endpoint: endpoint.clone().or_else(|| agent.endpoint.clone()),
+                card: card.clone().or_else(|| agent.card.clone()),
+            };
+            directory::update(tx, agent, &record, None, now)?;
+        }
+        if let Some(endpoint) = endpoint.clone() {
+            push::retry_now(tx, id, now)?;
+            let (hub, runtime) = (Arc::clone(&hub), runtime.clone());
+            tx.after_commit(Box::new(move || challenge::ask_again(&hub, &runtime, id, endpoint)));
+        }
+        if let Some(paused) = paused {
+            access::pause_agent(tx, id, paused, now)?;
+        }
+        hub.push_after(tx);
+        let detail = json!({"endpoint": host(endpoint.as_deref()), "paused": paused});
+        context.record(tx, &hub, &caller, Action::AgentUpdated, Subject::Agent(id), detail)?;
+        let changed = directory::by_id(tx, id)?.ok_or_else(|| Error::not_found("agent"))?;
+        Ok(view(&hub, &caller, &changed))
+    };
+    app.once(once, may, work).await
+}
