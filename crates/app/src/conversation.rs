@@ -14,6 +14,7 @@ mod say;
 mod search;
 mod standing;
 mod status;
+mod take_on;
 mod talk;
 mod typing;
 
@@ -31,6 +32,7 @@ pub use say::{post_in, prepare, preview, say};
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MOST_NEW, Standing, addressed, mark_read, standings};
 pub use status::set_status;
+pub use take_on::{claim, conversation_of, defer, is_missing, resolve};
 pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
 

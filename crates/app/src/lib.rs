@@ -17,6 +17,7 @@ pub mod audit;
 pub mod authenticate;
 pub mod blocks;
 mod budget;
+pub mod c2a;
 pub mod caller;
 pub mod callers;
 pub mod channel;
