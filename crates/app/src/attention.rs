@@ -20,11 +20,11 @@ use chorus_attention::claims::{Responder, first_of};
 use chorus_attention::{AuthorKind, Classified, Event, Happening, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::InjectionCapabilities;
-use chorus_protocol::ids::{AgentId, Principal};
+use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
-use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason};
+use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind, Reach, Recipient};
-use chorus_store::{StoreError, Tx, directory, inboxes, obligations};
+use chorus_store::{StoreError, Tx, conversations, directory, inboxes, obligations};
 use serde::Deserialize;
 
 /// What another service posts to an agent's connection string is for that agent.
@@ -68,10 +68,11 @@ pub struct Offer {
 
 /// Whom a draft reaches, and what it means for each.
 pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Decided, StoreError> {
-    // What changes a message or reacts to one is not delivered yet, whatever the engine makes of it: who was sent the message
-    // finds it changed.
-    if !matches!(draft.kind, DraftKind::Message(_)) {
-        return Ok(Decided::default());
+    match draft.kind {
+        DraftKind::Message(_) => {}
+        DraftKind::Reaction(target, signal) => return decide_reaction(tx, draft, target, signal),
+        // What a change means for those who were given the message is `changing`'s business.
+        DraftKind::Edit(_) | DraftKind::Deletion(_) => return Ok(Decided::default()),
     }
     let mut event = message(draft)?;
     let known = Known::look_up(tx, draft)?;
@@ -91,6 +92,34 @@ pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Decided, StoreError>
     let offer = asked.filter(|one| one.attention.reason == Reason::RoleMention);
     let offer = offer.map(|one| Offer { first: one.agent, taken: one.attention.mode != Mode::Notify });
     Ok(Decided { reach, offer })
+}
+
+/// Whom a reaction reaches: who said what it is put on, if its session tells such things from messages. Others find it there.
+fn decide_reaction(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    target: EventId,
+    signal: Signal,
+) -> Result<Decided, StoreError> {
+    if draft.body.is_true("removed") {
+        return Ok(Decided::default());
+    }
+    let said = conversations::event_by_id(tx, target)?;
+    let answers = said.map(|said| Earlier::read(&said.body)).transpose()?.map(|said| said.intent());
+    let event = Event { happening: Happening::Reaction(signal), text: "", answers, ..message(draft)? };
+    let mut reached = vec![];
+    for candidate in draft.candidates.iter().filter(|candidate| candidate.said_target) {
+        let shows = shows(tx, candidate.agent, draft.act.now)?;
+        let known =
+            chorus_attention::Recipient { said_target: true, ..chorus_attention::Recipient::default() };
+        let decided = chorus_attention::decide(&classify(event), &known);
+        let attention = Attention { mode: shows.fall_back(decided.mode), ..decided };
+        if shows.notify && is_delivered(attention.mode) {
+            reached.push(Recipient { agent: candidate.agent, handle: candidate.handle.clone(), attention });
+        }
+    }
+    let reach = conversation::reach(tx, draft.act.author, reached, vec![])?;
+    Ok(Decided { reach, offer: None })
 }
 
 /// What is known of all candidates together.

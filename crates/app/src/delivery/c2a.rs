@@ -15,7 +15,7 @@ use chorus_protocol::c2a::{
 use chorus_protocol::ids::{AgentId, ConversationId, EventId};
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{
-    AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, PrincipalKind,
+    AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, PrincipalKind, Signal,
     WireConversationKind,
 };
 use chorus_store::conversations::Conversation;
@@ -162,6 +162,9 @@ fn knock_of(told: &Told<'_>) -> Knock {
     let channel = (told.conversation.kind == ConversationKind::Channel).then_some(&*told.conversation.name);
     let made = knock::Knock::new(&from.0, &place, &told.attention, &Subject::new(&classified, channel, &[]));
     let knock::Knock { directedness, policy, priority, topic, .. } = made;
+    // A signal is a word of the hub's own.
+    let signal = event.more.get("signal").and_then(Value::as_str).and_then(Signal::parse);
+    let topic = signal.map_or(topic, |signal| format!("reaction {signal} to your message"));
     Knock {
         from,
         place: place.clone(),

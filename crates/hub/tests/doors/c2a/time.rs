@@ -114,6 +114,47 @@ async fn what_nobody_of_a_role_takes_is_open_to_the_rest() {
     assert_eq!(disposition(&fixture, &event, "bob").await, Value::Null);
 }
 
+/// A person's word on what an agent asks leave for ends its wait; what others signal is news.
+#[tokio::test]
+async fn signals_on_ones_own_messages_come_in() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "lead", &json!({})).await;
+    let mut lead = Harness::connect(&fixture.hub, &key).await;
+    let ask = |key: &str, intent: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "channel",
+            "directedness": "to_me", "text": "@anna shall I deploy it?", "intent": intent})
+    };
+    for (n, (intent, signal, mode)) in [
+        ("approval_request", "agree", Some("immediate")),
+        ("approval_request", "declined", Some("immediate")),
+        ("status", "agree", Some("notify")),
+        ("status", "seen", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sent = lead.done("chat.send_message", ask(&format!("k{n}"), intent)).await;
+        let event = sent["eventId"].as_str().unwrap();
+        let path = format!("/api/v1/channels/{}/messages/{event}/reactions", fixture.channel);
+        let reacted = fixture.hub.post(&path, Some(&fixture.anna), &json!({"signal": signal})).await;
+        assert_eq!(reacted.status, 201, "{}", reacted.text);
+        let Some(mode) = mode else {
+            lead.assert_quiet().await;
+            continue;
+        };
+        let params = lead.delivered().await;
+        assert_eq!(
+            (&params["inReplyTo"], &params["attention"]["reason"]),
+            (&json!(event), &json!("inbound_reaction"))
+        );
+        assert_eq!(
+            (&params["injection"]["mode"], &params["author"]["displayName"]),
+            (&json!(mode), &json!("anna"))
+        );
+        assert!(params.to_string().contains(signal), "{params}");
+    }
+}
+
 #[tokio::test]
 async fn an_edit_takes_the_place_of_what_is_open_and_a_deletion_cancels_it() {
     let fixture = ChannelFixture::start().await;
