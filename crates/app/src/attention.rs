@@ -2,19 +2,29 @@
 //!
 //! Everything that is said passes here, inside its transaction: the store has found out what is known, the engine
 //! (`chorus-attention`) decides for each agent that it may concern, and the store keeps what was decided with the delivery.
-//! Nothing is decided here but which decisions are deliveries at all: no door shows knocks or digests yet, so what would be one
-//! is found by whoever looks.
+//! Nothing is decided here but which decisions are deliveries at all, by what the way to each agent can show: where there are no
+//! knocks, what would be one is found by whoever looks; but of those who have a role, one is always asked.
+//!
+//! `claiming` is who takes what, `changing` what becomes of it when a message is changed, `disposing` what becomes of what agents were given, `replying` who may answer what,
+//! `overdue` what time does to all of it.
 
+pub mod changing;
+pub mod claiming;
+pub mod disposing;
 pub mod loop_guard;
+pub mod overdue;
+pub mod replying;
 
 use chorus_attention::capabilities::Capabilities;
+use chorus_attention::claims::{Responder, first_of};
 use chorus_attention::{AuthorKind, Classified, Event, Happening, classify};
 use chorus_protocol::attention::Attention;
-use chorus_protocol::ids::Principal;
+use chorus_protocol::c2a::InjectionCapabilities;
+use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
-use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason};
+use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind, Reach, Recipient};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, conversations, directory, inboxes, obligations};
 use serde::Deserialize;
 
 /// What another service posts to an agent's connection string is for that agent.
@@ -27,8 +37,8 @@ pub const FOREIGN: Attention = Attention {
     deadline_ms: None,
 };
 
-/// What the ways to an agent that exist by now can show.
-const SHOWN: Capabilities = Capabilities {
+/// What a way to an agent shows that knows no knocks: an inbox as server-sent events, an endpoint, a connection string.
+const WITHOUT_KNOCKS: Capabilities = Capabilities {
     immediate: true,
     buffered: true,
     notify: false,
@@ -37,26 +47,163 @@ const SHOWN: Capabilities = Capabilities {
     interrupt: false,
 };
 
+/// More than this nobody has to do, as far as it matters who is asked first.
+const MOST_LOAD: i64 = 1000;
+
+/// Whom a draft reaches, and who is asked first if it is for whoever takes it.
+#[derive(Debug, Default)]
+pub struct Decided {
+    pub reach: Reach,
+    pub offer: Option<Offer>,
+}
+
+/// An event that is for whoever takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// Who is asked first.
+    pub first: AgentId,
+    /// It was shown all of it, because its way knows no knocks: so it has taken it.
+    pub taken: bool,
+}
+
 /// Whom a draft reaches, and what it means for each.
-pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Reach, StoreError> {
-    // What changes a message or reacts to one is not delivered yet, whatever the engine makes of it: who was sent the message
-    // finds it changed.
-    if !matches!(draft.kind, DraftKind::Message(_)) {
-        return Ok(Reach::default());
+pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Decided, StoreError> {
+    match draft.kind {
+        DraftKind::Message(_) => {}
+        DraftKind::Reaction(target, signal) => return decide_reaction(tx, draft, target, signal),
+        // What a change means for those who were given the message is `changing`'s business.
+        DraftKind::Edit(_) | DraftKind::Deletion(_) => return Ok(Decided::default()),
     }
     let mut event = message(draft)?;
-    let mut decided = decide_each(&classify(event), &draft.candidates);
+    let known = Known::look_up(tx, draft)?;
+    let mut decided = decide_each(&classify(event), &draft.candidates, &known);
     // Who wakes nobody goes on with nothing.
     let wakes = decided.iter().any(|one| is_delivered(one.attention.mode));
     if wakes && event.author == AuthorKind::Agent && loop_guard::is_loop(tx, draft)? {
         event.damped = true;
-        decided = decide_each(&classify(event), &draft.candidates);
+        decided = decide_each(&classify(event), &draft.candidates, &known);
     }
     let (delivered, found): (Vec<_>, Vec<_>) =
         decided.into_iter().partition(|one| is_delivered(one.attention.mode));
     // Bystanders find it too; they are not told of one by one.
     let found = found.into_iter().filter(|one| one.attention.directedness == Directedness::ToMe);
-    conversation::reach(tx, draft.act.author, delivered, found.collect())
+    let reach = conversation::reach(tx, draft.act.author, delivered, found.collect())?;
+    let asked = reach.recipients.iter().find(|one| Some(one.agent) == known.first);
+    let offer = asked.filter(|one| one.attention.reason == Reason::RoleMention);
+    let offer = offer.map(|one| Offer { first: one.agent, taken: one.attention.mode != Mode::Notify });
+    Ok(Decided { reach, offer })
+}
+
+/// Whom a reaction reaches: who said what it is put on, if its session tells such things from messages. Others find it there.
+fn decide_reaction(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    target: EventId,
+    signal: Signal,
+) -> Result<Decided, StoreError> {
+    if draft.body.is_true("removed") {
+        return Ok(Decided::default());
+    }
+    let said = conversations::event_by_id(tx, target)?;
+    let answers = said.map(|said| Earlier::read(&said.body)).transpose()?.map(|said| said.intent());
+    let event = Event { happening: Happening::Reaction(signal), text: "", answers, ..message(draft)? };
+    let mut reached = vec![];
+    for candidate in draft.candidates.iter().filter(|candidate| candidate.said_target) {
+        let shows = shows(tx, candidate.agent, draft.act.now)?;
+        let known =
+            chorus_attention::Recipient { said_target: true, ..chorus_attention::Recipient::default() };
+        let decided = chorus_attention::decide(&classify(event), &known);
+        let attention = Attention { mode: shows.fall_back(decided.mode), ..decided };
+        if shows.notify && is_delivered(attention.mode) {
+            reached.push(Recipient { agent: candidate.agent, handle: candidate.handle.clone(), attention });
+        }
+    }
+    let reach = conversation::reach(tx, draft.act.author, reached, vec![])?;
+    Ok(Decided { reach, offer: None })
+}
+
+/// What is known of all candidates together.
+#[derive(Default)]
+struct Known {
+    /// Who of a named role is asked first.
+    first: Option<AgentId>,
+    /// Who holds the claim on the thread.
+    holder: Option<AgentId>,
+    /// What the way to each candidate shows, in their order; without knocks where nothing is said.
+    shows: Vec<Capabilities>,
+}
+
+impl Known {
+    fn look_up(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Self, StoreError> {
+        let now = draft.act.now;
+        let mut known = Self { first: first_responder(tx, draft)?, ..Self::default() };
+        if let Some(thread) = draft.thread {
+            known.holder = claiming::of(tx, thread)?.and_then(|claim| claim.holder(now));
+        }
+        for candidate in &draft.candidates {
+            known.shows.push(shows(tx, candidate.agent, now)?);
+        }
+        Ok(known)
+    }
+}
+
+/// Who of a named role is asked first: who can be reached, has the least to do, and waits longest for something.
+fn first_responder(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<AgentId>, StoreError> {
+    let mut agents = vec![];
+    for candidate in draft.candidates.iter().filter(|candidate| candidate.in_named_role && !candidate.named) {
+        if let Some(agent) = directory::by_id(tx, candidate.agent)? {
+            agents.push(agent);
+        }
+    }
+    Ok(choose(tx, &agents, draft.act.now)?)
+}
+
+/// Whom of several something is offered to first.
+pub(crate) fn choose(
+    tx: &mut dyn Tx,
+    agents: &[directory::Agent],
+    now: i64,
+) -> Result<Option<AgentId>, StoreError> {
+    let mut responders = vec![];
+    for agent in agents {
+        let (load, active_at_ms) = obligations::load(tx, agent.id, MOST_LOAD)?;
+        let load = u32::try_from(load).unwrap_or(u32::MAX);
+        let can_be_reached =
+            agent.open_until > now || agent.endpoint.is_some() || agent.working_connection().is_some();
+        let responder = Responder { agent: agent.id, address: &agent.name, load, active_at_ms };
+        responders.push((can_be_reached && agent.disabled_at.is_none(), responder));
+    }
+    let reached: Vec<_> = responders.iter().filter(|(reached, _)| *reached).map(|(_, one)| *one).collect();
+    let all = || responders.iter().map(|(_, one)| *one).collect::<Vec<_>>();
+    Ok(first_of(&if reached.is_empty() { all() } else { reached }))
+}
+
+/// What the way to an agent shows now.
+pub(crate) fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabilities, StoreError> {
+    Ok(inboxes::shows(tx, agent, now)?.map_or(WITHOUT_KNOCKS, |words| {
+        let has = |mode: Mode| words.split(' ').any(|word| word == mode.as_str());
+        Capabilities {
+            immediate: has(Mode::Immediate),
+            buffered: has(Mode::Buffered),
+            notify: has(Mode::Notify),
+            tool_mailbox: has(Mode::ToolMailbox),
+            digest: has(Mode::Digest),
+            interrupt: false,
+        }
+    }))
+}
+
+/// The same as the words that a session is kept with.
+pub(crate) fn words(shows: InjectionCapabilities) -> String {
+    let modes = [
+        (shows.immediate, Mode::Immediate),
+        (shows.buffered, Mode::Buffered),
+        (shows.notify, Mode::Notify),
+        (shows.tool_mailbox, Mode::ToolMailbox),
+        (shows.digest, Mode::Digest),
+    ];
+    let words: Vec<_> = modes.iter().filter(|(has, _)| *has).map(|(_, mode)| mode.as_str()).collect();
+    words.join(" ")
 }
 
 fn message<'a>(draft: &'a Draft<'_>) -> Result<Event<'a>, StoreError> {
@@ -74,7 +221,7 @@ fn message<'a>(draft: &'a Draft<'_>) -> Result<Event<'a>, StoreError> {
         text: body.text("content"),
         names_somebody: draft.names_somebody,
         intent: Intent::parse(body.text("intent")),
-        directedness: None,
+        directedness: Directedness::parse(body.text("directedness")),
         priority: Priority::parse(body.text("priority")),
         deadline_ms: body.integer("deadline_ms"),
         answers: answers.map(|answered| answered.intent()),
@@ -106,23 +253,34 @@ impl Earlier {
     }
 }
 
-fn decide_each(event: &Classified<'_>, candidates: &[Candidate]) -> Vec<Recipient> {
+fn decide_each(event: &Classified<'_>, candidates: &[Candidate], all: &Known) -> Vec<Recipient> {
     // What answers an agent is for that one; what a person adds to a thread, for whoever it was about last. An agent that
     // answers somebody else has nothing to say to the others there.
     let answers_agent = candidates.iter().any(|candidate| candidate.said_target);
     let by_person = event.event.author == AuthorKind::Human;
-    let decided = candidates.iter().map(|candidate| {
+    let decided = candidates.iter().enumerate().map(|(place, candidate)| {
         let is_next = by_person && candidate.last_in_thread;
-        // Of roles, work streams and claims nothing is known yet.
+        // Of work streams nothing is known yet.
         let known = chorus_attention::Recipient {
             named: candidate.named,
+            in_named_role: candidate.in_named_role,
+            offered_to_other: all.first.is_some_and(|first| first != candidate.agent),
+            holds_claim: all.holder == Some(candidate.agent),
+            claimed_by_other: all.holder.is_some_and(|holder| holder != candidate.agent),
             owns_thread: candidate.owns_thread,
             participates: candidate.participates,
             asked_in_thread: if answers_agent { candidate.said_target } else { is_next },
             ..chorus_attention::Recipient::default()
         };
         let attention = chorus_attention::decide(event, &known);
-        let mode = match SHOWN.fall_back(attention.mode) {
+        let shows = all.shows.get(place).copied().unwrap_or(WITHOUT_KNOCKS);
+        let mode = match shows.fall_back(attention.mode) {
+            // Where there are no knocks, whoever is asked first is shown all of it, and has taken it.
+            Mode::ToolMailbox
+                if attention.mode == Mode::Notify && attention.reason == Reason::RoleMention =>
+            {
+                shows.fall_back(Mode::Buffered)
+            }
             // Nothing keeps an agent from answering what it is sent yet, or two would go on telling each other to stop.
             Mode::Immediate | Mode::Buffered if attention.policy == Policy::MustNotRespond => {
                 Mode::ToolMailbox
@@ -146,7 +304,6 @@ fn is_delivered(mode: Mode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chorus_protocol::ids::AgentId;
     use chorus_protocol::words::ConversationKind;
     use uuid::Uuid;
 
@@ -155,6 +312,7 @@ mod tests {
             agent: AgentId(Uuid::from_u128(n)),
             handle: n.to_string(),
             named: false,
+            in_named_role: false,
             owns_thread: false,
             participates: false,
             last_in_thread: false,
@@ -168,7 +326,7 @@ mod tests {
 
     /// Who is woken, and why.
     fn woken(event: Event<'_>, candidates: &[Candidate]) -> Vec<(String, Reason)> {
-        let decided = decide_each(&classify(event), candidates);
+        let decided = decide_each(&classify(event), candidates, &Known::default());
         let woken = decided.into_iter().filter(|one| is_delivered(one.attention.mode));
         woken.map(|one| (one.handle, one.attention.reason)).collect()
     }
@@ -186,11 +344,33 @@ mod tests {
     }
 
     #[test]
+    fn of_a_role_one_is_asked_and_where_there_are_knocks_by_one() {
+        let [one, two] = [1, 2].map(|n| Candidate { in_named_role: true, ..candidate(n) });
+        let first = Known { first: Some(two.agent), ..Known::default() };
+        let decided = |all: &Known| {
+            let event = Event { names_somebody: true, ..said("can somebody look at the build?") };
+            let decided = decide_each(&classify(event), &[one.clone(), two.clone()], all);
+            decided.into_iter().map(|one| (one.attention.mode, one.attention.policy)).collect::<Vec<_>>()
+        };
+        let other = (Mode::ToolMailbox, Policy::MayRespond);
+        assert_eq!(decided(&first), [other, (Mode::Buffered, Policy::MayRespond)]);
+        let knocks = Known { shows: vec![Capabilities::default(); 2], ..first };
+        assert_eq!(decided(&knocks), [other, (Mode::Notify, Policy::MayRespond)]);
+    }
+
+    #[test]
+    fn what_a_session_can_show_is_kept_in_words() {
+        let some = InjectionCapabilities { notify: true, buffered: true, ..InjectionCapabilities::default() };
+        assert_eq!(words(some), "buffered notify");
+        assert_eq!(words(InjectionCapabilities::ALL), "immediate buffered notify tool_mailbox digest");
+    }
+
+    #[test]
     fn what_would_be_a_knock_wakes_nobody() {
         let named = Candidate { named: true, ..candidate(1) };
         for text in ["@1 thanks!", "@1 ok", "@1 👍"] {
             assert_eq!(woken(said(text), std::slice::from_ref(&named)), [], "{text}");
-            let decided = decide_each(&classify(said(text)), std::slice::from_ref(&named));
+            let decided = decide_each(&classify(said(text)), std::slice::from_ref(&named), &Known::default());
             assert_eq!(decided[0].attention.mode, Mode::ToolMailbox);
             assert_eq!(decided[0].attention.policy, Policy::AckOnly);
         }
@@ -226,7 +406,8 @@ mod tests {
     #[test]
     fn the_whole_decision_goes_with_the_recipient() {
         let event = Event { priority: Some(Priority::Urgent), deadline_ms: Some(5_000), ..said("@1 go on") };
-        let decided = decide_each(&classify(event), &[Candidate { named: true, ..candidate(1) }]);
+        let decided =
+            decide_each(&classify(event), &[Candidate { named: true, ..candidate(1) }], &Known::default());
         let attention = Attention {
             priority: Priority::Urgent,
             deadline_ms: Some(5_000),

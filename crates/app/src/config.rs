@@ -79,6 +79,8 @@ pub struct TimeLimits {
     pub stall: Duration,
     /// Between two comments on a quiet stream.
     pub ping: Duration,
+    /// How long a C2A harness may take to acknowledge a delivery before it comes again, at first.
+    pub redelivery: Duration,
     /// How long a streamed reply may keep its sender waiting, before it begins and between its lines.
     pub reply: Duration,
     /// How long an endpoint that failed ten times in a row is left alone, at first.
@@ -94,6 +96,7 @@ impl Default for TimeLimits {
             body: Duration::from_secs(30),
             stall: Duration::from_secs(10),
             ping: Duration::from_secs(15),
+            redelivery: Duration::from_secs(30),
             reply: Duration::from_mins(2),
             rest: Duration::from_secs(30),
             drain: Duration::from_secs(20),

@@ -1,9 +1,10 @@
 //! Getting what is committed to where it belongs: `live` knows the open connections of this node, `reader` is the way of one of
-//! them through its inbox, `dialect` how things are said there, `frames` keeps what was just encoded for them, `bridge` says the same thing in the language of each way, `push` posts to agents until it arrives, `outbound` reaches out to agents' endpoints,
+//! them through its inbox, `dialect` how things are said there, `window` what was not acknowledged there, `frames` keeps what was just encoded for them, `bridge` says the same thing in the language of each way and `c2a` in that of harnesses, `push` posts to agents until it arrives, `outbound` reaches out to agents' endpoints,
 //! as often as `limits` lets it and, if need be, after a `challenge`, `replies` knows who waits for a streamed
 //! answer, `reconcile` keeps all of it true by `steps`, `catch_up` brings what is old up to date.
 
 pub mod bridge;
+pub mod c2a;
 pub mod catch_up;
 pub mod challenge;
 pub mod challenges;
@@ -17,3 +18,6 @@ pub mod reader;
 pub mod reconcile;
 pub mod replies;
 pub mod steps;
+pub mod window;
+
+pub use chorus_attention::deadline::REDELIVERY_MS;

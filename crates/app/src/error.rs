@@ -27,6 +27,14 @@ pub enum Refused {
     SlugTaken,
     /// The document has moved on.
     Stale,
+    /// The response policy of an event allows no such answer.
+    Policy,
+    /// Somebody else holds the claim.
+    ClaimedByOther,
+    /// Somebody else is asked first.
+    OfferedToOther,
+    /// There is no claim to give back.
+    NotClaimed,
 }
 
 /// Why an act was not done.

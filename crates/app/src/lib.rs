@@ -18,6 +18,7 @@ pub mod authenticate;
 mod away;
 pub mod blocks;
 mod budget;
+pub mod c2a;
 pub mod caller;
 pub mod callers;
 pub mod channel;

@@ -22,6 +22,9 @@ pub struct Metrics {
     quota_refused: Family<Labels, Counter>,
     pub stored_bytes: Gauge,
     pub mails_dropped: Counter,
+    attention: Family<Labels, Counter>,
+    pub injected: Counter,
+    tool_calls: Family<Labels, Counter>,
 }
 
 impl Default for Metrics {
@@ -41,6 +44,9 @@ impl Default for Metrics {
             quota_refused: Family::default(),
             stored_bytes: Gauge::default(),
             mails_dropped: Counter::default(),
+            attention: Family::default(),
+            injected: Counter::default(),
+            tool_calls: Family::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -68,6 +74,13 @@ impl Default for Metrics {
             metrics.stored_bytes.clone(),
         );
         registry.register("mails_dropped", "Mails not sent for their number", metrics.mails_dropped.clone());
+        registry.register(
+            "attention",
+            "Agents that messages were for, by what became of it: woken, knocked, or stored, which saved a model's turn",
+            metrics.attention.clone(),
+        );
+        registry.register("injected", "Events that entered a turn of a model", metrics.injected.clone());
+        registry.register("tool_calls", "Chat tools called by C2A harnesses", metrics.tool_calls.clone());
         metrics
     }
 }
@@ -93,6 +106,17 @@ impl Metrics {
     pub fn push(&self, transport: &'static str, outcome: &'static str) {
         let labels = vec![("transport", transport.to_owned()), ("outcome", outcome.to_owned())];
         self.pushes.get_or_create(&labels).inc();
+    }
+
+    /// What became of messages for agents.
+    pub fn attended(&self, outcome: &'static str, agents: usize) {
+        if agents > 0 {
+            self.attention.get_or_create(&vec![("outcome", outcome.to_owned())]).inc_by(agents as u64);
+        }
+    }
+
+    pub fn tool_called(&self, tool: &'static str) {
+        self.tool_calls.get_or_create(&vec![("tool", tool.to_owned())]).inc();
     }
 
     pub fn quota_refused(&self, quota: &str) {

@@ -16,6 +16,7 @@ mod reading;
 mod shown;
 mod speaking;
 mod table;
+mod taking_on;
 mod teaching;
 mod waiting;
 
@@ -206,6 +207,11 @@ fn read<I: ToSchema + DeserializeOwned + 'static>(arguments: Value, unknown: &Fa
     }
 }
 
+/// The JSON Schema of what a tool takes that another door calls otherwise.
+pub(crate) fn schema_of<T: ToSchema>() -> Value {
+    shown::schema_of::<T>(true)
+}
+
 /// All tools, always in the same order.
 pub fn all() -> &'static [Tool] {
     &table::TOOLS
@@ -226,7 +232,14 @@ pub fn sentence(error: &Error) -> String {
         Some(Refused::NoDocument) => "; artifact_list tells what there is",
         Some(Refused::SlugTaken) => ": artifact_edit changes it",
         Some(Refused::Stale) => ": read it with artifact_read, merge, and edit that version",
-        Some(Refused::NotMember) | None => "",
+        Some(
+            Refused::NotMember
+            | Refused::Policy
+            | Refused::ClaimedByOther
+            | Refused::OfferedToOther
+            | Refused::NotClaimed,
+        )
+        | None => "",
     };
     let message = &error.message;
     match error.code {
@@ -283,7 +296,8 @@ mod tests {
             ("artifact_read", Some("artifact_read")),
             ("artifact.read", Some("artifact_read")),
             ("get_roster", Some("get_roster")),
-            ("chat_claim", None),
+            ("chat_claim", Some("chat_claim")),
+            ("chat.resolve", Some("chat_resolve")),
             ("chat_get_roster", None),
             ("", None),
         ] {

@@ -4,6 +4,7 @@
 //! this folder.
 
 pub(crate) mod api;
+pub(crate) mod c2a;
 pub(crate) mod channel;
 pub(crate) mod hub;
 pub(crate) mod mcp;

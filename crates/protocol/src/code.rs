@@ -43,6 +43,8 @@ codes! {
     Forbidden = "ERR_FORBIDDEN", 403, false;
     /// An agent tried to send as somebody else.
     SenderMismatch = "ERR_SENDER_MISMATCH", 403, false;
+    /// The response policy of an event allows no such answer.
+    PolicyForbidden = "ERR_POLICY_FORBIDDEN", 403, false;
     /// A quota is used up; the message says which, and what can be done.
     QuotaExceeded = "ERR_QUOTA_EXCEEDED", 403, false;
     /// No such agent.

@@ -106,6 +106,8 @@ words! {
         Envelope = "envelope",
         /// Another service's channel message.
         Foreign = "foreign",
+        /// An agent does not answer, and somebody else is told.
+        Escalation = "escalation",
     }
 
     /// What an entry of an inbox is: the name of its server-sent event.
@@ -463,7 +465,7 @@ mod tests {
     fn as_the_documents_spell_them() {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
-                "leave" "change" "artifact" "envelope" "foreign";
+                "leave" "change" "artifact" "envelope" "foreign" "escalation";
             EntryKind: "message" "chat" "channel";
             Transport: "inbox" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";

@@ -28,12 +28,20 @@ pub struct ChatEntry {
     pub changes: Vec<Event>,
     /// By what the agent is reached now.
     pub epoch: i64,
+    /// What the agent is called there, if it is a member.
+    pub handle: Option<String>,
+    /// Whom it names, `agent:bob role:ops`.
+    pub mentions: String,
+    /// The event whose place it takes.
+    pub supersedes: Option<EventId>,
+    /// How often the agent was sent it, this time included.
+    pub sent: i64,
 }
 
 const CHATS: &str = concat!(
     "SELECT h.seq, a.epoch, ",
     attention_columns!("h"),
-    ", ",
+    ", h.mentions, h.supersedes, h.sent, ",
     conversation_columns!(),
     ", ",
     // The entries have the bodies already.
@@ -44,7 +52,7 @@ const CHATS: &str = concat!(
       WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3 ORDER BY h.seq"
 );
 /// How many columns of [`CHATS`] come before the conversation's, and before the event's.
-const OF_ENTRY: usize = 8;
+const OF_ENTRY: usize = 11;
 const OF_CONVERSATION: usize = 9;
 
 /// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves. Texts may have grown
@@ -78,12 +86,13 @@ pub fn of_page(
     let mut changes: HashMap<EventId, Vec<Event>> = HashMap::new();
     for change in texts.into_iter().chain(log::reactions_of_page(tx, &page)?) {
         // Who has left meanwhile is not told what happened since.
-        let stays = stays.get(&change.conversation).map_or([].as_slice(), Vec::as_slice);
+        let stays = stays.get(&change.conversation).map_or([].as_slice(), |stays| &stays.intervals);
         if let Some((target, change)) = change.target.zip(log::as_seen(change, stays)) {
             changes.entry(target).or_default().push(change);
         }
     }
     for chat in &mut found {
+        chat.handle = stays.get(&chat.conversation.id).and_then(|stays| stays.handle.clone());
         chat.changes = changes.remove(&chat.event.id).unwrap_or_default();
     }
     Ok(found)
@@ -96,20 +105,30 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
         seq: row.int(0)?,
         attention: deliveries::attention(&mut row, 2)?,
         epoch: row.int(1)?,
+        mentions: row.opt_text(8)?.unwrap_or_default(),
+        supersedes: row.opt_bytes(9)?.as_deref().and_then(EventId::from_slice),
+        sent: row.int(10)?,
+        handle: None,
         conversation: conversations::conversation(conversation)?,
         event: conversations::event(event)?,
         changes: vec![],
     })
 }
 
-/// When the agent was in each of the conversations of a page, the oldest stay first.
-fn intervals(
-    tx: &mut dyn Tx,
-    page: &[Param<'_>],
-) -> Result<HashMap<ConversationId, Vec<MembershipInterval>>, StoreError> {
-    let mut stays: HashMap<_, Vec<_>> = HashMap::new();
+/// An agent in a conversation.
+#[derive(Debug, Default)]
+struct Stays {
+    /// The oldest first.
+    intervals: Vec<MembershipInterval>,
+    /// What it is called there now.
+    handle: Option<String>,
+}
+
+/// When the agent was in each of the conversations of a page.
+fn intervals(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<HashMap<ConversationId, Stays>, StoreError> {
+    let mut stays: HashMap<_, Stays> = HashMap::new();
     let rows = tx.query(
-        "SELECT m.conversation_id, m.joined_seq, m.left_seq FROM members m
+        "SELECT m.conversation_id, m.joined_seq, m.left_seq, m.handle FROM members m
          WHERE m.member_id = $1 AND m.conversation_id IN
                (SELECT h.conversation_id FROM chats h WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3)
          ORDER BY m.joined_seq",
@@ -117,7 +136,9 @@ fn intervals(
     )?;
     for mut row in rows {
         let stay = MembershipInterval { from: row.int(1)?, to: row.opt_int(2)? };
-        stays.entry(ConversationId(row.uuid(0)?)).or_default().push(stay);
+        let known = stays.entry(ConversationId(row.uuid(0)?)).or_default();
+        known.intervals.push(stay);
+        known.handle = Some(row.text(3)?).filter(|_| stay.to.is_none());
     }
     Ok(stays)
 }

@@ -214,6 +214,18 @@ pub fn note(
     Ok(append(tx, act, kind, thread, target, body)?)
 }
 
+/// Tells something of the hub's own in a conversation that the caller holds.
+pub fn tell(
+    tx: &mut dyn Tx,
+    act: &Act,
+    kind: EventKind,
+    thread: Option<EventId>,
+    target: Option<EventId>,
+    body: &Masked,
+) -> Result<i64, StoreError> {
+    append(tx, act, kind, thread, target, body)
+}
+
 /// A document to be made, or changed from version `base`.
 #[derive(Debug, Clone)]
 pub struct NewArtifact {

@@ -98,7 +98,7 @@ pub struct Lease {
 
 /// A delivery to be stored.
 #[derive(Debug)]
-pub struct NewDelivery {
+pub struct NewDelivery<'a> {
     /// For whom.
     pub agent: AgentId,
     /// Of which event.
@@ -112,20 +112,40 @@ pub struct NewDelivery {
     /// Who sends it, if somebody has to.
     pub lease: Option<Lease>,
     /// What a conversation gives it, unless it is a relay send.
-    pub chat: Option<Chat>,
+    pub chat: Option<Chat<'a>>,
     /// What it belongs to.
     pub trace: TraceId,
 }
 
 /// What a delivery has of the conversation its event was said in.
 #[derive(Debug, Clone, Copy)]
-pub struct Chat {
+pub struct Chat<'a> {
     /// Which conversation.
     pub conversation: ConversationId,
     /// What its event means for this agent.
     pub attention: Attention,
     /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
     pub push: Option<(Option<i64>, i64)>,
+    /// How it comes to this agent.
+    pub bringing: Bringing<'a>,
+    /// When somebody has to look what became of it.
+    pub next_at: Option<i64>,
+}
+
+/// How an event comes to an agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Bringing<'a> {
+    /// Whom it names, `agent:bob role:ops`; empty for nobody.
+    pub mentions: &'a str,
+    /// The event whose place it takes.
+    pub supersedes: Option<EventId>,
+    /// How often the agent was sent it, this time included.
+    pub sent: i64,
+}
+
+impl Bringing<'_> {
+    /// For the first time, and of its own.
+    pub const FIRST: Self = Self { mentions: "", supersedes: None, sent: 1 };
 }
 
 /// What [`attention`] reads of a row of `chats`.
@@ -168,7 +188,7 @@ pub(crate) fn attention(row: &mut Row, first: usize) -> Result<Attention, StoreE
 }
 
 /// Stores a delivery at `seq`, which the caller took with [`Tx::next_seq`] of the agent's inbox.
-pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery, seq: i64, now: i64) -> Result<(), StoreError> {
+pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -> Result<(), StoreError> {
     tx.append(
         "INSERT INTO deliveries (agent_id, seq, event_id, kind, transport, state, lease_owner, lease_until, created_at,
                                  updated_at, trace_id)
@@ -190,8 +210,8 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery, seq: i64, now: i64) -> Re
         let attention = chat.attention;
         tx.execute(
             "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at, directedness,
-                                policy, mode, priority, deadline_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+                                policy, mode, priority, deadline_at, mentions, supersedes, sent, next_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
             &[
                 (&delivery.agent).into(),
                 seq.into(),
@@ -206,6 +226,10 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery, seq: i64, now: i64) -> Re
                 attention.mode.as_str().into(),
                 attention.priority.as_str().into(),
                 attention.deadline_ms.map(|deadline| now.saturating_add(deadline)).into(),
+                Some(chat.bringing.mentions).filter(|mentions| !mentions.is_empty()).into(),
+                chat.bringing.supersedes.as_ref().into(),
+                chat.bringing.sent.into(),
+                chat.next_at.into(),
             ],
         )?;
     }
@@ -268,6 +292,8 @@ pub struct Entry {
     pub created_at: i64,
     /// Which event.
     pub event: EventId,
+    /// Where it was said.
+    pub conversation: ConversationId,
     /// The author's name, if it is an agent.
     pub author: Option<String>,
     /// What was said, JSON.
@@ -277,7 +303,8 @@ pub struct Entry {
 macro_rules! select_entries {
     ($rest:literal) => {
         concat!(
-            "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body), e.id
+            "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body), e.id,
+                    e.conversation_id
              FROM deliveries d
              JOIN events e ON e.id = d.event_id
              LEFT JOIN agents a ON a.id = e.author_id
@@ -298,6 +325,7 @@ fn entry(mut row: Row) -> Result<Entry, StoreError> {
         author: row.opt_text(6)?,
         body: row.text(7)?,
         event: EventId(row.uuid(8)?),
+        conversation: ConversationId(row.uuid(9)?),
     })
 }
 

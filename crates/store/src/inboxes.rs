@@ -20,7 +20,7 @@ pub struct Opened {
     pub head: i64,
 }
 
-/// Makes `session` on `node` the one connection of this inbox until `until`.
+/// Makes `session` on `node` the one connection of this inbox until `until`. It knows no knocks, until [`set_shows`].
 pub fn open(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -29,7 +29,7 @@ pub fn open(
     until: i64,
 ) -> Result<Option<Opened>, StoreError> {
     let row = tx.first(
-        "UPDATE inboxes SET session = $2, node = $3, open_until = $4 WHERE agent_id = $1
+        "UPDATE inboxes SET session = $2, node = $3, open_until = $4, shows = NULL WHERE agent_id = $1
          RETURNING handed_through, oldest",
         &[(&agent).into(), (&session).into(), (&node).into(), until.into()],
     )?;
@@ -85,6 +85,35 @@ pub fn hand_through(tx: &mut dyn Tx, agent: AgentId, seq: i64, now: i64) -> Resu
 pub fn handed_through(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
     let row = tx.first("SELECT handed_through FROM inboxes WHERE agent_id = $1", &[(&agent).into()])?;
     row.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// Keeps words for what a session can show its model. It is sent once more what was sent to one before and not acknowledged.
+pub fn set_shows(tx: &mut dyn Tx, agent: AgentId, session: Uuid, shows: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE inboxes SET shows = $3 WHERE agent_id = $1 AND session = $2";
+    tx.execute(sql, &[(&agent).into(), (&session).into(), shows.into()])?;
+    tx.execute(
+        "UPDATE chats SET sent = sent + 1 WHERE agent_id = $1
+           AND seq > (SELECT handed_through FROM inboxes WHERE agent_id = $1)
+           AND seq <= (SELECT sent_through FROM inboxes WHERE agent_id = $1)",
+        &[(&agent).into()],
+    )?;
+    Ok(())
+}
+
+/// Everything up to `seq` was sent to a session, acknowledged or not.
+pub fn send_through(tx: &mut dyn Tx, agent: AgentId, seq: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE inboxes SET sent_through = $2 WHERE agent_id = $1 AND sent_through < $2",
+        &[(&agent).into(), seq.into()],
+    )?;
+    Ok(())
+}
+
+/// What the open session of an agent can show its model, if it knows knocks.
+pub fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT shows FROM inboxes WHERE agent_id = $1 AND open_until > $2 AND session IS NOT NULL";
+    let row = tx.first(sql, &[(&agent).into(), now.into()])?;
+    row.map_or(Ok(None), |mut row| row.opt_text(0))
 }
 
 /// A reconciler: this node lives, so its inboxes stay open.

@@ -92,7 +92,7 @@ pub fn insert(
             (&trace).into(),
         ],
     )?;
-    Ok(())
+    insert_roles(tx, conversation, member)
 }
 
 /// Replaces what can change of a present member. The caller has seen, in this transaction, that the handle is free.
@@ -110,6 +110,25 @@ pub fn update(tx: &mut dyn Tx, conversation: ConversationId, member: &Member) ->
             i64::from(member.lead).into(),
         ],
     )?;
+    tx.execute(
+        "DELETE FROM member_roles WHERE conversation_id = $1 AND member_id = $2",
+        &[(&conversation).into(), (&member.principal.uuid()).into()],
+    )?;
+    insert_roles(tx, conversation, member)
+}
+
+/// The roles of a member, to be found by.
+fn insert_roles(tx: &mut dyn Tx, conversation: ConversationId, member: &Member) -> Result<(), StoreError> {
+    for role in &member.roles {
+        tx.execute(
+            "INSERT INTO member_roles (conversation_id, role_key, member_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            &[
+                (&conversation).into(),
+                handle_key(role).as_str().into(),
+                (&member.principal.uuid()).into(),
+            ],
+        )?;
+    }
     Ok(())
 }
 
@@ -120,6 +139,25 @@ pub fn rename_former(tx: &mut dyn Tx, principal: Principal, handle: &str) -> Res
         &[(&principal.uuid()).into(), handle.into(), handle_key(handle).as_str().into()],
     )?;
     Ok(())
+}
+
+/// Present members that have a role, in the order of their handles.
+pub fn in_role(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    role: &str,
+    limit: i64,
+) -> Result<Vec<Member>, StoreError> {
+    tx.query(
+        "SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at
+         FROM member_roles r CROSS JOIN members m
+         WHERE r.conversation_id = $1 AND r.role_key = $2 AND m.conversation_id = $1 AND m.member_id = r.member_id
+           AND m.left_seq IS NULL ORDER BY m.handle_key LIMIT $3",
+        &[(&conversation).into(), handle_key(role).as_str().into(), limit.into()],
+    )?
+    .into_iter()
+    .map(member)
+    .collect()
 }
 
 /// Ends a member's stay at `seq`, and says whether there was one.
@@ -134,6 +172,10 @@ pub fn end(
         "UPDATE members SET left_seq = $3, left_at = $4
          WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL",
         &[(&conversation).into(), (&principal.uuid()).into(), seq.into(), now.into()],
+    )?;
+    tx.execute(
+        "DELETE FROM member_roles WHERE conversation_id = $1 AND member_id = $2",
+        &[(&conversation).into(), (&principal.uuid()).into()],
     )?;
     Ok(ended == 1)
 }
@@ -172,6 +214,13 @@ pub fn by_handle(
     )?
     .map(member)
     .transpose()
+}
+
+/// Who answers for the others; the first by its handle, if several do.
+pub fn lead(tx: &mut dyn Tx, conversation: ConversationId) -> Result<Option<Member>, StoreError> {
+    tx.first(select_member!("lead = 1 ORDER BY handle_key LIMIT 1"), &[(&conversation).into()])?
+        .map(member)
+        .transpose()
 }
 
 /// Present members in the order of their handles, after the handle `after`.

@@ -36,6 +36,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0013_chats.sql"),
     migration!("0014_mcp_sessions.sql"),
     migration!("0016_loop_guards.sql"),
+    migration!("0017_attention.sql"),
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
 ];

@@ -18,7 +18,7 @@ use crate::deliveries::{self, Way};
 use crate::directory::{self, Agent};
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
-use chorus_protocol::words::{DeliveryState, Disposition};
+use chorus_protocol::words::DeliveryState;
 use std::collections::BTreeSet;
 
 /// How long a delivery is tried before it is given up.
@@ -276,36 +276,6 @@ pub fn replay_all(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<u64
         tx.lock(agent.0)?;
     }
     found.iter().try_fold(0, |replayed, id| Ok(replayed + u64::from(replay(tx, *id, now)?)))
-}
-
-/// What an agent made of what it was given. Who once responded has responded, whatever it says later.
-pub fn dispose(
-    tx: &mut dyn Tx,
-    id: DeliveryId,
-    disposition: Disposition,
-    now: i64,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE chats SET disposition = $3, disposition_at = $4
-         WHERE agent_id = $1 AND seq = $2 AND (disposition IS NULL OR disposition <> 'responded')",
-        &[(&id.agent).into(), id.seq.into(), disposition.as_str().into(), now.into()],
-    )?;
-    Ok(())
-}
-
-/// The same, unless it made something of it before.
-pub fn dispose_unless(
-    tx: &mut dyn Tx,
-    id: DeliveryId,
-    disposition: Disposition,
-    now: i64,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE chats SET disposition = $3, disposition_at = $4
-         WHERE agent_id = $1 AND seq = $2 AND disposition IS NULL",
-        &[(&id.agent).into(), id.seq.into(), disposition.as_str().into(), now.into()],
-    )?;
-    Ok(())
 }
 
 /// How SQLite, which knows no numbers, would answer this.

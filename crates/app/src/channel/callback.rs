@@ -4,7 +4,7 @@
 //! change of what the agent is reached by. A body is all or nothing: one transaction for all its events.
 
 use crate::app::{App, AppState};
-use crate::attention;
+use crate::attention::{self, disposing};
 use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
@@ -14,19 +14,20 @@ use crate::once::{Done, Once};
 use crate::relay::pursue;
 use crate::secrets::CallbackToken;
 use crate::usage::event_bytes;
+use chorus_attention::disposition::Cause;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, read_events};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::relay::CHORUS_VERSION;
-use chorus_protocol::words::{ConversationKind, Disposition, EventKind};
+use chorus_protocol::words::{ConversationKind, EventKind};
+use chorus_store::Tx;
 use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::directory::{self, Agent};
 use chorus_store::relay::{self, SendError, Sent};
-use chorus_store::{Tx, push};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -166,22 +167,21 @@ impl Answer {
         } else {
             self.say(tx, &agent, &sent)?
         };
-        self.dispose(tx)?;
+        self.dispose(tx, sent.id)?;
         Ok(recorded)
     }
 
     /// What the agent made of the message, as far as its events tell.
-    fn dispose(&self, tx: &mut dyn Tx) -> Result<(), Error> {
-        let id = self.token.delivery;
+    fn dispose(&self, tx: &mut dyn Tx, sent: EventId) -> Result<(), Error> {
+        let agent = self.token.delivery.agent;
         for (_, event) in &self.events {
-            match event {
-                CallbackEvent::Message { .. } => push::dispose(tx, id, Disposition::Responded, self.now)?,
-                CallbackEvent::Error { .. } => push::dispose(tx, id, Disposition::Failed, self.now)?,
-                CallbackEvent::Lifecycle { status: Lifecycle::Idle } => {
-                    push::dispose_unless(tx, id, Disposition::Ignored, self.now)?;
-                }
-                _ => {}
-            }
+            let cause = match event {
+                CallbackEvent::Message { .. } => Cause::Replied,
+                CallbackEvent::Error { .. } => Cause::Failed,
+                CallbackEvent::Lifecycle { status: Lifecycle::Idle } => Cause::KeptSilent,
+                _ => continue,
+            };
+            disposing::record(tx, sent, agent, cause, None, self.now)?;
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Answer {
             let mut agents = vec![];
             for (act, _, post) in messages {
                 let draft = conversation::draft_message(tx, act, post).map_err(left)?;
-                let reach = attention::decide(tx, &draft)?;
+                let reach = attention::decide(tx, &draft)?.reach;
                 agents.extend(reach.recipients.into_iter().map(|recipient| recipient.agent));
             }
             conversation::hold_inboxes(tx, agents)?;
@@ -221,7 +221,7 @@ impl Answer {
         let mut unknown = vec![];
         for (act, kind, post) in &said {
             if *kind == EventKind::Message {
-                unknown.extend(post_in(&self.app, tx, act, post).map_err(left)?.unknown);
+                unknown.extend(post_in(&self.app, tx, act, post)?.unknown);
             } else {
                 conversation::note(tx, act, *kind, thread, post.reply_to, &post.body).map_err(left)?;
                 self.app.count_bytes(tx, agent.id.into(), event_bytes(post.body.json().len()))?;

@@ -18,6 +18,7 @@ use chorus_protocol::ids::{ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::words::EntryKind;
 use chorus_store::conversation::{self, Act, ConversationError};
 use chorus_store::conversations::{self, NewEvent};
+use chorus_store::deliveries::Bringing;
 use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::{StoreError, Tx};
@@ -76,7 +77,8 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
         hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
-        conversation::deliver(tx, &act, id, EntryKind::Channel, attention::FOREIGN)?.ok_or_else(unknown)?;
+        conversation::deliver(tx, &act, id, EntryKind::Channel, attention::FOREIGN, Bringing::FIRST)?
+            .ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);
         Ok(())

@@ -2,14 +2,16 @@
 
 use super::follow::DIALECT;
 use crate::app::AppState;
-use crate::attention;
+use crate::attention::{self, Decided};
 use crate::delivery::bridge::ChatDelivery;
+use crate::delivery::c2a::{self, Told};
 use crate::delivery::dialect::Dialect;
+use crate::error::Error;
 use crate::usage::event_bytes;
 use crate::views;
 use chorus_protocol::ids::{DeliveryId, EventId};
-use chorus_protocol::words::{EntryKind, EventKind, Transport};
-use chorus_store::conversation::{self, ConversationError, Draft, DraftKind, Posted, Recipient};
+use chorus_protocol::words::{EntryKind, EventKind, Mode, Transport};
+use chorus_store::conversation::{self, Draft, DraftKind, Posted, Recipient};
 use chorus_store::conversations::Event;
 use chorus_store::deliveries::OnItsWay;
 use chorus_store::{StoreError, Tx, chats};
@@ -19,16 +21,35 @@ use std::sync::Arc;
 const MAX_FRAMES_BYTES: usize = 256 * 1024;
 
 /// Appends a draft, delivered to whom attention decides. It is counted for its author, and published once it is committed.
-pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Posted, ConversationError> {
-    let reach = attention::decide(tx, draft)?;
+pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Posted, Error> {
+    let answer = attention::replying::check(tx, draft)?;
+    let Decided { reach, offer } = attention::decide(tx, draft)?;
     let posted = conversation::post(tx, draft, reach)?;
     attention::loop_guard::remember(tx, draft, &posted)?;
+    attention::claiming::offer(tx, draft.act, offer)?;
+    attention::replying::remember(tx, answer, draft.act.now)?;
+    attention::changing::remember(app, tx, draft)?;
     // Who has no room left can still take back what he said.
     if !matches!(draft.kind, DraftKind::Deletion(_)) {
         app.count_bytes(tx, draft.act.author, event_bytes(draft.body.json().len()))?;
     }
     publish(app, tx, draft, &posted)?;
+    count(app, tx, &posted);
     Ok(posted)
+}
+
+/// Once it is committed, counts whom it woke, and whom it did not.
+fn count(app: &AppState, tx: &mut dyn Tx, posted: &Posted) {
+    let is_knock = |(to, ..): &&(Recipient, DeliveryId, OnItsWay)| to.attention.mode == Mode::Notify;
+    let knocked = posted.delivered.iter().filter(is_knock).count();
+    let (woken, stored, hub) = (posted.delivered.len() - knocked, posted.stored_for.len(), Arc::clone(app));
+    if woken + knocked + stored > 0 {
+        tx.after_commit(Box::new(move || {
+            for (outcome, agents) in [("woken", woken), ("knocked", knocked), ("stored", stored)] {
+                hub.metrics.attended(outcome, agents);
+            }
+        }));
+    }
 }
 
 /// Once it is committed: those who follow the conversation here get the one frame of a message, those whose inboxes are open
@@ -73,7 +94,8 @@ fn publish_message(
     };
     // Encoded once, for followers and inboxes alike.
     let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
-    let event = serde_json::value::to_raw_value(&views::event(&event)).map_err(unexpected)?;
+    let view = views::event(&event);
+    let event = serde_json::value::to_raw_value(&view).map_err(unexpected)?;
     let mut frames = vec![];
     if followed {
         let frame = DIALECT.event(EventKind::Message.as_str(), seq, event.get());
@@ -90,7 +112,23 @@ fn publish_message(
             attention: recipient.attention,
             epoch: way.epoch,
         };
-        let data = serde_json::to_string(&delivery.data(app, &event)).map_err(unexpected)?;
+        let data = match dialect {
+            Dialect::Sse => serde_json::to_string(&delivery.data(app, &event)),
+            Dialect::C2a => c2a::chat(
+                app,
+                &Told {
+                    conversation: &draft.conversation,
+                    agent: recipient.agent,
+                    handle: Some(&recipient.handle),
+                    attention: recipient.attention,
+                    mentions: &draft.mentions,
+                    supersedes: None,
+                    sent: 1,
+                    event: view.clone(),
+                },
+            ),
+        };
+        let data = data.map_err(unexpected)?;
         frames.push((dialect, id.agent.0, id.seq, dialect.entry(EntryKind::Chat, id.seq, &data)));
     }
     let live = Arc::clone(&app.live);

@@ -1,11 +1,16 @@
-//! Reacting to a message.
+//! Reacting to a message. What an agent signals about one is also what becomes of it, in the same transaction: it takes it on, says
+//! that it is done, gives it back.
 
 use super::{act, is_member, kinds, masked, post};
 use crate::app::AppState;
+use crate::attention::{claiming, disposing};
 use crate::error::Error;
 use crate::once::{Done, Once};
+use chorus_attention::claims::Request;
+use chorus_attention::disposition::Cause;
 use chorus_protocol::api::messages::{NewReaction, Noted};
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
+use chorus_protocol::words::Signal;
 use chorus_store::Tx;
 use chorus_store::conversation::{self, Reaction};
 use std::sync::Arc;
@@ -21,10 +26,44 @@ pub async fn react(
     let (body, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let (event_id, sequence) = match conversation::draft_reaction(tx, &act, target, new.signal, &body)? {
-            Reaction::New(draft) => (act.event, post(&hub, tx, &draft)?.seq),
+            Reaction::New(draft) => {
+                let posted = post(&hub, tx, &draft)?;
+                if let Some(agent) = who.agent().filter(|_| !new.removed) {
+                    signal(tx, (conversation, target), agent, new.signal, act.now)?;
+                }
+                (act.event, posted.seq)
+            }
             Reaction::Stands(event, seq) => (event, seq),
         };
         Ok(Noted { event_id, sequence, masked: kinds(&body), unknown: vec![] })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// What an agent's signal means for the event and the claim on it.
+fn signal(
+    tx: &mut dyn Tx,
+    at: (ConversationId, EventId),
+    agent: AgentId,
+    signal: Signal,
+    now: i64,
+) -> Result<(), Error> {
+    let holds = |tx: &mut dyn Tx| -> Result<bool, Error> {
+        Ok(claiming::of(tx, at.1)?.and_then(|claim| claim.holder(now)) == Some(agent))
+    };
+    let mut until = None;
+    match signal {
+        Signal::Working | Signal::Claimed => {
+            until = Some(claiming::ask(tx, at, agent, Request::Take { ttl_ms: None }, now)?.until);
+        }
+        Signal::Done if holds(tx)? => {
+            claiming::ask(tx, at, agent, Request::Resolve, now)?;
+        }
+        Signal::Declined if claiming::may_give_back(tx, at.1, agent, now)? => {
+            claiming::ask(tx, at, agent, Request::Release, now)?;
+        }
+        _ => {}
+    }
+    disposing::record(tx, at.1, agent, Cause::Reacted(signal), until, now)?;
+    Ok(())
 }

@@ -13,7 +13,7 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::words::Mode;
 use chorus_store::Tx;
-use chorus_store::conversation::{self, Act, ConversationError, Post, Posted};
+use chorus_store::conversation::{self, Act, Post, Posted};
 use std::sync::{Arc, OnceLock};
 
 /// How many of those that only find it are told of by name.
@@ -50,7 +50,7 @@ pub async fn say(
 }
 
 /// Says something in a transaction: it is counted for its author, and published once it is committed.
-pub fn post_in(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
+pub fn post_in(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, Error> {
     let draft = conversation::draft_message(tx, act, new)?;
     post(app, tx, &draft)
 }
@@ -77,7 +77,7 @@ pub async fn preview(
     let (post, act) = (prepare(&new)?, act(app, who, conversation));
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
-        Ok((attention::decide(tx, &draft)?, draft.unknown))
+        Ok((attention::decide(tx, &draft)?.reach, draft.unknown))
     };
     let (reach, unknown) = app.store.read::<_, Error, _>(find).await?;
     let decided = reach.recipients.into_iter().chain(reach.stored_for).map(|recipient| {

@@ -9,10 +9,11 @@ use chorus_protocol::api::deliveries::{AttemptView, LadderDelivery, Recipient, R
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::{DeliveryState, Transport};
+use chorus_protocol::words::{ClaimState, DeliveryState, Transport};
+use chorus_store::conversations::Conversation;
 use chorus_store::members::MembershipInterval;
 use chorus_store::push::{self, Record};
-use chorus_store::{StoreError, Tx, conversation, conversations, log, members};
+use chorus_store::{StoreError, Tx, claims, conversation, conversations, log, members};
 use serde::Serialize;
 
 /// The most deliveries and tries that are shown of one event.
@@ -26,15 +27,28 @@ pub struct LadderView {
     pub event: EventView,
     /// To whom it went.
     pub deliveries: Vec<LadderDelivery>,
-    /// Who took it on.
-    #[schema(value_type = Vec<Object>)]
-    claims: [(); 0],
+    /// Who took it on, the first one first.
+    claims: Vec<ClaimView>,
+}
+
+/// That somebody took an event on.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ClaimView {
+    /// What it is called there.
+    holder: String,
+    /// Since when.
+    since: String,
+    /// Until when.
+    until: String,
+    /// What became of it: `held`, `released`, `resolved` or `expired`.
+    #[schema(value_type = String)]
+    state: ClaimState,
 }
 
 /// What became of an event, for members of its conversation who may read it.
 pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, Error> {
     let missing = || Error::not_found("event");
-    let id = EventId::parse(id).ok_or_else(missing)?;
+    let (id, now) = (EventId::parse(id).ok_or_else(missing)?, app.now());
     let show = move |tx: &mut dyn Tx| {
         let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
         let (conversation, _) =
@@ -51,9 +65,30 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
         for record in push::of_event(tx, id, MAX_DELIVERIES)? {
             deliveries.push(delivery(tx, record)?);
         }
-        Ok(LadderView { event, deliveries, claims: [] })
+        Ok(LadderView { event, deliveries, claims: claims(tx, &conversation, id, now)? })
     };
     app.store.read::<_, Error, _>(show).await
+}
+
+fn claims(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    event: EventId,
+    now: i64,
+) -> Result<Vec<ClaimView>, StoreError> {
+    let mut views = vec![];
+    for held in claims::holders(tx, event, MAX_DELIVERIES)? {
+        let member = members::of(tx, conversation.id, held.holder.into())?;
+        // Nobody has to write down that time has passed.
+        let expired = held.state == ClaimState::Held && held.until <= now;
+        views.push(ClaimView {
+            holder: member.map_or_else(|| held.holder.to_string(), |member| member.handle),
+            since: rfc3339(held.since),
+            until: rfc3339(held.until),
+            state: if expired { ClaimState::Expired } else { held.state },
+        });
+    }
+    Ok(views)
 }
 
 fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreError> {
@@ -102,6 +137,12 @@ fn rungs(record: &Record) -> Vec<StepView> {
         DeliveryState::Failed => rungs.push(ended(Rung::Failed)),
         DeliveryState::Dead => rungs.push(ended(Rung::Dead)),
         _ => {}
+    }
+    if let Some(at) = record.acked_at {
+        rungs.push(rung(Rung::Acked, Some(at), None));
+    }
+    if let Some(at) = record.injected_at {
+        rungs.push(rung(Rung::Injected, Some(at), None));
     }
     if let Some((disposition, at)) = &record.disposition {
         rungs.push(rung(Rung::Dispositioned, Some(*at), Some(disposition.as_str())));

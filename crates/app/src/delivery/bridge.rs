@@ -2,6 +2,8 @@
 //!
 //! Pure but for what it reads in the transaction it is given. Which way is taken is decided elsewhere.
 
+use super::c2a;
+use super::dialect::Dialect;
 use crate::app::App;
 use crate::caller::Identity;
 use crate::error::Error;
@@ -66,12 +68,35 @@ impl Content {
         entries.into_iter().map(content).collect()
     }
 
-    /// The data of what a session is told of the entry.
-    pub fn data(&self, app: &App, receiver: &Identity, entry: Entry) -> Result<String, StoreError> {
-        let data = match self {
-            Self::Envelope => serde_json::to_string(&inbox_message(app, receiver, entry)?),
-            Self::Chat(said) => serde_json::to_string(&said.data(app)),
-            Self::Foreign => foreign_data(app, &entry),
+    /// The data of what a session is told of the entry, in what it speaks; for the how many'th time, if it is told so.
+    pub fn data(
+        &self,
+        app: &App,
+        receiver: &Identity,
+        dialect: Dialect,
+        entry: Entry,
+        attempt: Option<i64>,
+    ) -> Result<String, StoreError> {
+        let data = match (self, dialect) {
+            (Self::Envelope, Dialect::Sse) => serde_json::to_string(&inbox_message(app, receiver, entry)?),
+            (Self::Envelope, Dialect::C2a) => {
+                let said = c2a::Envelope {
+                    event: entry.event,
+                    conversation: entry.conversation,
+                    sender: &app.address(entry.author.as_deref().unwrap_or_default()),
+                    body: &entry.body,
+                    created_at: entry.created_at,
+                    attempt: attempt.unwrap_or(1),
+                };
+                c2a::envelope(app, receiver.id, &receiver.name, &said)
+            }
+            (Self::Chat(said), Dialect::Sse) => serde_json::to_string(&said.data(app)),
+            (Self::Chat(said), Dialect::C2a) => c2a::chat(app, &said.told(attempt)),
+            (Self::Foreign, Dialect::Sse) => foreign_data(app, &entry),
+            (Self::Foreign, Dialect::C2a) => {
+                let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
+                c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
+            }
         };
         data.map_err(|error| StoreError::Unexpected(error.into()))
     }
@@ -179,6 +204,22 @@ impl StoredChat {
         let ChatEntry { seq, attention, epoch, ref conversation, ref event, .. } = self.chat;
         let id = DeliveryId { agent: self.agent, seq };
         ChatDelivery { conversation, trace: event.trace, id, attention, epoch }
+    }
+
+    /// The same for a C2A harness.
+    pub fn told(&self, attempt: Option<i64>) -> c2a::Told<'_> {
+        let ChatEntry { ref conversation, attention, ref handle, ref mentions, supersedes, sent, .. } =
+            self.chat;
+        c2a::Told {
+            conversation,
+            agent: self.agent,
+            handle: handle.as_deref(),
+            attention,
+            mentions,
+            supersedes,
+            sent: attempt.unwrap_or(sent),
+            event: self.view(),
+        }
     }
 
     /// For an inbox or an endpoint.

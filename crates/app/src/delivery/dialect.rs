@@ -1,21 +1,27 @@
 //! How what is delivered is said on a connection: the one place where something becomes the bytes of a frame.
 //!
 //! A session speaks one dialect as long as it lasts, and whoever commits something for it encodes the frame in that one.
-//! C2A joins here: an entry becomes the JSON-RPC request `chat/deliver`, alone in its WebSocket message, and what a
-//! stream says besides (where it begins, what is gone, why it ends) its own notifications and close codes. What a dialect
-//! does not say is whether a frame arrived: only who carries it knows.
+//! In C2A an entry is the JSON-RPC request `chat/deliver`, alone in its WebSocket message, and what a stream says besides
+//! (what is gone, why it ends) are notifications. What a dialect does not say is whether a frame arrived: only who
+//! carries it knows.
 
 use bytes::Bytes;
+use chorus_protocol::c2a::Method;
 use chorus_protocol::relay::Notice;
 use chorus_protocol::sse;
 use chorus_protocol::words::EntryKind;
 use serde::Serialize;
+
+/// What the id of a request that brings an entry begins with; its place in the inbox follows.
+const DELIVER: &str = "deliver-";
 
 /// What a session speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Server-sent events.
     Sse,
+    /// Messages of JSON-RPC, as a C2A harness reads them.
+    C2a,
 }
 
 /// Why a session ends although its connection is well.
@@ -29,12 +35,24 @@ pub enum End {
 
 impl Dialect {
     /// All there are.
-    pub const ALL: [Self; 1] = [Self::Sse];
+    pub const ALL: [Self; 2] = [Self::Sse, Self::C2a];
+
+    /// Whether several frames may be sent as one.
+    pub fn joins(self) -> bool {
+        self == Self::Sse
+    }
 
     /// An entry of an inbox; `data` is JSON.
     pub fn entry(self, kind: EntryKind, seq: i64, data: &str) -> Bytes {
         match self {
             Self::Sse => sse::encode(kind.as_str(), Some(seq), data).into(),
+            Self::C2a => {
+                let method = Method::Deliver.as_str();
+                let request = format!(
+                    r#"{{"jsonrpc":"2.0","id":"{DELIVER}{seq}","method":"{method}","params":{data}}}"#
+                );
+                request.into()
+            }
         }
     }
 
@@ -42,6 +60,7 @@ impl Dialect {
     pub fn event(self, kind: &str, seq: i64, data: &str) -> Bytes {
         match self {
             Self::Sse => sse::encode(kind, Some(seq), data).into(),
+            Self::C2a => notification(kind, data),
         }
     }
 
@@ -50,7 +69,13 @@ impl Dialect {
         let data = serde_json::to_string(data)?;
         match self {
             Self::Sse => Ok(sse::encode(notice.as_str(), None, &data).into()),
+            Self::C2a => Ok(notification(notice.as_str(), &data)),
         }
+    }
+
+    /// Whether it says where a stream begins: in C2A the answer to `initialize` does.
+    pub fn greets(self) -> bool {
+        self == Self::Sse
     }
 
     /// The last thing that is said.
@@ -68,6 +93,8 @@ impl Dialect {
                 r#"{"reason":"the key this inbox was opened with is not valid any more"}"#,
             )
             .into(),
+            // The close frame says it.
+            (Self::C2a, End::TakenOver | End::Revoked) => Bytes::new(),
         }
     }
 
@@ -75,6 +102,23 @@ impl Dialect {
     pub fn ping(self) -> Bytes {
         match self {
             Self::Sse => Bytes::from_static(sse::PING),
+            // WebSockets have pings of their own.
+            Self::C2a => Bytes::new(),
         }
     }
+}
+
+fn notification(name: &str, data: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/{name}","params":{data}}}"#).into()
+}
+
+/// The place in an inbox of the entry that a C2A request of this id brought.
+pub fn delivered(id: &str) -> Option<i64> {
+    let seq = id.strip_prefix(DELIVER)?.parse().ok()?;
+    (id == delivery_id(seq)).then_some(seq)
+}
+
+/// The id of the request that brings the entry at this place.
+pub fn delivery_id(seq: i64) -> String {
+    format!("{DELIVER}{seq}")
 }

@@ -8,7 +8,7 @@ use super::dialect::{Dialect, End};
 use super::frames::Frames;
 use bytes::Bytes;
 use chorus_protocol::ids::AgentId;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, broadcast, watch};
@@ -18,6 +18,15 @@ use uuid::Uuid;
 const FIRST_SWEEP: usize = 1000;
 /// So many passing signs wait for a slow reader; more are lost to it.
 const MAX_SIGNS: usize = 16;
+
+/// What a connection said of what it was given. It is no more than what one window holds between two looks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Receipts {
+    /// Entries up to here were given to it.
+    pub sent_through: Option<i64>,
+    /// These it has.
+    pub acked: Vec<i64>,
+}
 
 /// One open inbox.
 pub struct Inbox {
@@ -31,6 +40,10 @@ pub struct Inbox {
     handed: AtomicI64,
     /// How much of `handed` the store knows; raised by whoever wrote it there.
     recorded: AtomicI64,
+    /// What is told in passing, and kept nowhere.
+    notices: Mutex<VecDeque<Bytes>>,
+    /// What the connection said of what it was given, where it says so one by one.
+    receipts: Mutex<Receipts>,
     /// Whether the store knows of this connection.
     stored: AtomicBool,
     /// Whether the key it was opened with must be looked up again.
@@ -48,6 +61,8 @@ impl Inbox {
             head: AtomicI64::new(0),
             handed: AtomicI64::new(0),
             recorded: AtomicI64::new(0),
+            notices: Mutex::default(),
+            receipts: Mutex::default(),
             stored: AtomicBool::new(false),
             doubted: AtomicBool::new(false),
             end: OnceLock::new(),
@@ -71,6 +86,49 @@ impl Inbox {
 
     pub fn hand(&self, seq: i64) {
         self.handed.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    /// Tells the connection something in passing; the oldest is lost if it takes none of it.
+    fn tell(&self, notice: Bytes) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.len() >= MAX_SIGNS {
+            notices.pop_front();
+        }
+        notices.push_back(notice);
+        self.changed.notify_one();
+    }
+
+    /// What it is told in passing.
+    pub fn notice(&self) -> Option<Bytes> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// This entry was given to the connection, which will say when it has it.
+    pub fn give(&self, seq: i64) {
+        let mut receipts = self.receipts();
+        receipts.sent_through = receipts.sent_through.max(Some(seq));
+    }
+
+    /// The connection has it.
+    pub fn ack(&self, seq: i64) {
+        self.receipts().acked.push(seq);
+    }
+
+    /// What the store does not know of it yet; it is forgotten here.
+    pub fn take_receipts(&self) -> Option<Receipts> {
+        let receipts = std::mem::take(&mut *self.receipts());
+        (receipts != Receipts::default()).then_some(receipts)
+    }
+
+    /// The store did not learn it after all.
+    pub fn give_back(&self, receipts: Receipts) {
+        let mut newer = self.receipts();
+        newer.sent_through = newer.sent_through.max(receipts.sent_through);
+        newer.acked.extend(receipts.acked);
+    }
+
+    fn receipts(&self) -> MutexGuard<'_, Receipts> {
+        self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The watermark, if the store does not know it yet.
@@ -184,6 +242,13 @@ impl Live {
     pub fn doubt(&self, agent: AgentId) {
         if let Some(inbox) = self.inboxes().get(&agent) {
             inbox.doubt();
+        }
+    }
+
+    /// Tells an agent something in passing, in the dialect of its session, if that is open here.
+    pub fn tell(&self, agent: AgentId, notice: Bytes) {
+        if let Some(inbox) = self.inboxes().get(&agent) {
+            inbox.tell(notice);
         }
     }
 

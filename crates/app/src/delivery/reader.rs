@@ -37,6 +37,20 @@ pub struct Piece {
     pub bytes: Bytes,
     /// Whoever has it has everything of the inbox up to here.
     pub through: i64,
+    pub holds: Holds,
+}
+
+/// What a piece is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Entries of the inbox: one, unless the dialect joins them.
+    Entries,
+    /// Something about the stream.
+    Notice,
+    /// A sign of life.
+    Ping,
+    /// The last there is, and why.
+    Farewell(End),
 }
 
 /// One connection's way through an inbox.
@@ -48,6 +62,8 @@ pub struct Reader {
     key: KeyHash,
     /// The last entry that was encoded for the connection.
     cursor: i64,
+    /// What any connection was handed before this one.
+    begun_after: i64,
     /// Up to here it is read from the store: frames know nothing of what was changed since.
     begun_at: i64,
     /// Encoded, and to be sent before anything else.
@@ -60,12 +76,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Makes this the agent's one session, from `place`, or else from what any connection was handed before.
+    /// Makes this the agent's one session, which can show what `shows` says if it knows knocks, from `place`, or else from what any connection was handed before.
     pub async fn open(
         app: AppState,
         identity: Identity,
         key: KeyHash,
         dialect: Dialect,
+        shows: Option<String>,
         place: Option<i64>,
     ) -> Result<Self, Error> {
         let session = app.environment.uuid_v4();
@@ -77,13 +94,14 @@ impl Reader {
             inbox,
             key,
             cursor: 0,
+            begun_after: 0,
             begun_at: 0,
             ready: VecDeque::new(),
             doubted: false,
             paused: false,
             ended: false,
         };
-        let (opened, paused) = reader.store_session().await?;
+        let (opened, paused) = reader.store_session(shows).await?;
         reader.paused = paused;
         // What the former connection was handed may not be written yet.
         let handed = opened.handed_through.max(former.map_or(0, |former| former.handed()));
@@ -93,13 +111,16 @@ impl Reader {
         Ok(reader)
     }
 
-    async fn store_session(&self) -> Result<(Opened, bool), Error> {
+    async fn store_session(&self, shows: Option<String>) -> Result<(Opened, bool), Error> {
         let (agent, session, key) = (self.inbox.agent, self.inbox.session, self.key);
         let node = self.app.config.node;
         let until = self.app.now() + self.app.config.presence.as_millis() as i64;
         let open = move |tx: &mut dyn Tx| {
             // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
             let opened = inboxes::open(tx, agent, session, node, until)?;
+            if let Some(shows) = &shows {
+                inboxes::set_shows(tx, agent, session, shows)?;
+            }
             let holder = directory::by_key(tx, &key)?.filter(|holder| holder.id == agent);
             if holder.as_ref().is_some_and(|holder| holder.disabled_at.is_some()) {
                 return Err(disabled("agent"));
@@ -116,19 +137,28 @@ impl Reader {
     /// Says where it begins, and what is gone of what was asked for.
     fn begin(&mut self, opened: Opened, place: i64) -> Result<(), serde_json::Error> {
         let dialect = self.inbox.dialect;
-        (self.cursor, self.begun_at) = (place, opened.head);
-        let connected = Connected { agent_id: self.app.address(&self.identity.name), after: place };
-        self.ready.push_back(self.piece(dialect.notice(Notice::Connected, &connected)?));
+        (self.cursor, self.begun_after, self.begun_at) = (place, place, opened.head);
+        if dialect.greets() {
+            let connected = Connected { agent_id: self.app.address(&self.identity.name), after: place };
+            let bytes = dialect.notice(Notice::Connected, &connected)?;
+            self.ready.push_back(self.piece(bytes, Holds::Notice));
+        }
         if place + 1 < opened.oldest {
             let gap = Gap { after: place, oldest: opened.oldest };
             self.cursor = opened.oldest - 1;
-            self.ready.push_back(self.piece(dialect.notice(Notice::Gap, &gap)?));
+            let bytes = dialect.notice(Notice::Gap, &gap)?;
+            self.ready.push_back(self.piece(bytes, Holds::Notice));
         }
         Ok(())
     }
 
-    fn piece(&self, bytes: Bytes) -> Piece {
-        Piece { bytes, through: self.cursor }
+    fn piece(&self, bytes: Bytes, holds: Holds) -> Piece {
+        Piece { bytes, through: self.cursor, holds }
+    }
+
+    /// Where the session began: everything up to here was handed before.
+    pub fn handed(&self) -> i64 {
+        self.begun_after
     }
 
     /// The connection has everything up to here.
@@ -136,11 +166,41 @@ impl Reader {
         self.inbox.hand(through);
     }
 
+    /// The entry at this place was given to the connection, which says when it has it.
+    pub fn give(&self, seq: i64) {
+        self.inbox.give(seq);
+    }
+
+    /// The connection has it.
+    pub fn ack(&self, seq: i64) {
+        self.inbox.ack(seq);
+    }
+
+    /// An entry that was given before, once more: as it stands now. Nothing, if it is gone.
+    pub async fn again(&self, seq: i64, attempt: i64) -> Result<Option<Bytes>, StoreError> {
+        let agent = self.inbox.agent;
+        let read = move |tx: &mut dyn Tx| {
+            let entries = deliveries::page(tx, agent, seq - 1, 1, READ_BYTES)?;
+            Content::read(tx, agent, entries, READ_BYTES)
+        };
+        let found = self.app.store.read::<_, StoreError, _>(read).await?.pop();
+        let Some((entry, content)) = found.filter(|(entry, _)| entry.seq == seq) else { return Ok(None) };
+        let (dialect, kind) = (self.inbox.dialect, entry.kind);
+        let data = content.data(&self.app, &self.identity, dialect, entry, Some(attempt))?;
+        Ok(Some(dialect.entry(kind, seq, &data)))
+    }
+
     /// The next piece for the connection; none at the end.
     pub async fn next(&mut self) -> Option<Piece> {
+        self.next_if(true).await
+    }
+
+    /// The same for a connection that may take no entries now: the next piece that is none.
+    pub async fn next_if(&mut self, entries: bool) -> Option<Piece> {
         loop {
-            if let Some(piece) = self.ready.pop_front() {
-                return Some(piece);
+            let is_wanted = |piece: &Piece| entries || piece.holds != Holds::Entries;
+            if self.ready.front().is_some_and(is_wanted) {
+                return self.ready.pop_front();
             }
             if self.ended {
                 return None;
@@ -158,14 +218,16 @@ impl Reader {
             if let Some(end) = self.inbox.ended() {
                 let end = self.reason(end).await;
                 self.ended = true;
-                return Some(self.piece(self.inbox.dialect.farewell(end)));
+                return Some(self.piece(self.inbox.dialect.farewell(end), Holds::Farewell(end)));
             }
-            if !self.paused
-                && let Some(bytes) = self.take_frames()
-            {
-                return Some(self.piece(bytes));
+            let entries = entries && !self.paused;
+            if let Some(bytes) = self.inbox.notice() {
+                return Some(self.piece(bytes, Holds::Notice));
             }
-            if !self.paused && self.inbox.head() > self.cursor {
+            if entries && let Some(bytes) = self.take_frames() {
+                return Some(self.piece(bytes, Holds::Entries));
+            }
+            if entries && self.inbox.head() > self.cursor {
                 if let Err(error) = self.read_store().await {
                     // The client reconnects and goes on where it was.
                     tracing::warn!(error = &error as &dyn std::error::Error, "an inbox could not be read");
@@ -176,7 +238,7 @@ impl Reader {
             tokio::select! {
                 () = self.inbox.changed() => {}
                 () = tokio::time::sleep(self.app.config.times.ping) => {
-                    return Some(self.piece(self.inbox.dialect.ping()));
+                    return Some(self.piece(self.inbox.dialect.ping(), Holds::Ping));
                 }
                 () = self.app.stopping.cancelled() => return None,
             }
@@ -195,7 +257,8 @@ impl Reader {
             return None;
         }
         let Inbox { agent, dialect, .. } = *self.inbox;
-        let (bytes, last) = self.app.live.frames.after(dialect, agent.0, self.cursor, FRAME_BYTES)?;
+        let max_bytes = if dialect.joins() { FRAME_BYTES } else { 0 };
+        let (bytes, last) = self.app.live.frames.after(dialect, agent.0, self.cursor, max_bytes)?;
         self.cursor = last;
         Some(bytes)
     }
@@ -210,16 +273,20 @@ impl Reader {
         let entries = self.app.store.read::<_, StoreError, _>(read).await?;
         // Nothing between here and the head: it was removed as too old.
         let last = entries.last().map_or(head, |(entry, _)| entry.seq);
-        let mut bytes = BytesMut::new();
+        let (dialect, mut bytes) = (self.inbox.dialect, BytesMut::new());
         for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.is_streamed()) {
             let (seq, kind) = (entry.seq, entry.kind);
-            let data = content.data(&self.app, &self.identity, entry)?;
-            bytes.extend_from_slice(&self.inbox.dialect.entry(kind, seq, &data));
+            let data = content.data(&self.app, &self.identity, dialect, entry, None)?;
+            let frame = dialect.entry(kind, seq, &data);
+            if dialect.joins() {
+                bytes.extend_from_slice(&frame);
+            } else {
+                self.ready.push_back(Piece { bytes: frame, through: seq, holds: Holds::Entries });
+            }
         }
         self.cursor = last;
         if !bytes.is_empty() {
-            // Frames of server-sent events may be joined; a dialect whose frames may not gets a piece for each.
-            let piece = self.piece(bytes.freeze());
+            let piece = self.piece(bytes.freeze(), Holds::Entries);
             self.ready.push_back(piece);
         }
         Ok(())
@@ -316,7 +383,7 @@ mod tests {
 
         async fn open(&self, place: Option<i64>) -> Reader {
             let (app, bob) = (Arc::clone(&self.app), self.bob.clone());
-            let mut reader = Reader::open(app, bob, KEY, Dialect::Sse, place).await.unwrap();
+            let mut reader = Reader::open(app, bob, KEY, Dialect::Sse, None, place).await.unwrap();
             assert!(next(&mut reader).await.starts_with("event: connected\n"));
             reader
         }

@@ -7,8 +7,9 @@ use super::dialect::End;
 use super::live::Inbox;
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
+use crate::attention::overdue::{self, Due};
 use crate::away::tell_away;
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::{AgentId, EventId};
 use chorus_store::{Kind, StoreError, Tx, inboxes, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ const MAX_DRIFT_MS: i64 = 2000;
 const TICK: Duration = Duration::from_millis(500);
 /// Every so many ticks it is written what is stored of whom.
 const USAGE_TICKS: u64 = 2;
+/// How much of what is due one tick attends to.
+const ATTEND_STEP: i64 = 200;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
 
@@ -61,6 +64,7 @@ impl Ticks {
         app.metrics.inboxes.set(app.live.open_inboxes() as i64);
         app.metrics.queued.set(app.store.queued() as i64);
         report("record what was handed", record_handed(app, app.live.all()).await);
+        report("attend to what is due", attend(app).await);
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(app).await);
         }
@@ -89,6 +93,7 @@ pub(super) fn report<T>(step: &str, result: Result<T, StoreError>) {
 
 /// Writes the watermarks that rose since the last time, all in one transaction.
 pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
+    record_receipts(app, &inboxes).await?;
     let handed: Vec<(AgentId, i64)> =
         inboxes.iter().filter_map(|inbox| Some((inbox.agent, inbox.unrecorded()?))).collect();
     if handed.is_empty() {
@@ -102,6 +107,45 @@ pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), St
         if let Some(seq) = handed.get(&inbox.agent) {
             inbox.record(*seq);
         }
+    }
+    Ok(())
+}
+
+/// Writes what connections said of what they were given, all in one transaction.
+async fn record_receipts(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreError> {
+    let told: Vec<_> = inboxes.iter().filter_map(|inbox| Some((inbox, inbox.take_receipts()?))).collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    let (now, all) =
+        (app.now(), told.iter().map(|(inbox, said)| (inbox.agent, said.clone())).collect::<Vec<_>>());
+    let write = move |tx: &mut dyn Tx| steps::record_receipts(tx, now, &all);
+    let written = app.store.write::<_, StoreError, _>(write).await;
+    if written.is_err() {
+        told.into_iter().for_each(|(inbox, said)| inbox.give_back(said));
+    }
+    written
+}
+
+/// Takes the next steps of what agents were given, and of claims, one at a time.
+async fn attend(app: &App) -> Result<(), StoreError> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| overdue::find(tx, now, ATTEND_STEP);
+    let Due { given, claims } = app.store.read::<_, StoreError, _>(find).await?;
+    let mut sent = false;
+    for due in given {
+        let escalation = EventId(app.environment.uuid_v7());
+        let step = move |tx: &mut dyn Tx| overdue::attend(tx, now, due, escalation);
+        sent |= app.store.write::<_, StoreError, _>(step).await?;
+    }
+    for due in claims {
+        let step = move |tx: &mut dyn Tx| {
+            overdue::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
+        };
+        sent |= app.store.write::<_, StoreError, _>(step).await?;
+    }
+    if sent {
+        app.due.notify_one();
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! day and in a simulation is the same path. Those called `find` only read, so that a hub with nothing to do writes nothing; what
 //! they found is given to the step, which is harmless if it is no longer so. When they run is for `reconcile` and `push` to say.
 
+use super::live::Receipts;
 use super::replies::MAX_STREAM;
 use crate::config::Config;
 use crate::usage::Usage;
@@ -12,7 +13,7 @@ use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
-    StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions,
+    StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions, obligations,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -58,6 +59,17 @@ impl Settings {
 /// Writes how far inboxes were handed.
 pub fn record_handed(tx: &mut dyn Tx, now: i64, handed: &[(AgentId, i64)]) -> Result<(), StoreError> {
     handed.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq, now))
+}
+
+/// Writes what connections said of what they were given.
+pub fn record_receipts(tx: &mut dyn Tx, now: i64, told: &[(AgentId, Receipts)]) -> Result<(), StoreError> {
+    for (agent, receipts) in told {
+        if let Some(seq) = receipts.sent_through {
+            inboxes::send_through(tx, *agent, seq)?;
+        }
+        obligations::ack(tx, *agent, &receipts.acked, now)?;
+    }
+    Ok(())
 }
 
 /// This node lives.

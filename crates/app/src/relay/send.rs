@@ -4,6 +4,8 @@ use super::answer::{Listener, Output};
 use super::post::{fail_unreadable, post, posting};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, key_hash};
+use crate::delivery::c2a;
+use crate::delivery::dialect::Dialect;
 use crate::delivery::limits::{Cause, Limited};
 use crate::delivery::replies::MAX_STREAM;
 use crate::delivery::steps::LEASE_MARGIN_MS;
@@ -11,7 +13,7 @@ use crate::error::Error;
 use crate::finish_detached::FinishDetached;
 use crate::rate::Source;
 use crate::usage::event_bytes;
-use chorus_protocol::ids::{EventId, TraceId};
+use chorus_protocol::ids::{ConversationId, EventId, TraceId};
 use chorus_protocol::relay::{Code, InboxMessage, Outcome, Send};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
@@ -138,8 +140,26 @@ async fn deliver(
             }
             if let Some(dialect) = hub.live.dialect(receiver.id) {
                 let reply_stream = replied.then(|| hub.reply_stream(receiver.id, seq));
-                let message = message(&hub, &sender, &receiver.name, &command, &envelope, reply_stream);
-                let data = serde_json::to_string(&message).map_err(Error::internal)?;
+                let data = match dialect {
+                    Dialect::Sse => {
+                        let to = &receiver.name;
+                        let message = message(&hub, &sender, to, &command, &envelope, reply_stream);
+                        serde_json::to_string(&message)
+                    }
+                    Dialect::C2a => {
+                        let conversation = ConversationId::of_pair(sender.id, receiver.id);
+                        let said = c2a::Envelope {
+                            event: command.event,
+                            conversation,
+                            sender: &hub.address(&sender.name),
+                            body: envelope.get(),
+                            created_at: command.now,
+                            attempt: 1,
+                        };
+                        c2a::envelope(&hub, receiver.id, &receiver.name, &said)
+                    }
+                };
+                let data = data.map_err(Error::internal)?;
                 let frame = dialect.entry(EntryKind::Message, seq, &data);
                 let (hub, stream) = (Arc::clone(&hub), receiver.id.0);
                 tx.after_commit(Box::new(move || hub.live.frames.put(dialect, stream, seq, frame)));

@@ -105,6 +105,40 @@ pub(super) struct React {
     pub(super) removed: bool,
 }
 
+fn five_minutes() -> i64 {
+    300_000
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct Claim {
+    /// The message.
+    pub(super) event_id: EventId,
+    /// How long it is to be yours, in milliseconds; again before it ends renews it.
+    #[serde(default = "five_minutes")]
+    #[schema(minimum = 10_000, maximum = 86_400_000, default = five_minutes)]
+    pub(super) ttl_ms: i64,
+    /// Give it back instead.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub(super) release: bool,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct Defer {
+    /// The message.
+    pub(super) event_id: EventId,
+    /// Why it has to wait.
+    #[schema(min_length = 1, max_length = 1_000)]
+    #[expect(dead_code, reason = "a model that says why has thought about it")]
+    pub(super) reason: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct Resolve {
+    /// The message.
+    pub(super) event_id: EventId,
+}
+
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct WaitForEvents {
     /// `next` of the last answer; without it the wait begins now.

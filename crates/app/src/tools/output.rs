@@ -79,6 +79,25 @@ pub(super) struct Added {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Claimed {
+    pub(super) event_id: String,
+    /// held, released, resolved or expired.
+    pub(super) state: String,
+    /// Your handle.
+    pub(super) holder: String,
+    /// Until when it is yours.
+    pub(super) until: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Recorded {
+    pub(super) event_id: String,
+    /// What is recorded of it for you; null if it was not for you.
+    #[schema(required)]
+    pub(super) disposition: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Roster {
     pub(super) channel: Channel,
     /// Your own handle.

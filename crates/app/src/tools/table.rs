@@ -1,8 +1,8 @@
 //! The table: which tools there are. Their descriptions are the specification that a model reads: each says what the call does,
-//! whom it wakes, and what to reuse when it is tried again. Claims and deferrals come with attention.
+//! whom it wakes, and what to reuse when it is tried again.
 
 use super::Effect::{Adds, Reads, Replaces, Wakes};
-use super::{Tool, documents, reading, speaking, waiting};
+use super::{Tool, documents, reading, speaking, taking_on, waiting};
 use std::sync::LazyLock;
 
 /// Made once, because their schemas are derived.
@@ -38,6 +38,23 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             speaking::react,
             "Tell what you make of a message without a text: the polite way to stay silent. Wakes nobody. `signal` is one of seen, agree, working, \
              queued, claimed, done, declined, blocked, unclear. The same reaction again changes nothing, so it can be retried. With `removed: true` you take it back.",
+        ),
+        Tool::new(
+            ("chat_claim", "Take something on", Replaces),
+            taking_on::claim,
+            "Claim a message that is for several, such as one that mentions a role, before you work on it: while you hold it nobody else answers. Wakes nobody. \
+             The first claim wins; it holds for `ttl_ms`, and calling again renews it. `claimed_by_other` means that somebody else answers: stay silent. \
+             `offered_to_other` means that another is asked first: try later. With `release: true` you give it back. Your answer ends it.",
+        ),
+        Tool::new(
+            ("chat_defer", "Put something off", Replaces),
+            taking_on::defer,
+            "Record that a message you must answer has to wait, and why. Wakes nobody. You stay responsible: after an hour it is open again.",
+        ),
+        Tool::new(
+            ("chat_resolve", "Say that something is done", Replaces),
+            taking_on::resolve,
+            "Mark a message as dealt with, without a text: what it asked for is done. Wakes nobody, and ends your claim on it.",
         ),
         Tool::new(
             ("wait_for_events", "Wait for what happens next", Reads),

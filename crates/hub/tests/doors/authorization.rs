@@ -44,6 +44,9 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/skill", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/llms.txt", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/health", [200, 200, 200, 200, 200, 200, 200]),
+    // As a WebSocket, and as a call.
+    ("get", "/c2a", [401, 401, 101, 101, 403, 403, 403]),
+    ("post", "/c2a", [401, 401, 200, 200, 403, 403, 403]),
     // Figures are the operator's.
     ("get", "/metrics", [200, 401, 200, 200, 200, 200, 200]),
     ("post", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 201]),
@@ -292,6 +295,7 @@ impl World {
             ("post", "/api/v1/channels/{id}/artifacts") => json!({"slug": "new", "content": "x"}),
             ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": "y", "base_version": 1}),
             ("post", "/mcp/{channel}") => initialize(),
+            ("post", "/c2a") => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
             _ => return None,
         })
     }
@@ -320,6 +324,10 @@ async fn every_route_for_every_caller() {
                 request = request.json(&body);
             } else if *route == "/mcp/{channel}" {
                 request = request.header("mcp-session-id", session(&hub, &world).await);
+            } else if *route == "/c2a" {
+                request = request.header("connection", "upgrade").header("upgrade", "websocket");
+                request = request.header("sec-websocket-version", "13");
+                request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
             }
             // A stream is not read to its end.
             let response = request.send().await.unwrap();

@@ -38,6 +38,14 @@ async fn provoke(code: Code) -> Shown {
             hub.register("b").await;
             hub.send(&key, "b", "a", "hi").await
         }
+        Code::PolicyForbidden => {
+            let anna = hub.account("anna@example.org").await;
+            let channel = hub.channel(&anna, &json!({"name": "ops"})).await;
+            hub.add(&channel, &anna, &json!({"agent": "a"})).await;
+            let said = hub.say(&channel, &anna, &json!({"content": "lunch is at noon"})).await;
+            let body = json!({"content": "enjoy", "reply_to": said["event_id"]});
+            return Shown::Own(hub.post(&format!("{channel}/messages"), Some(&key), &body).await);
+        }
         Code::QuotaExceeded => {
             let hub = Setup::new().config(|config| config.quotas.agent_bytes = 10).start();
             let key = hub.register("a").await;

@@ -26,6 +26,8 @@ mod blocks;
 #[cfg(test)]
 mod bridges;
 #[cfg(test)]
+mod c2a;
+#[cfg(test)]
 mod callbacks;
 #[cfg(test)]
 mod catch_up;

@@ -159,7 +159,7 @@ async fn a_dry_run_writes_nothing() {
 #[tokio::test]
 async fn threads_and_replies() {
     let (hub, channel, [anna, bob, _]) = channel(TestHub::start()).await;
-    let first = hub.say(&channel, &anna, &json!({"content": "first"})).await;
+    let first = hub.say(&channel, &anna, &json!({"content": "first", "to": ["bob"]})).await;
     let aside = hub.say(&channel, &bob, &json!({"content": "aside", "reply_to": id(&first)})).await;
     assert_eq!(aside["thread"], first["event_id"], "an answer begins a thread at what it answers");
     let second = hub.say(&channel, &bob, &json!({"content": "second", "thread": id(&first)})).await;

@@ -137,7 +137,7 @@ words! {
 /// A rung of the ladder.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StepView {
-    /// `stored`, `handed`, `acked`, `dispositioned`, `failed` or `dead`.
+    /// `stored`, `handed`, `acked`, `injected`, `dispositioned`, `failed` or `dead`.
     #[schema(value_type = String)]
     pub rung: Rung,
     /// When, if that was noted.

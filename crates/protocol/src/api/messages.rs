@@ -28,6 +28,8 @@ pub struct NewMessage {
     /// How long an answer may take, in milliseconds.
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub deadline_ms: Option<i64>,
+    /// At whom it is aimed, seen from who gets it. It lowers what its mentions say, and never raises it.
+    pub directedness: Option<Directedness>,
 }
 
 /// What was said, and whom it reaches.

@@ -15,6 +15,12 @@ use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use std::borrow::Cow;
 
+/// How much of whom an event names goes with it.
+const MAX_MENTIONS_BYTES: usize = 2000;
+
+/// The most members of a role that something for the role may concern.
+const MAX_IN_ROLE: i64 = 50;
+
 /// A message to be said.
 #[derive(Debug, Clone)]
 pub struct Post {
@@ -84,6 +90,8 @@ pub struct Candidate {
     pub handle: String,
     /// The event names it, or is for it.
     pub named: bool,
+    /// The event names a role of its.
+    pub in_named_role: bool,
     /// It began the thread.
     pub owns_thread: bool,
     /// It has spoken in the thread, as far back as that is looked up.
@@ -117,12 +125,14 @@ pub struct Draft<'a> {
     pub changed_seq: Option<i64>,
     /// What a message answers: what it says it does, or in a conversation of two the message before it.
     pub answers: Option<Event>,
-    /// Whether it names any member, agent or person.
+    /// Whether it names any member, agent or person, or a role.
     pub names_somebody: bool,
     /// Whom it mentions, and nobody here is called so.
     pub unknown: Vec<String>,
     /// People that it names, or with whom it is a conversation of two: they are told if they are away.
     pub people: Vec<AccountId>,
+    /// Whom it names, `agent:bob role:ops`, as far as there is room for it.
+    pub mentions: String,
     /// Whom it may concern: those of a conversation of two, then those it is for, then those it mentions, then others.
     pub candidates: Vec<Candidate>,
 }
@@ -270,6 +280,7 @@ fn draft<'a>(
         names_somebody: false,
         unknown: vec![],
         people: vec![],
+        mentions: String::new(),
         candidates: vec![],
     }
 }
@@ -290,6 +301,7 @@ impl Draft<'_> {
                 agent,
                 handle: member.handle,
                 named: false,
+                in_named_role: false,
                 owns_thread: false,
                 participates: false,
                 last_in_thread: false,
@@ -320,15 +332,47 @@ impl Draft<'_> {
             match members::by_handle(tx, self.act.conversation, handle)? {
                 Some(member) => {
                     self.names_somebody = true;
+                    self.mention(
+                        if member.principal.agent().is_some() { "agent" } else { "human" },
+                        &member.handle,
+                    );
                     if let Some(candidate) = self.candidate(member) {
                         candidate.named = true;
                     }
                 }
                 None if must_be_here => return Err(ConversationError::NoHandle(handle.clone())),
-                None => self.unknown.push(handle.clone()),
+                None => self.find_role(tx, handle)?,
             }
         }
         Ok(())
+    }
+
+    /// Those that have a role which is named. A handle wins over a role of the same name.
+    fn find_role(&mut self, tx: &mut dyn Tx, role: &str) -> Result<(), StoreError> {
+        let members = members::in_role(tx, self.act.conversation, role, MAX_IN_ROLE)?;
+        if members.is_empty() {
+            self.unknown.push(role.to_owned());
+            return Ok(());
+        }
+        self.names_somebody = true;
+        self.mention("role", role);
+        for member in members {
+            if let Some(candidate) = self.candidate(member) {
+                candidate.in_named_role = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn mention(&mut self, kind: &str, name: &str) {
+        let mention = format!("{kind}:{name}");
+        let known = self.mentions.split(' ').any(|known| known == mention);
+        if !known && self.mentions.len() + mention.len() < MAX_MENTIONS_BYTES {
+            if !self.mentions.is_empty() {
+                self.mentions.push(' ');
+            }
+            self.mentions.push_str(&mention);
+        }
     }
 
     fn find_author_of(&mut self, tx: &mut dyn Tx, target: &Event) -> Result<(), StoreError> {

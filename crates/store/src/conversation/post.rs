@@ -5,7 +5,7 @@
 
 use super::draft::{Draft, DraftKind};
 use super::{Act, append};
-use crate::deliveries::{self, Chat, NewDelivery, OnItsWay, Way};
+use crate::deliveries::{self, Bringing, Chat, NewDelivery, OnItsWay, Way};
 use crate::push::{self, GIVE_UP_MS};
 use crate::{StoreError, Tx, blocks, directory, readings, search};
 use chorus_protocol::attention::Attention;
@@ -113,7 +113,8 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
     let mut delivered = vec![];
     for recipient in recipients {
         let id = DeliveryId { agent: recipient.agent, seq: tx.next_seq(recipient.agent.0)? };
-        if let Some(way) = deliver(tx, act, id, EntryKind::Chat, recipient.attention)? {
+        let bringing = Bringing { mentions: &draft.mentions, ..Bringing::FIRST };
+        if let Some(way) = deliver(tx, act, id, EntryKind::Chat, recipient.attention, bringing)? {
             delivered.push((recipient, id, way));
         }
     }
@@ -135,6 +136,7 @@ pub fn deliver(
     id: DeliveryId,
     kind: EntryKind,
     attention: Attention,
+    bringing: Bringing<'_>,
 ) -> Result<Option<OnItsWay>, StoreError> {
     let Some(agent) = directory::by_id(tx, id.agent)? else { return Ok(None) };
     let first = push::first_waiting(tx, id.agent, act.conversation)?;
@@ -152,6 +154,9 @@ pub fn deliver(
             (pushed, DeliveryState::Waiting, Some((None, give_up_at)))
         }
     };
+    // At its deadline somebody looks what became of it. What follows is decided by who looks.
+    let deadline_at = act.now.saturating_add(attention.deadline_ms.unwrap_or(0));
+    let next_at = (kind == EntryKind::Chat).then_some(deadline_at);
     let delivery = NewDelivery {
         agent: id.agent,
         event: act.event,
@@ -159,7 +164,7 @@ pub fn deliver(
         transport,
         state,
         lease: None,
-        chat: Some(Chat { conversation: act.conversation, attention, push }),
+        chat: Some(Chat { conversation: act.conversation, attention, push, bringing, next_at }),
         trace: act.trace,
     };
     deliveries::append(tx, &delivery, id.seq, act.now)?;

@@ -41,6 +41,10 @@ pub struct Record {
     pub handed: bool,
     /// When, if that is known.
     pub handed_at: Option<i64>,
+    /// When the agent said that it has it, if it says so.
+    pub acked_at: Option<i64>,
+    /// When it entered a turn of the agent's model.
+    pub injected_at: Option<i64>,
     /// What the agent made of it, and when.
     pub disposition: Option<(Disposition, i64)>,
     /// What it belongs to.
@@ -54,7 +58,7 @@ macro_rules! select_record {
                     CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at,
                     COALESCE(c.handed_at, (SELECT h.at FROM handed h WHERE h.agent_id = c.agent_id AND h.through >= c.seq
                         AND d.transport = 'inbox' ORDER BY h.through LIMIT 1)), c.disposition, c.disposition_at, d.trace_id, i.handed_through,
-                    d.updated_at, ", attention_columns!("c"), "
+                    d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
@@ -88,6 +92,8 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
         updated_at: row.int(17)?,
         handed: through || handed_at.is_some(),
         handed_at,
+        acked_at: row.opt_int(24)?,
+        injected_at: row.opt_int(25)?,
         disposition: disposition.zip(row.opt_int(14)?),
         trace: TraceId(row.uuid(15)?),
     })
@@ -103,7 +109,7 @@ pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError
 /// All deliveries of an event.
 pub fn of_event(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Record>, StoreError> {
     tx.query(
-        select_record!("c.event_id = $1 ORDER BY c.agent_id LIMIT $2"),
+        select_record!("c.event_id = $1 ORDER BY c.agent_id, c.seq LIMIT $2"),
         &[(&event).into(), limit.into()],
     )?
     .into_iter()

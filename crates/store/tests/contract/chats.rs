@@ -125,6 +125,10 @@ async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
                 event: conversations::event_by_id(tx, record.event)?.unwrap(),
                 changes: log::changes(tx, &stays, &[record.event])?,
                 epoch: directory::by_id(tx, id)?.unwrap().epoch,
+                handle: members::of(tx, record.conversation, id.into())?.map(|member| member.handle),
+                mentions: "agent:bob".into(),
+                supersedes: None,
+                sent: 1,
             })
         })
         .await;

@@ -44,6 +44,8 @@ mod migrations;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod obligations;
+#[cfg(test)]
 mod postgres_only;
 #[cfg(test)]
 mod postgres_tls;

@@ -7,9 +7,9 @@ use chorus_protocol::relay::Delivery;
 use chorus_protocol::words::{Disposition, EntryKind};
 use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, NewEvent};
-use chorus_store::deliveries::{self, Lease};
+use chorus_store::deliveries::{self, Bringing, Lease};
 use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
-use chorus_store::{Store, Tx, directory};
+use chorus_store::{Store, Tx, directory, obligations};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
     };
     conversations::append_foreign(tx, &event, "{}", act.now)?;
     let id = DeliveryId { agent: to, seq: tx.next_seq(to.0)? };
-    conversation::deliver(tx, act, id, EntryKind::Channel, MENTIONED)?;
+    conversation::deliver(tx, act, id, EntryKind::Channel, MENTIONED, Bringing::FIRST)?;
     Ok(id)
 }
 
@@ -395,16 +395,21 @@ async fn dispositions(fixture: Fixture) {
     let store = &fixture.store;
     let (bob, one) = (webhook(store, "bob").await.id, conversation());
     let id = say(store, bob, one).await;
-    let dispose = |what: Disposition, now: i64| write(store, move |tx| push::dispose(tx, id, what, now));
-    let unless =
-        |what: Disposition, now: i64| write(store, move |tx| push::dispose_unless(tx, id, what, now));
+    let dispose = |what: Option<Disposition>, now: i64| {
+        write(store, move |tx| {
+            let event = deliveries::event_of(tx, id)?.unwrap();
+            let known = obligations::of(tx, event, bob, now)?.unwrap();
+            obligations::dispose(tx, &known, what, (None, None), now)
+        })
+    };
     assert_eq!(record(store, id).await.disposition, None);
-    dispose(Disposition::Failed, NOW + 1).await;
-    unless(Disposition::Ignored, NOW + 2).await;
-    assert_eq!(record(store, id).await.disposition, Some((Disposition::Failed, NOW + 1)));
-    dispose(Disposition::Responded, NOW + 3).await;
-    dispose(Disposition::Failed, NOW + 4).await;
+    dispose(Some(Disposition::Failed), NOW + 1).await;
+    dispose(Some(Disposition::Failed), NOW + 2).await;
+    assert_eq!(record(store, id).await.disposition, Some((Disposition::Failed, NOW + 1)), "since then");
+    dispose(Some(Disposition::Responded), NOW + 3).await;
     assert_eq!(record(store, id).await.disposition, Some((Disposition::Responded, NOW + 3)));
+    dispose(None, NOW + 4).await;
+    assert_eq!(record(store, id).await.disposition, None);
 }
 
 async fn lists_are_filtered_and_paged(fixture: Fixture) {

@@ -75,13 +75,13 @@ pub(crate) async fn open(
         // To look at the headers must not take the inbox from whoever reads it.
         Body::empty()
     } else {
-        let reader = Reader::open(app, identity, key, Dialect::Sse, place).await?;
+        let reader = Reader::open(app, identity, key, Dialect::Sse, None, place).await?;
         Body::from_stream(stream::unfold((reader, None), |(mut reader, given)| async move {
             // The connection asks for more, so it took what it was given.
             if let Some(through) = given {
                 reader.hand(through);
             }
-            let Piece { bytes, through } = reader.next().await?;
+            let Piece { bytes, through, .. } = reader.next().await?;
             Some((Ok::<_, Infallible>(bytes), (reader, Some(through))))
         }))
     };

@@ -8,11 +8,14 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 15] = [
     "chat_list_events",
     "chat_read_thread",
     "chat_send_message",
     "chat_react",
+    "chat_claim",
+    "chat_defer",
+    "chat_resolve",
     "wait_for_events",
     "get_roster",
     "set_status",

@@ -186,7 +186,7 @@ async fn names_of_other_doors_are_understood_but_not_listed() {
     }
     assert_eq!(contents(&ben.tool("list_events", json!({"kind": "message"})).await).len(), 3);
     ben.tool("artifact.list", json!({})).await;
-    for name in ["chat_claim", "chat.defer", "resolve", ""] {
+    for name in ["chat_forget", "chat.roster", "claim_all", ""] {
         let unknown = ben.rpc("tools/call", json!({"name": name, "arguments": {}})).await;
         assert_eq!((unknown.status, &unknown.body["error"]["code"]), (200, &json!(-32602)), "{name}");
     }

@@ -1,0 +1,170 @@
+//! Who takes an event that is for several: the engine's claims, kept in the store.
+//!
+//! Each function is part of a transaction that holds the conversation, so that of two who want the same claim one comes
+//! first. Who may see the event at all is for the caller to know.
+
+use super::Offer;
+use super::disposing::{self, Disposed};
+use crate::error::{Error, Refused};
+use chorus_attention::claims::{self as engine, Claim, Held, Open, Refusal, Request};
+use chorus_attention::disposition::Cause;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::words::ClaimState;
+use chorus_store::conversation::Act;
+use chorus_store::{StoreError, Tx, claims, members};
+use serde_json::json;
+
+/// The claim on an event, as the engine knows it.
+pub fn of(tx: &mut dyn Tx, event: EventId) -> Result<Option<Claim>, StoreError> {
+    Ok(claims::of(tx, event)?.map(|row| from_row(&row)))
+}
+
+fn from_row(row: &claims::Claim) -> Claim {
+    let held = row.held.map(|held| Held {
+        holder: held.holder,
+        since_ms: held.since,
+        until_ms: held.until,
+        state: held.state,
+    });
+    Claim { first: row.first, offered_at_ms: row.offered_at, held }
+}
+
+/// An event that is for whoever takes it was said: somebody is asked first, or has taken it already.
+pub fn offer(tx: &mut dyn Tx, act: &Act, offer: Option<Offer>) -> Result<(), Error> {
+    let Some(Offer { first, taken }) = offer else { return Ok(()) };
+    keep(tx, act.conversation, act.event, Claim::offered(Some(first), act.now), act.now)?;
+    if taken {
+        let take = Request::Take { ttl_ms: None };
+        ask_and_dispose(tx, (act.conversation, act.event), first, take, act.now)?;
+    }
+    Ok(())
+}
+
+/// Keeps it.
+pub(crate) fn keep(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    event: EventId,
+    claim: Claim,
+    now: i64,
+) -> Result<(), StoreError> {
+    let held = claim.held.map(|held| claims::Held {
+        holder: held.holder,
+        since: held.since_ms,
+        until: held.until_ms,
+        state: held.state,
+    });
+    let row = claims::Claim {
+        event,
+        conversation,
+        first: claim.first,
+        offered_at: claim.offered_at_ms,
+        held,
+        next_at: claim.next_change(now),
+    };
+    claims::put(tx, &row)
+}
+
+/// How a claim stands after somebody asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    pub state: ClaimState,
+    /// Whose it is; the caller's, if it just gave it back.
+    pub holder: AgentId,
+    pub until: i64,
+}
+
+/// Somebody wants something of the claim on an event: it gets it, or is told why not.
+pub fn ask(
+    tx: &mut dyn Tx,
+    (conversation, event): (ConversationId, EventId),
+    who: AgentId,
+    request: Request,
+    now: i64,
+) -> Result<Standing, Error> {
+    let known = of(tx, event)?;
+    let claim = known.unwrap_or(Claim::offered(None, now));
+    let next = claim.apply(now, who, request);
+    let next = match next {
+        Ok(next) => next,
+        Err(refusal) => return Err(refused(tx, conversation, refusal)?),
+    };
+    keep(tx, conversation, event, next, now)?;
+    let held = next.held.filter(|held| held.holder == who);
+    let standing = held.map_or(Standing { state: ClaimState::Released, holder: who, until: now }, |held| {
+        Standing { state: held.state, holder: held.holder, until: held.until_ms }
+    });
+    Ok(standing)
+}
+
+/// Whether somebody holds the claim on an event, or is asked first.
+pub fn may_give_back(tx: &mut dyn Tx, event: EventId, who: AgentId, now: i64) -> Result<bool, StoreError> {
+    Ok(match of(tx, event)?.map(|claim| claim.open(now)) {
+        Some(Open::Held(held)) => held.holder == who,
+        Some(Open::ToOne(first, _)) => first == who,
+        Some(Open::ToAll) | None => false,
+    })
+}
+
+/// The same, and what becomes of the event for whoever asked.
+pub fn ask_and_dispose(
+    tx: &mut dyn Tx,
+    at: (ConversationId, EventId),
+    who: AgentId,
+    request: Request,
+    now: i64,
+) -> Result<(Standing, Disposed), Error> {
+    let standing = ask(tx, at, who, request, now)?;
+    let cause = match request {
+        Request::Take { .. } => Cause::Claimed,
+        Request::Resolve => Cause::Resolved,
+        Request::Release => Cause::ClaimEnded,
+    };
+    let until = (standing.state == ClaimState::Held).then_some(standing.until);
+    let disposed = disposing::record(tx, at.1, who, cause, until, now)?;
+    Ok((standing, disposed))
+}
+
+/// Why somebody does not get a claim, with the handle of whoever has it.
+pub(crate) fn refused(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    refusal: Refusal,
+) -> Result<Error, StoreError> {
+    let holder = match refusal {
+        Refusal::ClaimedByOther { holder, .. } => members::of(tx, conversation, holder.into())?,
+        Refusal::OfferedToOther { .. } | Refusal::NotClaimed => None,
+    };
+    let mut details = json!({"refusal": refusal.code()});
+    let message = match &holder {
+        Some(holder) => {
+            details["holder"] = json!(holder.handle);
+            format!("{refusal}: it is {}'s", holder.handle)
+        }
+        None => refusal.to_string(),
+    };
+    let mut error = Error::new(Code::Conflict, message).details(details).refused(match refusal {
+        Refusal::ClaimedByOther { .. } => Refused::ClaimedByOther,
+        Refusal::OfferedToOther { .. } => Refused::OfferedToOther,
+        Refusal::NotClaimed => Refused::NotClaimed,
+    });
+    error.retry_after_ms = refusal.retry_after_ms();
+    Ok(error)
+}
+
+/// An agent leaves, or is gone: what it holds is given back. Each of its claims is in a conversation that the caller holds, or
+/// in one that nobody answers in for it any more.
+pub fn release_all(tx: &mut dyn Tx, who: AgentId, now: i64) -> Result<(), StoreError> {
+    for event in claims::held_by(tx, who, MAX_RELEASED)? {
+        if let Some(row) = claims::of(tx, event)?
+            && let Ok(next) = from_row(&row).apply(now, who, engine::Request::Release)
+        {
+            keep(tx, row.conversation, event, next, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many claims are given back at once; what is left expires.
+const MAX_RELEASED: i64 = 500;

@@ -1,0 +1,94 @@
+//! What becomes of what agents were given: the one writer of dispositions, whatever says so.
+//!
+//! A reply, a reaction, a notice, a callback, an edit, the time: each is a cause, the engine says what follows from it, and
+//! when somebody has to look again is kept with it. Of an event that an agent was not given nothing is kept: that it
+//! ignores it follows from that.
+
+use crate::error::{Error, Refused};
+use chorus_attention::deadline::{Pending, Stage};
+use chorus_attention::disposition::{Cause, PolicyForbidden, is_final, next};
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::words::Disposition;
+use chorus_store::obligations::{self, Obligation};
+use chorus_store::{StoreError, Tx};
+
+/// How long a deferral holds before the event is open again.
+pub const DEFERRED_MS: i64 = 60 * 60 * 1000;
+
+/// What an agent made of an event, if it was given it.
+pub type Disposed = Option<Disposition>;
+
+/// An obligation as the engine knows it.
+pub(crate) fn pending(known: &Obligation) -> Pending {
+    let stage = match (known.reminded_at, known.escalated_at) {
+        (_, Some(at)) => Stage::Escalated(at),
+        (Some(at), None) => Stage::Reminded(at),
+        (None, None) => Stage::InTime,
+    };
+    Pending {
+        policy: known.attention.policy,
+        // An answer may take so long from when it was first sent; a reminder is sent at that time, and has its own.
+        since_ms: known.sent_at,
+        deadline_ms: known.attention.deadline_ms,
+        attempt: u32::try_from(known.sent).unwrap_or(u32::MAX),
+        sent_at_ms: known.sent_at,
+        acked: known.acked,
+        connected: known.connected,
+        stage,
+        disposition: known.disposition,
+        until_ms: known.until_at.unwrap_or(known.sent_at),
+    }
+}
+
+/// Something happened to an event that an agent may have been given. `until` is when a claim ends.
+pub fn record(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    cause: Cause,
+    until: Option<i64>,
+    now: i64,
+) -> Result<Disposed, Error> {
+    let Some(known) = obligations::of(tx, event, agent, now)? else { return Ok(None) };
+    let disposition = next(known.attention.policy, known.disposition, cause).map_err(forbidden)?;
+    let until_at = match disposition {
+        Some(Disposition::Claimed) => until.or(known.until_at),
+        Some(Disposition::Deferred) if known.disposition == disposition => known.until_at,
+        Some(Disposition::Deferred) => Some(now + DEFERRED_MS),
+        _ => None,
+    };
+    if disposition == known.disposition && until_at == known.until_at {
+        return Ok(disposition);
+    }
+    let after = Obligation { disposition, until_at, ..known.clone() };
+    let next_at = pending(&after).next_step().map(|(_, at)| at.max(now));
+    obligations::dispose(tx, &known, disposition, (until_at, next_at), now)?;
+    Ok(disposition)
+}
+
+/// The same for what nobody is refused: what happens to an event whatever its policy is.
+pub fn record_passively(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    cause: Cause,
+    now: i64,
+) -> Result<Disposed, StoreError> {
+    match record(tx, event, agent, cause, None, now) {
+        Ok(disposed) => Ok(disposed),
+        // A policy that forbids an answer is not broken by what nobody says.
+        Err(error) if error.refused == Some(Refused::Policy) => Ok(None),
+        Err(error) => Err(StoreError::Unexpected(error.message.into())),
+    }
+}
+
+/// Whether nobody has to look at it again.
+pub fn is_over(disposed: Disposed) -> bool {
+    disposed.is_some_and(is_final)
+}
+
+/// What policy forbids.
+pub(crate) fn forbidden(refusal: PolicyForbidden) -> Error {
+    Error::new(Code::PolicyForbidden, refusal).refused(Refused::Policy)
+}

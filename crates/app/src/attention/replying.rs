@@ -1,0 +1,164 @@
+//! Whether an agent may answer an event: what was decided for it, and whose claim it is.
+//!
+//! What was decided is kept with what an agent was given. Of what it only found it is decided now, by the same rules: to see
+//! something is no reason to answer it. What an agent says of its own accord, and what people say, is not asked about.
+
+use super::{Known, claiming, decide_each, disposing};
+use crate::error::{Error, Refused};
+use chorus_attention::capabilities::Capabilities;
+use chorus_attention::claims::Request;
+use chorus_attention::disposition::Cause;
+use chorus_attention::outbound::{self, Refusal, Reply};
+use chorus_attention::{AuthorKind, Event, classify};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_protocol::mentions::mentions;
+use chorus_protocol::words::{Directedness, Intent, Policy, Priority, Reason};
+use chorus_store::conversation::{Candidate, Draft, DraftKind};
+use chorus_store::conversations::{self, Conversation};
+use chorus_store::members::{self, Member};
+use chorus_store::{StoreError, Tx, claims, obligations};
+use serde::Deserialize;
+
+/// An agent's answer, that was let through.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer {
+    agent: AgentId,
+    event: EventId,
+}
+
+/// What is answered, as far as rules read it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    content: String,
+    to: Vec<String>,
+    intent: String,
+    priority: String,
+}
+
+/// Refuses a draft in which an agent answers what it may not, and claims for it what it answers.
+pub fn check(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Answer>, Error> {
+    let (DraftKind::Message(Some(event)), Some(agent)) = (draft.kind, draft.act.author.agent()) else {
+        return Ok(None);
+    };
+    let now = draft.act.now;
+    let Some(answered) = conversations::event_by_id(tx, event)? else { return Ok(None) };
+    if answered.author == draft.act.author {
+        return Ok(None);
+    }
+    let Some(member) = members::of(tx, draft.act.conversation, agent.into())? else { return Ok(None) };
+    let attention = meaning(tx, &draft.conversation, &member, &answered, now)?;
+    let text = draft.body.text("content");
+    let named = attention.directedness == Directedness::ToMe;
+    let reply = Reply {
+        policy: attention.policy,
+        named,
+        needs_claim: !named && attention.reason == Reason::RoleMention,
+        claim: match claiming::of(tx, event)? {
+            Some(claim) => Some(claim),
+            None => answered.thread.map_or(Ok(None), |thread| claiming::of(tx, thread))?,
+        },
+        text,
+        mentions: draft.names_somebody,
+    };
+    match outbound::check(now, agent, &reply) {
+        Ok(Some(claim)) => claiming::keep(tx, draft.act.conversation, event, claim, now)?,
+        Ok(None) => {}
+        Err(Refusal::Claim(refusal)) => {
+            return Err(claiming::refused(tx, draft.act.conversation, refusal)?);
+        }
+        Err(refusal) => return Err(Error::new(Code::PolicyForbidden, refusal).refused(Refused::Policy)),
+    }
+    Ok(Some(Answer { agent, event }))
+}
+
+/// The answer was posted: that is what became of the event.
+pub fn remember(tx: &mut dyn Tx, reply: Option<Answer>, now: i64) -> Result<(), Error> {
+    let Some(Answer { agent, event }) = reply else { return Ok(()) };
+    disposing::record(tx, event, agent, Cause::Replied, None, now)?;
+    // Whoever held the claim on it is done.
+    let holds = claiming::of(tx, event)?.and_then(|claim| claim.holder(now)) == Some(agent);
+    if holds && let Some(row) = claims::of(tx, event)? {
+        claiming::ask(tx, (row.conversation, event), agent, Request::Resolve, now)?;
+    }
+    Ok(())
+}
+
+/// What an event means for an agent: as it was decided when it was given it, or else by the same rules now. Who holds the claim
+/// on what is for nobody may answer it.
+pub fn meaning(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    member: &Member,
+    said: &conversations::Event,
+    now: i64,
+) -> Result<Attention, StoreError> {
+    let Some(agent) = member.principal.agent() else {
+        return Err(StoreError::Unexpected("people are not told what to answer".into()));
+    };
+    if let Some(given) = obligations::of(tx, said.id, agent, now)? {
+        return Ok(given.attention);
+    }
+    let mut attention = decide_now(tx, conversation, member, agent, said)?;
+    let holds = claiming::of(tx, said.id)?.and_then(|claim| claim.holder(now)) == Some(agent);
+    if holds && attention.policy == Policy::MustNotRespond && attention.directedness == Directedness::Ambient
+    {
+        attention.policy = Policy::MayRespond;
+    }
+    Ok(attention)
+}
+
+fn decide_now(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    member: &Member,
+    agent: AgentId,
+    answered: &conversations::Event,
+) -> Result<Attention, StoreError> {
+    let said: Said = serde_json::from_str(&answered.body).unwrap_or_default();
+    let names = mentions(&said.content);
+    let is_named = |name: &str| {
+        names.iter().any(|other| other.eq_ignore_ascii_case(name))
+            || said.to.iter().any(|other| other.eq_ignore_ascii_case(name))
+    };
+    let mut candidate = Candidate {
+        agent,
+        handle: member.handle.clone(),
+        named: is_named(&member.handle),
+        in_named_role: member.roles.iter().any(|role| is_named(role)),
+        owns_thread: false,
+        participates: false,
+        last_in_thread: false,
+        said_target: false,
+    };
+    if let Some(thread) = answered.thread {
+        for other in members::agents_in_thread(tx, conversation.id, thread)? {
+            if other.member.principal == member.principal {
+                candidate.owns_thread = other.began_it;
+                candidate.participates = other.spoke;
+                candidate.last_in_thread = other.is_last;
+            }
+        }
+    }
+    let event = Event {
+        conversation: conversation.kind,
+        in_thread: answered.thread.is_some(),
+        author: match answered.author {
+            Principal::Account(_) => AuthorKind::Human,
+            Principal::Agent(_) => AuthorKind::Agent,
+        },
+        text: &said.content,
+        names_somebody: !names.is_empty() || !said.to.is_empty(),
+        intent: Intent::parse(&said.intent),
+        priority: Priority::parse(&said.priority),
+        ..Event::EMPTY
+    };
+    let known = Known { shows: vec![Capabilities::default()], ..Known::default() };
+    let decided = decide_each(&classify(event), &[candidate], &known);
+    decided
+        .first()
+        .map(|one| one.attention)
+        .ok_or_else(|| StoreError::Unexpected("nothing was decided".into()))
+}

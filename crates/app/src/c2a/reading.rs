@@ -1,0 +1,219 @@
+//! Reading: what is there for an agent, with what each event means for it.
+//!
+//! What an agent was given is shown as it was decided then; what it only finds, as the same rules decide now.
+
+use super::Harness;
+use crate::attention::replying;
+use crate::conversation::conversation_id;
+use crate::delivery::c2a::{self, Told};
+use crate::error::Error;
+use crate::views;
+use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::words::EventKind;
+use chorus_store::conversation;
+use chorus_store::conversations::{self, Conversation};
+use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::members::{self, Member};
+use chorus_store::{StoreError, Tx, obligations};
+
+/// What one page has at most, in bytes: a model must be able to read it.
+const PAGE_BYTES: u64 = 256 * 1024;
+
+/// A message with what it means for somebody.
+struct Shown {
+    conversation: Conversation,
+    said: conversations::Event,
+    changes: Vec<conversations::Event>,
+    place: i64,
+}
+
+/// Events of one conversation, or what the agent was given anywhere.
+pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
+    if asked.stream_id.is_some() {
+        return Ok(EventPage { events: vec![], next: None, more: false });
+    }
+    let after = asked.after.as_ref().map(place_of).transpose()?.unwrap_or(0);
+    let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
+    let in_one = asked.conversation_id.as_ref().map(|id| conversation_id(&id.0)).transpose()?;
+    let limit = asked.limit;
+    let read = move |tx: &mut dyn Tx| {
+        let (found, more) = match in_one {
+            Some(id) => in_conversation(tx, id, agent, None, At::After(after), limit)?,
+            None => given(tx, agent, after, limit)?,
+        };
+        let last = found.last().map_or(after, |shown| shown.place);
+        let mut events = vec![];
+        for shown in found {
+            let created_at = shown.said.created_at;
+            let Some(event) = event_of(tx, &app, agent, &shown, now)? else { continue };
+            let wanted = asked.policy.is_none_or(|policy| policy == event.header.attention.policy)
+                && asked.since.as_ref().is_none_or(|since| created_at >= since.ms())
+                && asked.until.as_ref().is_none_or(|until| created_at < until.ms());
+            if wanted {
+                events.push(event);
+            }
+        }
+        Ok((events, last, more))
+    };
+    let (events, last, more) = harness.app.store.read::<_, Error, _>(read).await?;
+    Ok(EventPage { events, next: Some(cursor(last)), more })
+}
+
+/// A thread or a conversation: the newest, or what comes after a place.
+pub(super) async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<EventPage, Error> {
+    let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
+    let id = conversation_id(&asked.conversation_id.0)?;
+    let thread =
+        asked.thread_id.as_ref().map(|thread| crate::conversation::event_id(&thread.0)).transpose()?;
+    let at = match asked.after.as_ref().map(place_of).transpose()? {
+        Some(after) => At::After(after),
+        None => At::Before(i64::MAX),
+    };
+    let limit = asked.limit;
+    let read = move |tx: &mut dyn Tx| {
+        let (found, more) = in_conversation(tx, id, agent, thread, at, limit)?;
+        let last = found.last().map(|shown| shown.place);
+        let mut events = vec![];
+        for shown in &found {
+            events.extend(event_of(tx, &app, agent, shown, now)?);
+        }
+        Ok((events, last, more))
+    };
+    let (events, last, more) = harness.app.store.read::<_, Error, _>(read).await?;
+    // What is older than the newest is no later page.
+    let more = more && matches!(at, At::After(_));
+    let next = last.or(match at {
+        At::After(after) => Some(after),
+        At::Before(_) => None,
+    });
+    Ok(EventPage { events, next: next.map(cursor), more })
+}
+
+/// One event, for an agent that may read it.
+pub(super) fn one(
+    tx: &mut dyn Tx,
+    app: &crate::app::App,
+    agent: AgentId,
+    event: EventId,
+    now: i64,
+) -> Result<Option<Event>, Error> {
+    let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(None) };
+    let Ok((conversation, _)) = conversation::as_reader(tx, said.conversation, agent.into()) else {
+        return Ok(None);
+    };
+    let stays = log::readable(tx, &conversation, agent.into())?;
+    let standing = log::stand(tx, &conversation, agent.into(), &stays, std::slice::from_ref(&said))?;
+    let shown = Shown { conversation, place: said.seq, said, changes: standing.changes };
+    event_of(tx, app, agent, &shown, now)
+}
+
+fn in_conversation(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    agent: AgentId,
+    thread: Option<EventId>,
+    at: At,
+    limit: i64,
+) -> Result<(Vec<Shown>, bool), Error> {
+    let (conversation, _) = conversation::as_reader(tx, id, agent.into())?;
+    let thread = match thread {
+        None => None,
+        Some(any) => {
+            let message = conversation::message(tx, &conversation, agent.into(), any)?;
+            Some(message.thread.unwrap_or(any))
+        }
+    };
+    let filter = Filter { thread, kinds: Kinds::Only(EventKind::Message) };
+    let page = log::page(tx, &conversation, agent.into(), &filter, at, limit, PAGE_BYTES as usize)?;
+    let shown = page.events.into_iter().map(|said| Shown {
+        conversation: conversation.clone(),
+        changes: page
+            .standing
+            .changes
+            .iter()
+            .filter(|change| change.target == Some(said.id))
+            .cloned()
+            .collect(),
+        place: said.seq,
+        said,
+    });
+    Ok((shown.collect(), page.more))
+}
+
+/// What the agent was given after this place of its inbox, as far as it may still read it.
+fn given(tx: &mut dyn Tx, agent: AgentId, after: i64, limit: i64) -> Result<(Vec<Shown>, bool), Error> {
+    let mut entries = chorus_store::deliveries::page(tx, agent, after, limit + 1, PAGE_BYTES as usize)?;
+    let more = entries.len() as i64 > limit;
+    entries.truncate(limit as usize);
+    let chats = chorus_store::chats::of_page(tx, agent, &mut entries, PAGE_BYTES as usize)?;
+    let shown = chats.into_iter().map(|chat| Shown {
+        conversation: chat.conversation,
+        said: chat.event,
+        changes: chat.changes,
+        place: chat.seq,
+    });
+    Ok((shown.collect(), more))
+}
+
+fn event_of(
+    tx: &mut dyn Tx,
+    app: &crate::app::App,
+    agent: AgentId,
+    shown: &Shown,
+    now: i64,
+) -> Result<Option<Event>, Error> {
+    let Shown { conversation, said, changes, .. } = shown;
+    let Some(member) = members::of(tx, conversation.id, agent.into())? else { return Ok(None) };
+    let event = views::events(std::slice::from_ref(said), changes, &[]).remove(0);
+    let known = obligations::of(tx, said.id, agent, now)?;
+    let attention = match &known {
+        Some(known) => known.attention,
+        None if said.author == agent.into() => own(),
+        None => meaning(tx, conversation, &member, said, now)?,
+    };
+    let told = Told {
+        conversation,
+        agent,
+        handle: Some(&member.handle),
+        attention,
+        mentions: known.as_ref().map_or("", |known| &known.mentions),
+        supersedes: known.as_ref().and_then(|known| known.supersedes),
+        sent: 1,
+        event,
+    };
+    Ok(Some(c2a::event(app, &told, known.as_ref().and_then(|known| known.disposition))))
+}
+
+fn meaning(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    member: &Member,
+    said: &conversations::Event,
+    now: i64,
+) -> Result<chorus_protocol::attention::Attention, StoreError> {
+    replying::meaning(tx, conversation, member, said, now)
+}
+
+/// What an agent said itself asks nothing of it.
+fn own() -> chorus_protocol::attention::Attention {
+    use chorus_protocol::words::{Directedness, Mode, Policy, Priority, Reason};
+    chorus_protocol::attention::Attention {
+        directedness: Directedness::ToOther,
+        policy: Policy::MustNotRespond,
+        mode: Mode::ToolMailbox,
+        reason: Reason::AddressedToOther,
+        priority: Priority::Normal,
+        deadline_ms: None,
+    }
+}
+
+fn cursor(place: i64) -> Cursor {
+    Cursor(place.to_string())
+}
+
+fn place_of(cursor: &Cursor) -> Result<i64, Error> {
+    let place = cursor.0.parse().ok().filter(|place: &i64| *place >= 0);
+    place.ok_or_else(|| Faults::one("after", "must be `next` of the page before").into())
+}

@@ -1,0 +1,54 @@
+//! Why something was not done, in C2A's words.
+
+use crate::error::{Error, Refused};
+use chorus_protocol::c2a::{Refusal, RefusalCode, ToolResult};
+use chorus_protocol::code::Code;
+use chorus_protocol::rpc::RpcError;
+use serde_json::json;
+
+/// What a tool answers that does not do what it was asked.
+pub(super) fn refusal(error: &Error) -> Refusal {
+    log(error);
+    let code = match (error.refused, error.code) {
+        (Some(Refused::Policy), _) => RefusalCode::PolicyForbidden,
+        (Some(Refused::ClaimedByOther), _) => RefusalCode::ClaimedByOther,
+        (Some(Refused::OfferedToOther), _) => RefusalCode::OfferedToOther,
+        (Some(Refused::NotClaimed), _) => RefusalCode::NotClaimed,
+        (Some(Refused::NotMember), _) => RefusalCode::NotAMember,
+        (_, Code::NotFound) => RefusalCode::NotFound,
+        (_, Code::Validation | Code::TooLarge) => RefusalCode::InvalidArguments,
+        (_, Code::IdempotencyConflict) => RefusalCode::IdempotencyConflict,
+        (_, Code::Conflict) => RefusalCode::Archived,
+        (_, Code::Forbidden) => RefusalCode::Blocked,
+        (_, Code::QuotaExceeded) => RefusalCode::QuotaExceeded,
+        (_, Code::RateLimited) => RefusalCode::RateLimited,
+        _ => RefusalCode::Unavailable,
+    };
+    Refusal { code, message: error.message.clone(), retry_after_ms: error.retry_after_ms }
+}
+
+/// The same as a tool's result.
+pub(super) fn result(error: &Error) -> Result<ToolResult, serde_json::Error> {
+    ToolResult::refused(&refusal(error))
+}
+
+/// What cannot be asked at all.
+pub(super) fn rpc(error: &Error) -> RpcError {
+    log(error);
+    let code = if error.code.retryable() { RpcError::INTERNAL } else { RpcError::INVALID_PARAMS };
+    let mut data = json!({"code": error.code.short()});
+    if let Some(ms) = error.retry_after_ms {
+        data["retryAfterMs"] = json!(ms);
+    }
+    RpcError::new(code, &error.message).with(data)
+}
+
+/// Our own mistakes go to the log.
+fn log(error: &Error) {
+    if error.code == Code::Internal {
+        tracing::error!(
+            cause = error.cause.as_deref().map(|cause| cause as &dyn std::error::Error),
+            "a C2A request failed"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Taking on an event that is for several, giving it back, putting it off, and saying that it is done.
+//!
+//! Only agents do: people answer when they like. Who may not read an event is told that there is none.
+
+use crate::app::App;
+use crate::attention::claiming::{self, Standing};
+use crate::attention::{disposing, replying};
+use crate::error::{Error, Refused};
+use chorus_attention::claims::Request;
+use chorus_attention::disposition::{Cause, PolicyForbidden};
+use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::words::{Directedness, Disposition, Policy};
+use chorus_store::conversation::{self, ConversationError};
+use chorus_store::conversations::{self, Conversation, Event};
+use chorus_store::members::Member;
+use chorus_store::{StoreError, Tx};
+
+/// Claims an event or renews the claim, gives it back, or says that it is dealt with: how it stands then, and what the agent is
+/// called there.
+pub async fn claim(
+    app: &App,
+    who: AgentId,
+    event: EventId,
+    request: Request,
+) -> Result<(Standing, String), Error> {
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx| {
+        let (place, member, said) = enter(tx, who, event)?;
+        if matches!(request, Request::Take { .. }) {
+            let meant = replying::meaning(tx, &place, &member, &said, now)?;
+            if meant.policy == Policy::MustNotRespond && meant.directedness != Directedness::Ambient {
+                return Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }));
+            }
+        }
+        let (standing, _) = claiming::ask_and_dispose(tx, (place.id, event), who, request, now)?;
+        Ok((standing, member.handle))
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// Says that an event is dealt with, whether or not it was claimed.
+pub async fn resolve(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx| {
+        let (place, ..) = enter(tx, who, event)?;
+        if claiming::of(tx, event)?.is_some() {
+            let (_, disposed) = claiming::ask_and_dispose(tx, (place.id, event), who, Request::Resolve, now)?;
+            return Ok(disposed);
+        }
+        disposing::record(tx, event, who, Cause::Resolved, None, now)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// Says that an answer comes later.
+pub async fn defer(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx| {
+        enter(tx, who, event)?;
+        disposing::record(tx, event, who, Cause::Deferred, None, now)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// The message, and where it was said, for an agent that may do something about it.
+fn enter(tx: &mut dyn Tx, who: AgentId, event: EventId) -> Result<(Conversation, Member, Event), Error> {
+    let missing = || Error::from(ConversationError::NoTarget);
+    let said = conversations::event_by_id(tx, event)?.ok_or_else(missing)?;
+    let entered = conversation::lock_as_speaker(tx, said.conversation, who.into());
+    let (place, member) = entered.map_err(|error| match error {
+        ConversationError::NotFound => missing(),
+        error => error.into(),
+    })?;
+    let said = conversation::message(tx, &place, who.into(), event)?;
+    Ok((place, member, said))
+}
+
+/// In which conversation something was said, as far as somebody may know.
+pub fn conversation_of(
+    tx: &mut dyn Tx,
+    who: AgentId,
+    event: EventId,
+) -> Result<Option<chorus_protocol::ids::ConversationId>, StoreError> {
+    let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(None) };
+    let here = conversation::as_reader(tx, said.conversation, who.into());
+    Ok(here.is_ok().then_some(said.conversation))
+}
+
+/// Whether somebody was refused because there is no such event for him.
+pub fn is_missing(error: &Error) -> bool {
+    matches!(error.refused, Some(Refused::NoMessage | Refused::NotMember))
+}

@@ -1,0 +1,146 @@
+//! What was sent on a connection and not acknowledged yet: a bounded window over an inbox.
+//!
+//! Acknowledgements come in any order. What counts as handed is the last place up to which all that was sent is
+//! acknowledged, so that whatever else happens nothing before it is lost, and what comes after it comes again. What is not
+//! acknowledged for a while is due once more, each time after twice as long.
+//!
+//! Times are milliseconds that have passed: nothing here knows a clock.
+
+use std::collections::VecDeque;
+
+/// How many deliveries may be unacknowledged at a time.
+pub const MAX_UNACKED: usize = 32;
+/// How often the time between two tries is doubled.
+const MAX_DOUBLINGS: i64 = 4;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Window {
+    /// In order.
+    sent: VecDeque<Sent>,
+    /// How long the first redelivery waits, and the longest that any does.
+    waits_ms: (i64, i64),
+}
+
+#[derive(Debug)]
+struct Sent {
+    seq: i64,
+    acked: bool,
+    /// How often it was sent.
+    attempts: i64,
+    due_at: i64,
+}
+
+impl Window {
+    pub fn new(first_ms: i64, longest_ms: i64) -> Self {
+        Self { sent: VecDeque::new(), waits_ms: (first_ms, longest_ms) }
+    }
+
+    /// Whether more may be sent.
+    pub fn has_room(&self) -> bool {
+        self.sent.len() < MAX_UNACKED
+    }
+
+    /// The entry at this place was sent.
+    pub fn send(&mut self, seq: i64, now: i64) {
+        self.sent.push_back(Sent { seq, acked: false, attempts: 1, due_at: now + self.waits_ms.0 });
+    }
+
+    /// It was acknowledged: up to where all is, if that moved. What was not sent, or twice acknowledged, changes nothing.
+    pub fn ack(&mut self, seq: i64) -> Option<i64> {
+        self.sent.iter_mut().find(|sent| sent.seq == seq && !sent.acked)?.acked = true;
+        let mut through = None;
+        while self.sent.front().is_some_and(|sent| sent.acked) {
+            through = self.sent.pop_front().map(|sent| sent.seq);
+        }
+        through
+    }
+
+    /// When something is due once more.
+    pub fn next_due(&self) -> Option<i64> {
+        self.sent.iter().filter(|sent| !sent.acked).map(|sent| sent.due_at).min()
+    }
+
+    /// What is to be sent once more now, and for the how many'th time that is.
+    pub fn take_due(&mut self, now: i64) -> Option<(i64, i64)> {
+        let (first, longest) = self.waits_ms;
+        let sent = self.sent.iter_mut().find(|sent| !sent.acked && sent.due_at <= now)?;
+        sent.due_at = now + (first << sent.attempts.min(MAX_DOUBLINGS)).min(longest);
+        sent.attempts += 1;
+        Some((sent.seq, sent.attempts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn window() -> Window {
+        Window::new(30_000, 300_000)
+    }
+
+    #[test]
+    fn acknowledged_in_any_order() {
+        let mut window = window();
+        for seq in [3, 5, 6] {
+            window.send(seq, 0);
+        }
+        assert_eq!([window.ack(5), window.ack(5), window.ack(4)], [None; 3]);
+        assert_eq!(window.ack(3), Some(5));
+        assert_eq!(window.ack(3), None);
+        assert_eq!(window.ack(6), Some(6));
+        assert!(window.sent.is_empty());
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut window = window();
+        for seq in 0..MAX_UNACKED as i64 {
+            assert!(window.has_room());
+            window.send(seq, 0);
+        }
+        assert!(!window.has_room());
+        // What is acknowledged behind something that is not keeps its place.
+        assert_eq!(window.ack(1), None);
+        assert!(!window.has_room());
+        assert_eq!(window.ack(0), Some(1));
+        assert!(window.has_room());
+    }
+
+    #[test]
+    fn what_is_not_acknowledged_is_due_again_less_and_less_often() {
+        let mut window = window();
+        assert_eq!(window.next_due(), None);
+        window.send(7, 1_000);
+        assert_eq!((window.next_due(), window.take_due(30_999)), (Some(31_000), None));
+        let mut times = vec![];
+        let mut now = 0;
+        for attempt in 2..9 {
+            let due = window.next_due().unwrap();
+            assert_eq!(window.take_due(due), Some((7, attempt)));
+            times.push((due - now) / 1_000);
+            now = due;
+        }
+        assert_eq!(times, [31, 60, 120, 240, 300, 300, 300]);
+        window.ack(7);
+        assert_eq!((window.next_due(), window.take_due(i64::MAX / 2)), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn what_counts_as_handed_was_all_acknowledged(
+            order in Just((0..20_i64).collect::<Vec<_>>()).prop_shuffle(),
+            taken in 0..20_usize,
+        ) {
+            let mut window = window();
+            (0..20).for_each(|seq| window.send(seq, 0));
+            let mut through = -1;
+            for seq in &order[..taken] {
+                through = window.ack(*seq).unwrap_or(through);
+            }
+            prop_assert!((0..=through).all(|seq| order[..taken].contains(&seq)));
+            prop_assert!(!order[..taken].contains(&(through + 1)));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Taking on what is for several, putting off what must be answered, and saying that it is done.
+
+use super::Context;
+use super::input::{Claim, Defer, Resolve};
+use super::output::{Claimed, Recorded};
+use crate::conversation;
+use crate::error::Error;
+use chorus_attention::claims::Request;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::Disposition;
+use chorus_store::conversation as store;
+
+/// The agent that asks about a message of this channel.
+async fn agent(context: &Context, event: EventId) -> Result<AgentId, Error> {
+    let who = context.who;
+    // A message of another channel is not here, even if the caller is there too.
+    context.read(move |tx, (here, _)| Ok(store::message(tx, &here, who, event).map(drop)?)).await?;
+    let only =
+        || Error::new(Code::Forbidden, "only agents claim, defer and resolve; people answer as they like");
+    context.who.agent().ok_or_else(only)
+}
+
+pub(super) async fn claim(context: Context, asked: Claim) -> Result<Claimed, Error> {
+    let Claim { event_id, ttl_ms, release } = asked;
+    let who = agent(&context, event_id).await?;
+    let request = if release { Request::Release } else { Request::Take { ttl_ms: Some(ttl_ms) } };
+    let (standing, holder) = conversation::claim(&context.app, who, event_id, request).await?;
+    Ok(Claimed {
+        event_id: event_id.to_string(),
+        state: standing.state.to_string(),
+        holder,
+        until: rfc3339(standing.until),
+    })
+}
+
+fn recorded(event: EventId, disposition: Option<Disposition>) -> Recorded {
+    Recorded { event_id: event.to_string(), disposition: disposition.map(|known| known.to_string()) }
+}
+
+pub(super) async fn defer(context: Context, asked: Defer) -> Result<Recorded, Error> {
+    let who = agent(&context, asked.event_id).await?;
+    Ok(recorded(asked.event_id, conversation::defer(&context.app, who, asked.event_id).await?))
+}
+
+pub(super) async fn resolve(context: Context, asked: Resolve) -> Result<Recorded, Error> {
+    let who = agent(&context, asked.event_id).await?;
+    Ok(recorded(asked.event_id, conversation::resolve(&context.app, who, asked.event_id).await?))
+}

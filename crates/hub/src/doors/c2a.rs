@@ -1,0 +1,115 @@
+//! C2A at `/c2a`: a WebSocket that carries JSON-RPC both ways, and POST for single calls. What can be asked is `chorus_app`'s.
+//!
+//! A session is the agent's one inbox in another dialect: what opens later takes over, whichever of the two it speaks. A POST has
+//! no session: it needs no `initialize`, and nothing is delivered by it.
+
+mod session;
+mod upgrade;
+
+use crate::answers::own::{Forbidden, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
+use crate::body;
+use crate::credentials::bearer;
+use crate::error::{ApiError, OwnFailure};
+use crate::extract::Agent;
+use crate::middleware::ForPeople;
+use crate::route::Route;
+use crate::routes::Routes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use chorus_app::AppState;
+use chorus_app::c2a::{self, Harness};
+use chorus_app::caller::{Identity, key_hash};
+use chorus_protocol::c2a::Method;
+use chorus_protocol::rpc::{Message, Notification, Request as Call, Response as Answer, RpcError};
+use serde::Serialize;
+use utoipa_axum::routes;
+
+/// The largest message, in bytes, either way in.
+pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default().at(Route::API, routes!(open, call))
+}
+
+fn harness(app: &AppState, identity: Identity, headers: &HeaderMap) -> Result<Harness, ApiError> {
+    let key = bearer(headers)?.map(key_hash).unwrap_or_default();
+    Ok(Harness { app: app.clone(), identity, key })
+}
+
+/// Open a C2A session
+///
+/// A WebSocket of JSON-RPC 2.0, a message in each text frame: send `initialize` first, then answer each `chat/deliver` once you
+/// have stored it. It is your inbox in another dialect: one session at a time, the later takes over.
+#[utoipa::path(get, path = "/c2a", operation_id = "c2a_open", tag = "c2a", security(("key" = [])),
+    params(("Upgrade" = String, Header, description = "`websocket`"),
+           ("Sec-WebSocket-Key" = String, Header, description = "Sixteen bytes in base64"),
+           ("Sec-WebSocket-Version" = String, Header, description = "`13`")),
+    responses((status = 101, description = "The WebSocket"),
+              (status = 400, description = "`VALIDATION`: no WebSocket is asked for", body = OwnFailure),
+              Unknown, Forbidden, TooFast, Overloaded))]
+async fn open(
+    State(app): State<AppState>,
+    Agent(identity): Agent,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let harness = harness(&app, identity, request.headers())?;
+    let (response, upgraded) = upgrade::accept(&mut request)?;
+    app.tasks.spawn(async move {
+        if let Some(socket) = upgrade::open(upgraded).await {
+            session::run(harness, socket).await;
+        }
+    });
+    Ok(response)
+}
+
+/// Call C2A once
+///
+/// One message of JSON-RPC 2.0: `tools/list`, `tools/call`, or a notification, which is answered with 202. There is no session.
+#[utoipa::path(post, path = "/c2a", operation_id = "c2a_call", tag = "c2a", security(("key" = [])),
+    request_body(content = Object, description = "A request or a notification"),
+    responses((status = 200, description = "The response, with a result or an error of JSON-RPC", body = Object),
+              (status = 202, description = "The notification was taken"),
+              (status = 400, description = "An error of JSON-RPC: this is no message", body = Object),
+              Unknown, Forbidden, TooSlow, TooLarge, TooFast, Overloaded))]
+async fn call(
+    State(app): State<AppState>,
+    Agent(identity): Agent,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let harness = harness(&app, identity, &parts.headers)?;
+    let body = body::read(&app, &parts.headers, body, MAX_MESSAGE).await?;
+    Ok(match Message::read(&body) {
+        Err(unreadable) => written(StatusCode::BAD_REQUEST, &Answer::from(unreadable)),
+        Ok(Message::Request(Call { id, method, params })) => {
+            let outcome = if method == Method::Initialize.as_str() {
+                Err(RpcError::new(
+                    RpcError::INVALID_REQUEST,
+                    "a single call needs no session; open a WebSocket for one",
+                ))
+            } else {
+                c2a::call(&harness, &method, params).await
+            };
+            written(StatusCode::OK, &Answer { id: Some(id), outcome })
+        }
+        Ok(Message::Notification(Notification { method, params })) => {
+            match c2a::tell(&harness, &method, params).await {
+                Ok(()) => StatusCode::ACCEPTED.into_response(),
+                Err(error) => written(StatusCode::BAD_REQUEST, &Answer { id: None, outcome: Err(error) }),
+            }
+        }
+        Ok(Message::Response(_)) => {
+            let error = RpcError::new(RpcError::INVALID_REQUEST, "nothing was asked here");
+            written(StatusCode::BAD_REQUEST, &Answer { id: None, outcome: Err(error) })
+        }
+    })
+}
+
+/// An answer of this protocol, whose errors are in its own format.
+fn written(status: StatusCode, answer: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(answer).unwrap_or_default();
+    let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
+    response.extensions_mut().insert(ForPeople);
+    response
+}

@@ -1,0 +1,7 @@
+//! C2A over a real WebSocket, by a client that knows only its document.
+
+mod claims;
+mod harness;
+mod minimal;
+mod sessions;
+mod time;

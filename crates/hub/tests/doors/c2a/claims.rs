@@ -1,0 +1,206 @@
+//! Claims: one holder, whoever asks, by whatever door.
+
+use super::harness::Harness;
+use super::sessions::member;
+use crate::channel_fixture::{ChannelFixture, MINUTE};
+use crate::support::{Setup, mcp_tool};
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::FakeAgent;
+use serde_json::{Value, json};
+
+const RACERS: usize = 100;
+
+async fn race(setup: &Setup, racers: usize) {
+    let fixture = ChannelFixture::on(setup).await;
+    let mut harnesses = vec![];
+    for n in 0..racers {
+        let key = member(&fixture, &format!("agent-{n}"), &json!({})).await;
+        harnesses.push(Harness::connect(&fixture.hub, &key).await);
+    }
+    // For nobody in particular: whoever takes it may answer.
+    let event = fixture.say("the build is red again").await;
+    let claims = harnesses.into_iter().map(|mut harness| {
+        let arguments = json!({"eventId": event});
+        tokio::spawn(async move {
+            let result = harness.call("chat.claim", arguments).await;
+            (result["isError"] == json!(true), result["structuredContent"].clone(), harness)
+        })
+    });
+    let claims: Vec<_> = claims.collect();
+    let (mut holders, mut refused) = (vec![], vec![]);
+    let mut connected = vec![];
+    for claim in claims {
+        let (is_error, said, harness) = claim.await.unwrap();
+        if is_error {
+            refused.push(said["code"].clone())
+        } else {
+            holders.push(said["holder"].clone())
+        }
+        connected.push(harness);
+    }
+    assert_eq!(holders.len(), 1, "{holders:?}");
+    assert_eq!(refused, vec![json!("claimed_by_other"); racers - 1]);
+    let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+    let claims = ladder.body["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 1, "{}", ladder.text);
+    let holder = holders[0].as_str().unwrap().strip_prefix("agent:").unwrap();
+    assert_eq!((&claims[0]["holder"], &claims[0]["state"]), (&json!(holder), &json!("held")));
+}
+
+#[tokio::test]
+async fn a_hundred_claim_at_once_and_one_holds() {
+    race(&Setup::new(), RACERS).await;
+}
+
+#[tokio::test]
+async fn the_same_on_postgres() {
+    race(&Setup::postgres(), 20).await;
+}
+
+/// A channel with ada and bob connected, and a clock.
+async fn two() -> (ChannelFixture, ManualClock, Harness, Harness) {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let ada = member(&fixture, "ada", &json!({"roles": ["ops"]})).await;
+    let bob = member(&fixture, "bob", &json!({"roles": ["ops"]})).await;
+    let ada = Harness::connect(&fixture.hub, &ada).await;
+    let bob = Harness::connect(&fixture.hub, &bob).await;
+    (fixture, clock, ada, bob)
+}
+
+#[tokio::test]
+async fn held_renewed_given_back_and_run_out() {
+    let (fixture, clock, mut ada, mut bob) = two().await;
+    let event = fixture.say("somebody should restart the cache").await;
+    let claim = |more: Value| {
+        let mut arguments = json!({"eventId": event});
+        for (name, value) in more.as_object().unwrap() {
+            arguments[name] = value.clone();
+        }
+        arguments
+    };
+    let held = ada.done("chat.claim", claim(json!({"ttlMs": 60_000}))).await;
+    assert_eq!((&held["state"], &held["holder"]), (&json!("held"), &json!("agent:ada")));
+    assert_eq!(bob.refused("chat.claim", claim(json!({}))).await, "claimed_by_other");
+    assert_eq!(bob.refused("chat.claim", claim(json!({"release": true}))).await, "claimed_by_other");
+    // Who holds it may answer, and nobody else.
+    let reply = |key: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "channel",
+            "directedness": "to_me", "text": "on it", "inReplyTo": event})
+    };
+    assert_eq!(bob.refused("chat.send_message", reply("b")).await, "policy_forbidden");
+    clock.set(clock.now() + MINUTE / 2);
+    ada.done("chat.claim", claim(json!({"ttlMs": 60_000}))).await;
+    clock.set(clock.now() + MINUTE - 1);
+    assert_eq!(bob.refused("chat.claim", claim(json!({}))).await, "claimed_by_other");
+    clock.set(clock.now() + 1);
+    assert_eq!(bob.done("chat.claim", claim(json!({}))).await["holder"], "agent:bob");
+    assert_eq!(bob.done("chat.claim", claim(json!({"release": true}))).await["state"], "released");
+    assert_eq!(ada.refused("chat.claim", claim(json!({"release": true}))).await, "not_claimed");
+    ada.done("chat.claim", claim(json!({}))).await;
+    ada.done("chat.send_message", reply("a")).await;
+    let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+    let states: Vec<_> =
+        ladder.body["claims"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    assert_eq!(states, [json!("expired"), json!("released"), json!("resolved")], "{}", ladder.text);
+}
+
+#[tokio::test]
+async fn a_role_is_offered_to_one_first_and_a_reply_claims() {
+    let (fixture, clock, mut ada, mut bob) = two().await;
+    let event = fixture.say("@ops please restart the cache").await;
+    // Deterministic: both have nothing to do, so the address decides.
+    let knock = ada.delivered().await;
+    assert_eq!((&knock["eventId"], &knock["attention"]["reason"]), (&json!(event), &json!("role_mention")));
+    bob.assert_quiet().await;
+    let result = bob.call("chat.claim", json!({"eventId": event})).await;
+    assert_eq!(result["structuredContent"]["code"], "offered_to_other");
+    assert_eq!(result["structuredContent"]["retryAfterMs"], 30_000);
+    let reply = |key: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "thread",
+            "directedness": "to_me", "text": "done", "inReplyTo": event})
+    };
+    assert_eq!(bob.refused("chat.send_message", reply("b")).await, "offered_to_other");
+    clock.set(clock.now() + MINUTE / 2);
+    // A reply claims what is for whoever takes it.
+    bob.done("chat.send_message", reply("b")).await;
+    let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+    assert_eq!(ladder.body["claims"][0]["holder"], "bob", "{}", ladder.text);
+    // By signal: who declines gives it to the rest at once.
+    let event = fixture.say("@ops please restart the queue").await;
+    let knocked = bob.delivered().await;
+    assert_eq!(knocked["eventId"], json!(event), "who waits longest for something");
+    bob.done("chat.react", json!({"inReplyTo": event, "signal": "declined"})).await;
+    ada.done("chat.react", json!({"inReplyTo": event, "signal": "working"})).await;
+    assert_eq!(bob.refused("chat.claim", json!({"eventId": event})).await, "claimed_by_other");
+    ada.done("chat.react", json!({"inReplyTo": event, "signal": "done"})).await;
+    let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+    assert_eq!(ladder.body["claims"][0]["state"], "resolved", "{}", ladder.text);
+}
+
+#[tokio::test]
+async fn of_ten_agents_one_is_woken_whatever_doors_they_use() {
+    let fixture = ChannelFixture::start().await;
+    let receivers = [FakeAgent::start().await, FakeAgent::start().await];
+    for (n, receiver) in receivers.iter().enumerate() {
+        let made = fixture
+            .agent(&json!({"name": format!("posted-{n}"),
+            "connection_string": crate::channel_fixture::inbox_of(receiver)}))
+            .await;
+        let path = format!("/api/v1/channels/{}/members", fixture.channel);
+        let body = json!({"agent": made["agent_id"], "roles": ["ops"]});
+        let added = fixture.hub.post(&path, Some(&fixture.anna), &body).await;
+        assert_eq!(added.status, 201, "{}", added.text);
+    }
+    let (mut harnesses, mut inboxes) = (vec![], vec![]);
+    for n in 0..4 {
+        let key = member(&fixture, &format!("harness-{n}"), &json!({"roles": ["ops"]})).await;
+        harnesses.push(Harness::connect(&fixture.hub, &key).await);
+        let key = member(&fixture, &format!("inbox-{n}"), &json!({"roles": ["ops"]})).await;
+        inboxes.push(fixture.hub.inbox(&key, None).await);
+    }
+    let mut asked = vec![];
+    for n in 0..10 {
+        let said = fixture
+            .hub
+            .say(
+                &format!("/api/v1/channels/{}", fixture.channel),
+                &fixture.anna,
+                &json!({"content": format!("@ops please look at number {n}")}),
+            )
+            .await;
+        let attention = &said["attention"];
+        let (woken, knocked) =
+            (attention["woken"].as_array().unwrap(), attention["knocked"].as_array().unwrap());
+        assert_eq!(woken.len() + knocked.len(), 1, "{attention}");
+        asked.extend(woken.iter().chain(knocked).map(|handle| handle.as_str().unwrap().to_owned()));
+        // Where there are no knocks, who is shown it holds the claim.
+        let ladder = fixture.get(&format!("/api/v1/events/{}", said["event_id"].as_str().unwrap())).await;
+        assert_eq!(ladder.body["claims"].as_array().unwrap().len(), woken.len(), "{}", ladder.text);
+    }
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 10, "each in its turn: {asked:?}");
+}
+
+#[tokio::test]
+async fn the_same_by_mcp() {
+    let fixture = ChannelFixture::start().await;
+    let ada = member(&fixture, "ada", &json!({})).await;
+    let bob = member(&fixture, "bob", &json!({})).await;
+    let event = fixture.say("the build is red again").await;
+    let call = async |key: &str, name: &str, arguments: Value| {
+        mcp_tool(&fixture.hub, &fixture.channel, key, name, arguments).await
+    };
+    let claimed = call(&ada, "chat_claim", json!({"event_id": event})).await;
+    assert_eq!(claimed["structuredContent"]["state"], "held", "{claimed}");
+    let refused = call(&bob, "chat_claim", json!({"event_id": event})).await;
+    assert_eq!(refused["isError"], true);
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("ada"), "{refused}");
+    let event = fixture.say("@bob please restart it").await;
+    let deferred = call(&bob, "chat_defer", json!({"event_id": event, "reason": "after lunch"})).await;
+    assert_eq!(deferred["structuredContent"]["disposition"], "deferred", "{deferred}");
+    let resolved = call(&bob, "chat_resolve", json!({"event_id": event})).await;
+    assert_eq!(resolved["structuredContent"]["disposition"], "responded", "{resolved}");
+    let people = call(&fixture.anna, "chat_claim", json!({"event_id": event})).await;
+    assert_eq!(people["isError"], true, "{people}");
+}

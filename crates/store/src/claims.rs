@@ -1,0 +1,148 @@
+//! Claims: who is asked first about an event that is for whoever takes it, who holds it, and who ever did.
+//!
+//! Rows and nothing more: who may hold one, and for how long, is the engine's to say. Whoever writes holds the conversation,
+//! so that two who want the same claim come one after the other.
+
+use crate::error::word;
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::words::ClaimState;
+
+/// The claim on one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// On which event.
+    pub event: EventId,
+    /// Where that was said.
+    pub conversation: ConversationId,
+    /// Whom it is offered to before others.
+    pub first: Option<AgentId>,
+    /// Since when it is offered.
+    pub offered_at: i64,
+    /// Who holds it, or held it last.
+    pub held: Option<Held>,
+    /// When something changes by itself.
+    pub next_at: Option<i64>,
+}
+
+/// That somebody holds a claim, or held it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Who.
+    pub holder: AgentId,
+    /// Since when.
+    pub since: i64,
+    /// Until when.
+    pub until: i64,
+    /// What became of it.
+    pub state: ClaimState,
+}
+
+const COLUMNS: &str =
+    "SELECT event_id, conversation_id, first_agent, offered_at, next_at, holder, since_at, until_at, state
+                       FROM claims WHERE event_id = $1";
+
+fn held(row: &mut Row, first: usize) -> Result<Held, StoreError> {
+    Ok(Held {
+        holder: AgentId(row.uuid(first)?),
+        since: row.int(first + 1)?,
+        until: row.int(first + 2)?,
+        state: word(&row.text(first + 3)?, ClaimState::parse)?,
+    })
+}
+
+fn claim(mut row: Row) -> Result<Claim, StoreError> {
+    let held = match row.opt_bytes(5)? {
+        None => None,
+        Some(holder) => Some(Held {
+            holder: AgentId::from_slice(&holder)
+                .ok_or_else(|| StoreError::unexpected("a holder that is no id"))?,
+            since: row.int(6)?,
+            until: row.int(7)?,
+            state: word(&row.text(8)?, ClaimState::parse)?,
+        }),
+    };
+    Ok(Claim {
+        event: EventId(row.uuid(0)?),
+        conversation: ConversationId(row.uuid(1)?),
+        first: row.opt_bytes(2)?.as_deref().and_then(AgentId::from_slice),
+        offered_at: row.int(3)?,
+        held,
+        next_at: row.opt_int(4)?,
+    })
+}
+
+/// The claim on an event, if there is one.
+pub fn of(tx: &mut dyn Tx, event: EventId) -> Result<Option<Claim>, StoreError> {
+    tx.first(COLUMNS, &[(&event).into()])?.map(claim).transpose()
+}
+
+/// Keeps a claim as it stands now, and who holds it among those that ever did.
+pub fn put(tx: &mut dyn Tx, claim: &Claim) -> Result<(), StoreError> {
+    let held = claim.held.as_ref();
+    tx.execute(
+        "INSERT INTO claims (event_id, conversation_id, first_agent, offered_at, holder, since_at, until_at, state, next_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (event_id) DO UPDATE SET first_agent = $3, offered_at = $4, holder = $5, since_at = $6, until_at = $7,
+             state = $8, next_at = $9",
+        &[
+            (&claim.event).into(),
+            (&claim.conversation).into(),
+            claim.first.as_ref().into(),
+            claim.offered_at.into(),
+            held.map(|held| &held.holder).into(),
+            held.map(|held| held.since).into(),
+            held.map(|held| held.until).into(),
+            held.map(|held| held.state.as_str()).into(),
+            claim.next_at.into(),
+        ],
+    )?;
+    if let Some(held) = held {
+        tx.execute(
+            "INSERT INTO claim_holders (event_id, since_at, holder, until_at, state) VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (event_id, since_at, holder) DO UPDATE SET until_at = $4, state = $5",
+            &[
+                (&claim.event).into(),
+                held.since.into(),
+                (&held.holder).into(),
+                held.until.into(),
+                held.state.as_str().into(),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// Everybody that ever held the claim on an event, the first one first.
+pub fn holders(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Held>, StoreError> {
+    tx.query(
+        "SELECT holder, since_at, until_at, state FROM claim_holders WHERE event_id = $1 ORDER BY since_at, holder LIMIT $2",
+        &[(&event).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| held(&mut row, 0))
+    .collect()
+}
+
+/// Claims that change by themselves by now, those that wait longest first.
+pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, ConversationId)>, StoreError> {
+    tx.query(
+        "SELECT event_id, conversation_id FROM claims WHERE next_at IS NOT NULL AND next_at <= $1
+         ORDER BY next_at, event_id LIMIT $2",
+        &[now.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((EventId(row.uuid(0)?), ConversationId(row.uuid(1)?))))
+    .collect()
+}
+
+/// The events whose claims an agent holds, some of them.
+pub fn held_by(tx: &mut dyn Tx, agent: AgentId, limit: i64) -> Result<Vec<EventId>, StoreError> {
+    tx.query(
+        "SELECT event_id FROM claims WHERE holder = $1 AND state = 'held' ORDER BY event_id LIMIT $2",
+        &[(&agent).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(EventId(row.uuid(0)?)))
+    .collect()
+}

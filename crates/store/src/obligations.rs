@@ -1,0 +1,234 @@
+//! What agents were given and what they make of it: by event and agent, whichever delivery brought it.
+//!
+//! The rows are those of `chats`. An event that an agent was sent several times has as many; the last one tells how it
+//! stands, and a disposition is written to all. What follows from what is not decided here.
+
+use crate::deliveries::{self, attention_columns};
+use crate::error::word;
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use chorus_protocol::words::Disposition;
+
+/// One event that one agent was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obligation {
+    /// The last delivery of it.
+    pub id: DeliveryId,
+    /// Which event.
+    pub event: EventId,
+    /// Where that was said.
+    pub conversation: ConversationId,
+    /// What was decided.
+    pub attention: Attention,
+    /// When it was sent last.
+    pub sent_at: i64,
+    /// How often.
+    pub sent: i64,
+    /// Whom the event names.
+    pub mentions: String,
+    /// The event whose place it takes.
+    pub supersedes: Option<EventId>,
+    /// Whether the agent has taken it.
+    pub acked: bool,
+    /// Whether it waits to be posted to the agent.
+    pub waits: bool,
+    /// Whether the agent has an open session.
+    pub connected: bool,
+    /// When it entered a turn of the model.
+    pub injected_at: Option<i64>,
+    /// When the agent was reminded.
+    pub reminded_at: Option<i64>,
+    /// When others were told that it does not answer.
+    pub escalated_at: Option<i64>,
+    /// What the agent made of it.
+    pub disposition: Option<Disposition>,
+    /// When a claim or a deferral ends.
+    pub until_at: Option<i64>,
+    /// When somebody has to look at it.
+    pub next_at: Option<i64>,
+}
+
+const COLUMNS: &str = concat!(
+    "SELECT c.agent_id, c.seq, c.event_id, c.conversation_id, c.created_at, c.sent, c.mentions, c.supersedes,
+            CASE WHEN c.acked_at IS NOT NULL OR c.seq <= i.handed_through OR d.state = 'delivered' THEN 1 ELSE 0 END,
+            CASE WHEN i.open_until > $3 THEN 1 ELSE 0 END,
+            CASE WHEN c.give_up_at IS NOT NULL THEN 1 ELSE 0 END,
+            c.injected_at, c.reminded_at, c.escalated_at, c.disposition, c.until_at, c.next_at, ",
+    attention_columns!("c"),
+    " FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+      LEFT JOIN inboxes i ON i.agent_id = c.agent_id
+      WHERE c.event_id = $1 AND c.agent_id = $2 ORDER BY c.seq DESC LIMIT 1"
+);
+
+fn obligation(mut row: Row) -> Result<Obligation, StoreError> {
+    let disposition = row.opt_text(14)?.map(|text| word(&text, Disposition::parse)).transpose()?;
+    Ok(Obligation {
+        id: DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? },
+        event: EventId(row.uuid(2)?),
+        conversation: ConversationId(row.uuid(3)?),
+        sent_at: row.int(4)?,
+        sent: row.int(5)?,
+        mentions: row.opt_text(6)?.unwrap_or_default(),
+        supersedes: row.opt_bytes(7)?.as_deref().and_then(EventId::from_slice),
+        acked: row.int(8)? == 1,
+        connected: row.int(9)? == 1,
+        waits: row.int(10)? == 1,
+        injected_at: row.opt_int(11)?,
+        reminded_at: row.opt_int(12)?,
+        escalated_at: row.opt_int(13)?,
+        disposition,
+        until_at: row.opt_int(15)?,
+        next_at: row.opt_int(16)?,
+        attention: deliveries::attention(&mut row, 17)?,
+    })
+}
+
+/// How an event stands that an agent was given; nothing if it was not.
+pub fn of(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    now: i64,
+) -> Result<Option<Obligation>, StoreError> {
+    tx.first(COLUMNS, &[(&event).into(), (&agent).into(), now.into()])?.map(obligation).transpose()
+}
+
+/// What an agent made of an event, if it made anything of it.
+pub fn disposition(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+) -> Result<Option<Disposition>, StoreError> {
+    let sql = "SELECT disposition FROM chats WHERE event_id = $1 AND agent_id = $2 ORDER BY seq DESC LIMIT 1";
+    let row = tx.first(sql, &[(&event).into(), (&agent).into()])?;
+    let text = row.map_or(Ok(None), |mut row| row.opt_text(0))?;
+    text.map(|text| word(&text, Disposition::parse)).transpose()
+}
+
+/// What the agent makes of it by now, and when somebody looks again. Of several deliveries only the last is looked at.
+pub fn dispose(
+    tx: &mut dyn Tx,
+    known: &Obligation,
+    disposition: Option<Disposition>,
+    (until_at, next_at): (Option<i64>, Option<i64>),
+    now: i64,
+) -> Result<(), StoreError> {
+    let changed_at = disposition.map(|_| now);
+    tx.execute(
+        "UPDATE chats SET disposition = $3, disposition_at = CASE WHEN disposition = $3 THEN disposition_at ELSE CAST($4 AS BIGINT) END,
+                until_at = $5, next_at = CASE WHEN seq = $6 THEN CAST($7 AS BIGINT) END
+         WHERE event_id = $1 AND agent_id = $2",
+        &[
+            (&known.event).into(),
+            (&known.id.agent).into(),
+            disposition.map(Disposition::as_str).into(),
+            changed_at.into(),
+            until_at.into(),
+            known.id.seq.into(),
+            next_at.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Keeps how far it came without an answer, what it is by now, and when somebody looks again.
+pub fn put_off(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
+    let Attention { policy, mode, reason, .. } = known.attention;
+    tx.execute(
+        "UPDATE chats SET reminded_at = $3, escalated_at = $4, next_at = $5, policy = $6, mode = $7, reason = $8
+         WHERE agent_id = $1 AND seq = $2",
+        &[
+            (&known.id.agent).into(),
+            known.id.seq.into(),
+            known.reminded_at.into(),
+            known.escalated_at.into(),
+            known.next_at.into(),
+            policy.as_str().into(),
+            mode.as_str().into(),
+            reason.as_str().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Nobody looks at these deliveries of an event any more: another took their place.
+pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE chats SET next_at = NULL WHERE event_id = $1 AND agent_id = $2 AND seq <= $3",
+        &[(&known.event).into(), (&known.id.agent).into(), known.id.seq.into()],
+    )?;
+    Ok(())
+}
+
+/// An agent took these deliveries.
+pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<(), StoreError> {
+    for seq in taken {
+        tx.execute(
+            "UPDATE chats SET acked_at = $3 WHERE agent_id = $1 AND seq = $2 AND acked_at IS NULL",
+            &[(&agent).into(), (*seq).into(), now.into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// An event entered a turn of an agent's model. Whether it was given the event at all.
+pub fn inject(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<bool, StoreError> {
+    let changed = tx.execute(
+        "UPDATE chats SET injected_at = COALESCE(injected_at, $3) WHERE event_id = $1 AND agent_id = $2",
+        &[(&event).into(), (&agent).into(), now.into()],
+    )?;
+    Ok(changed > 0)
+}
+
+/// What somebody has to look at by now, what waits longest first.
+pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, AgentId)>, StoreError> {
+    tx.query(
+        "SELECT event_id, agent_id FROM chats WHERE next_at IS NOT NULL AND next_at <= $1 ORDER BY next_at, agent_id, seq LIMIT $2",
+        &[now.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((EventId(row.uuid(0)?), AgentId(row.uuid(1)?))))
+    .collect()
+}
+
+/// How much an agent has to do: events it holds a claim on or must answer, up to `most` of each; and when it was given something
+/// last.
+pub fn load(tx: &mut dyn Tx, agent: AgentId, most: i64) -> Result<(i64, i64), StoreError> {
+    let row = tx.first(
+        "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM claims WHERE holder = $1 AND state = 'held' LIMIT $2) c)
+              + (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND next_at IS NOT NULL
+                                        AND policy = 'must_respond' LIMIT $2) o),
+                (SELECT MAX(created_at) FROM chats WHERE agent_id = $1 AND seq > 0)",
+        &[(&agent).into(), most.into()],
+    )?;
+    let Some(mut row) = row else { return Ok((0, 0)) };
+    Ok((row.int(0)?, row.opt_int(1)?.unwrap_or(0)))
+}
+
+/// What agents were given of a message, as it was said or as it was changed since, some of it.
+pub fn of_message(
+    tx: &mut dyn Tx,
+    message: EventId,
+    limit: i64,
+) -> Result<Vec<(EventId, AgentId)>, StoreError> {
+    tx.query(
+        "SELECT event_id, agent_id FROM chats WHERE event_id = $1
+         UNION SELECT event_id, agent_id FROM chats WHERE supersedes = $1 LIMIT $2",
+        &[(&message).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((EventId(row.uuid(0)?), AgentId(row.uuid(1)?))))
+    .collect()
+}
+
+/// The agents that an event was given to, some of them.
+pub fn given(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<AgentId>, StoreError> {
+    tx.query(
+        "SELECT DISTINCT agent_id FROM chats WHERE event_id = $1 ORDER BY agent_id LIMIT $2",
+        &[(&event).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(AgentId(row.uuid(0)?)))
+    .collect()
+}

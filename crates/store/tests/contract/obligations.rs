@@ -1,0 +1,185 @@
+//! What agents were given, claims on it, and roles: rows that both databases understand alike.
+
+use crate::channel::{Room, act, join, post, post_of, remove, room, run};
+use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
+use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::words::{ClaimState, Disposition};
+use chorus_store::claims::{self, Claim, Held};
+use chorus_store::conversation::{self, Handle, Newcomer};
+use chorus_store::conversations::History;
+use chorus_store::obligations::{self, Obligation};
+use chorus_store::{Store, inboxes, members};
+
+on_both!(
+    what_an_agent_was_given,
+    what_is_due,
+    a_claim_and_who_ever_held_it,
+    who_has_a_role,
+    what_a_session_shows_and_what_it_is_sent_again,
+);
+
+/// An event that bob is given.
+async fn given(store: &Store, room: Room) -> EventId {
+    let act = act(room, room.owner);
+    let (event, new) = (act.event, post_of("@bob look", &["bob"], None));
+    post(store, act, new).await.unwrap();
+    event
+}
+
+async fn of(store: &Store, event: EventId, bob: AgentId) -> Option<Obligation> {
+    read(store, move |tx| obligations::of(tx, event, bob, NOW)).await
+}
+
+async fn with_bob(store: &Store) -> (Room, AgentId) {
+    let room = room(store, History::All).await;
+    let bob = agent(store, "bob").await.id;
+    join(store, room, bob.into(), "bob").await;
+    (room, bob)
+}
+
+async fn what_an_agent_was_given(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = with_bob(store).await;
+    let event = given(store, room).await;
+    let known = of(store, event, bob).await.unwrap();
+    assert_eq!((known.event, known.conversation, known.sent), (event, room.id, 1));
+    assert_eq!((known.acked, known.connected, known.disposition), (false, false, None));
+    assert_eq!(known.mentions, "agent:bob");
+    assert_eq!(of(store, EventId(fresh()), bob).await, None);
+
+    let seq = known.id.seq;
+    write(store, move |tx| obligations::ack(tx, bob, &[seq, seq + 9], NOW + 1)).await;
+    assert!(of(store, event, bob).await.unwrap().acked);
+    assert!(write(store, move |tx| obligations::inject(tx, event, bob, NOW + 2)).await);
+    assert!(!write(store, move |tx| obligations::inject(tx, EventId(fresh()), bob, NOW + 2)).await);
+    assert_eq!(of(store, event, bob).await.unwrap().injected_at, Some(NOW + 2));
+    let deferred = Some(Disposition::Deferred);
+    let kept = known.clone();
+    write(store, move |tx| {
+        obligations::dispose(tx, &kept, deferred, (Some(NOW + 9), Some(NOW + 9)), NOW + 3)
+    })
+    .await;
+    let known = of(store, event, bob).await.unwrap();
+    assert_eq!((known.disposition, known.until_at, known.next_at), (deferred, Some(NOW + 9), Some(NOW + 9)));
+    assert_eq!(read(store, move |tx| obligations::disposition(tx, event, bob)).await, deferred);
+    assert_eq!(read(store, move |tx| obligations::of_message(tx, event, 10)).await, [(event, bob)]);
+    assert_eq!(read(store, move |tx| obligations::given(tx, event, 10)).await, [bob]);
+}
+
+async fn what_is_due(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = with_bob(store).await;
+    let (first, second) = (given(store, room).await, given(store, room).await);
+    let due = |now: i64| read(store, move |tx| obligations::due(tx, now, 10));
+    let later = |event: EventId, at: Option<i64>| async move {
+        let known = of(store, event, bob).await.unwrap();
+        write(store, move |tx| obligations::put_off(tx, &Obligation { next_at: at, ..known.clone() })).await;
+    };
+    later(first, Some(NOW + 20)).await;
+    later(second, Some(NOW + 10)).await;
+    assert_eq!(due(NOW + 9).await, []);
+    assert_eq!(due(NOW + 20).await, [(second, bob), (first, bob)]);
+    assert_eq!(read(store, move |tx| obligations::load(tx, bob, 10)).await, (2, NOW));
+    let known = of(store, second, bob).await.unwrap();
+    write(store, move |tx| obligations::leave(tx, &known)).await;
+    assert_eq!(due(NOW + 20).await, [(first, bob)]);
+}
+
+async fn a_claim_and_who_ever_held_it(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = with_bob(store).await;
+    let (event, ada) = (given(store, room).await, agent(store, "ada").await.id);
+    assert_eq!(read(store, move |tx| claims::of(tx, event)).await, None);
+    let offered = Claim {
+        event,
+        conversation: room.id,
+        first: Some(ada),
+        offered_at: NOW,
+        held: None,
+        next_at: Some(NOW + 30),
+    };
+    let held = |holder, since, state| Held { holder, since, until: since + 5, state };
+    let steps = [
+        offered,
+        Claim { held: Some(held(ada, NOW + 1, ClaimState::Held)), next_at: Some(NOW + 6), ..offered },
+        Claim { held: Some(held(ada, NOW + 1, ClaimState::Released)), next_at: None, ..offered },
+        Claim {
+            held: Some(held(bob, NOW + 8, ClaimState::Held)),
+            first: None,
+            next_at: Some(NOW + 13),
+            ..offered
+        },
+    ];
+    for step in steps {
+        write(store, move |tx| claims::put(tx, &step)).await;
+        assert_eq!(read(store, move |tx| claims::of(tx, event)).await, Some(step));
+    }
+    let ever = read(store, move |tx| claims::holders(tx, event, 10)).await;
+    assert_eq!(ever, [held(ada, NOW + 1, ClaimState::Released), held(bob, NOW + 8, ClaimState::Held)]);
+    assert_eq!(read(store, move |tx| claims::held_by(tx, bob, 10)).await, [event]);
+    assert_eq!(read(store, move |tx| claims::held_by(tx, ada, 10)).await, []);
+    assert_eq!(read(store, move |tx| claims::due(tx, NOW + 12, 10)).await, []);
+    assert_eq!(read(store, move |tx| claims::due(tx, NOW + 13, 10)).await, [(event, room.id)]);
+}
+
+async fn who_has_a_role(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = with_bob(store).await;
+    let (ada, acts) = (agent(store, "ada").await.id, act(room, room.owner));
+    let new = Newcomer {
+        principal: ada.into(),
+        handle: Handle::Exactly("ada".into()),
+        roles: vec!["Ops".into(), "on-call".into()],
+        lead: true,
+    };
+    run(store, move |tx| conversation::add_member(tx, &acts, &new)).await.unwrap();
+    let in_role = |role: &'static str| async move {
+        let found = read(store, move |tx| members::in_role(tx, room.id, role, 10)).await;
+        found.into_iter().map(|member| member.handle).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (in_role("ops").await, in_role("OPS").await),
+        (vec!["ada".to_owned()], vec!["ada".to_owned()])
+    );
+    assert_eq!(in_role("bob").await, [] as [&str; 0]);
+    assert_eq!(read(store, move |tx| members::lead(tx, room.id)).await.unwrap().principal, ada.into());
+
+    // A role that is named concerns who has it; a handle of that name would win.
+    let says = act(room, room.owner);
+    let draft = run(store, move |tx| {
+        let new = post_of("@ops @bob look", &["ops", "bob"], None);
+        let draft = conversation::draft_message(tx, &says, &new)?;
+        let candidates: Vec<_> =
+            draft.candidates.iter().map(|one| (one.agent, one.named, one.in_named_role)).collect();
+        Ok((candidates, draft.names_somebody, draft.mentions))
+    });
+    let (candidates, names, mentions) = draft.await.unwrap();
+    assert_eq!(candidates, [(ada, false, true), (bob, true, false)]);
+    assert_eq!((names, mentions.as_str()), (true, "role:ops agent:bob"));
+    remove(store, room, "ada").await;
+    assert_eq!(in_role("ops").await, [] as [&str; 0]);
+}
+
+async fn what_a_session_shows_and_what_it_is_sent_again(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = with_bob(store).await;
+    let shows = || read(store, move |tx| inboxes::shows(tx, bob, NOW));
+    let open = |words: Option<&'static str>| {
+        write(store, move |tx| {
+            let session = fresh();
+            inboxes::open(tx, bob, session, fresh(), NOW + 100)?;
+            words.map_or(Ok(()), |words| inboxes::set_shows(tx, bob, session, words))
+        })
+    };
+    assert_eq!(shows().await, None);
+    open(Some("notify buffered")).await;
+    assert_eq!(shows().await.as_deref(), Some("notify buffered"));
+    let (first, second) = (given(store, room).await, given(store, room).await);
+    // The first was sent, and not acknowledged.
+    write(store, move |tx| inboxes::send_through(tx, bob, 1)).await;
+    open(Some("notify")).await;
+    let sent = async |event| of(store, event, bob).await.unwrap().sent;
+    assert_eq!((sent(first).await, sent(second).await), (2, 1));
+    open(None).await;
+    assert_eq!(shows().await, None, "what comes later shows only what it says");
+}
