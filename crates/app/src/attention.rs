@@ -155,7 +155,7 @@ fn first_responder(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<AgentId>
             agents.push(agent);
         }
     }
-    Ok(choose(tx, &agents, draft.act.now)?)
+    choose(tx, &agents, draft.act.now)
 }
 
 /// Whom of several something is offered to first.

@@ -44,7 +44,7 @@ pub async fn delete(
     let work = move |tx: &mut dyn Tx| {
         let draft = conversation::draft_deletion(tx, &act, target)
             .map_err(only("the author of a message and the owner of the channel take it back"))?;
-        Ok(post(&hub, tx, &draft).map(drop)?)
+        post(&hub, tx, &draft).map(drop)
     };
     app.once(once, is_member(who, conversation), work).await
 }

@@ -122,7 +122,9 @@ async fn record_receipts(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreE
     let write = move |tx: &mut dyn Tx| steps::record_receipts(tx, now, &all);
     let written = app.store.write::<_, StoreError, _>(write).await;
     if written.is_err() {
-        told.into_iter().for_each(|(inbox, said)| inbox.give_back(said));
+        for (inbox, said) in told {
+            inbox.give_back(said);
+        }
     }
     written
 }

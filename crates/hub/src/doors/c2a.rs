@@ -11,7 +11,6 @@ use crate::body;
 use crate::credentials::bearer;
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::Agent;
-use crate::middleware::ForPeople;
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::extract::{Request, State};
@@ -22,6 +21,7 @@ use chorus_app::c2a::{self, Harness};
 use chorus_app::caller::{Identity, key_hash};
 use chorus_protocol::c2a::Method;
 use chorus_protocol::rpc::{Message, Notification, Request as Call, Response as Answer, RpcError};
+use chorus_web::ForPeople;
 use serde::Serialize;
 use utoipa_axum::routes;
 

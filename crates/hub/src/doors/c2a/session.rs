@@ -107,11 +107,10 @@ fn text_of(
         Some(Ok(Frame::Text(text))) => Ok(Some(text.as_bytes().to_vec())),
         Some(Ok(Frame::Binary(_))) => Err(Over::Close(1003, "messages are text")),
         Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => Ok(None),
-        Some(Ok(Frame::Close(_))) | None => Err(Over::Gone),
         Some(Err(Error::Capacity(_))) => Err(Over::Close(1009, "a message has 1 MiB at most")),
         Some(Err(Error::Utf8(_))) => Err(Over::Close(1007, "messages are UTF-8")),
         Some(Err(Error::Protocol(_))) => Err(Over::Close(1002, "this is not how WebSockets speak")),
-        Some(Err(_)) => Err(Over::Gone),
+        Some(Ok(Frame::Close(_)) | Err(_)) | None => Err(Over::Gone),
     }
 }
 

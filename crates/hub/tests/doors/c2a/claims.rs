@@ -32,9 +32,9 @@ async fn race(setup: &Setup, racers: usize) {
     for claim in claims {
         let (is_error, said, harness) = claim.await.unwrap();
         if is_error {
-            refused.push(said["code"].clone())
+            refused.push(said["code"].clone());
         } else {
-            holders.push(said["holder"].clone())
+            holders.push(said["holder"].clone());
         }
         connected.push(harness);
     }
