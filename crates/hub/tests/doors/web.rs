@@ -1,6 +1,7 @@
 //! The pages of somebody who is signed in: what they show, to whom, and that nothing anybody said is markup in them.
 
 use crate::accounts::{by_page, cookie_of, hub_with_mail, session};
+use crate::channel_fixture::inbox_of;
 use crate::support::{Answer, Inbox, OPERATOR, Setup, TestHub, eventually};
 use chorus_protocol::relay::Code;
 use chorus_testkit::clock::ManualClock;
@@ -108,7 +109,7 @@ async fn a_channel_is_made_and_talked_in_without_a_script() {
     assert!(page.contains("<strong>look</strong>") && page.contains("<code>this</code>"), "{page}");
     assert!(page.contains(r#"<span class="tag">question</span>"#), "{page}");
 
-    let event = house.hub.log(&house.api, &house.ann, "?kind=message").await[0]["event_id"].clone();
+    let event = house.hub.log(&house.api, &house.ann, "kind=message").await[0]["event_id"].clone();
     let event = event.as_str().unwrap();
     let reply = [("content", "in it"), ("thread", event)];
     send(&house.hub, &format!("{path}/say"), Some(&house.ann), &reply).await;
@@ -178,7 +179,7 @@ async fn strangers_learn_nothing_from_a_page() {
         let answer = send(&house.hub, &format!("{path}{rest}"), Some(&eve), &[fields]).await;
         assert_eq!(answer.status, 404, "{rest}: {}", answer.text);
     }
-    assert_eq!(house.hub.log(&house.api, &house.ann, "?kind=message").await.len(), 1);
+    assert_eq!(house.hub.log(&house.api, &house.ann, "kind=message").await.len(), 1);
 }
 
 #[tokio::test]
@@ -257,11 +258,10 @@ async fn the_operators_key_opens_the_console_for_an_hour() {
 
 #[tokio::test]
 async fn a_dead_letter_is_replayed_from_the_page() {
-    let clock = ManualClock::new(1_800_000_000_000);
-    let house = House::on(&Setup::new().clock(&clock)).await;
+    let house = House::start().await;
     let receiver = FakeAgent::start().await;
     receiver.set(Reply::Json(422, json!({})));
-    let new = json!({"name": "marl", "endpoint": receiver.url()});
+    let new = json!({"name": "marl", "connection_string": inbox_of(&receiver)});
     let made = house.hub.post("/api/v1/agents", Some(&house.ann), &new).await;
     assert_eq!(made.status, 201, "{}", made.text);
     house.hub.add(&house.api, &house.ann, &json!({"agent": "marl"})).await;
@@ -361,14 +361,14 @@ async fn nothing_that_anybody_says_is_markup() {
 #[tokio::test]
 async fn a_long_conversation_opens_with_its_end() {
     let house = House::start().await;
-    for n in 0..150 {
+    for n in 0..180 {
         house.say(&format!("message number {n}.")).await;
     }
     let path = format!("/c/{}", house.channel);
     let page = house.main(&path).await;
-    assert!(page.contains("number 149.") && !page.contains("number 80."), "{page}");
+    assert!(page.contains("number 179.") && !page.contains("number 20."), "{page}");
     let before = page.split("?before=").nth(1).unwrap().split('"').next().unwrap();
     let earlier = house.main(&format!("{path}?before={before}")).await;
-    assert!(earlier.contains("number 80.") && !earlier.contains("number 149."), "{earlier}");
+    assert!(earlier.contains("number 20.") && !earlier.contains("number 179."), "{earlier}");
     assert!(earlier.contains("This is the past"));
 }
