@@ -22,6 +22,7 @@ use chorus_store::members::{self, Member};
 use chorus_store::obligations::{self, Obligation};
 use chorus_store::{StoreError, Tx, claims, directory};
 use serde_json::{Map, json};
+use std::collections::BTreeSet;
 
 /// How many members of a role are told that something is open to all of them.
 const MAX_KNOCKED: i64 = 50;
@@ -55,14 +56,7 @@ pub fn attend(
             let known = Obligation { reminded_at: Some(now), ..known };
             send_again(tx, &said, known, now)
         }
-        Step::Escalate => {
-            let attention = downgraded(known.attention);
-            let was_escalation = known.attention.reason == Reason::Escalation;
-            let knocks = shows(tx, agent, now)?.notify;
-            let known = Obligation { escalated_at: Some(now), attention, ..known };
-            let sent = if knocks { send_again(tx, &said, known, now)? } else { put_off(tx, known)? };
-            Ok(escalate(tx, &said, &member, was_escalation, escalation, now)? || sent)
-        }
+        Step::Escalate => escalate(tx, &said, &member, known, escalation, now),
         Step::Reopen => {
             let was_claimed = known.disposition == Some(Disposition::Claimed);
             obligations::dispose(tx, &known, None, (None, None), now)?;
@@ -119,24 +113,35 @@ fn bring(
     Ok(way.map(|_| id))
 }
 
-/// Tells the lead, or else the owner, that an agent does not answer: an event of its own, which names the original. An agent is
-/// given it; a person finds it in the conversation.
+/// What was not answered is asked no longer, and the lead, or else the owner, is told: by an event of its own, which names the
+/// original. An agent is given it; a person finds it in the conversation. Who asked knows already.
 fn escalate(
     tx: &mut dyn Tx,
     said: &Event,
     silent: &Member,
-    was_escalation: bool,
+    known: Obligation,
     event: EventId,
     now: i64,
 ) -> Result<bool, StoreError> {
-    let Some(place) = conversations::by_id(tx, said.conversation)? else { return Ok(false) };
-    if place.archived_at.is_some() {
-        return Ok(false);
-    }
-    let lead = members::lead(tx, place.id)?.map(|lead| lead.principal);
-    let to = escalate_to(&silent.principal, was_escalation, lead, Some(place.owner));
-    let to = to.filter(|to| *to != said.author).map_or(Ok(None), |to| members::of(tx, place.id, to))?;
-    let Some(to) = to else { return Ok(false) };
+    let was_escalation = known.attention.reason == Reason::Escalation;
+    // The conversation first, then the smaller inbox, as everywhere.
+    tx.lock(said.conversation.0)?;
+    let place = conversations::by_id(tx, said.conversation)?.filter(|place| place.archived_at.is_none());
+    let to = match &place {
+        None => None,
+        Some(place) => {
+            let lead = members::lead(tx, place.id)?.map(|lead| lead.principal);
+            let to = escalate_to(&silent.principal, was_escalation, lead, Some(place.owner));
+            to.filter(|to| *to != said.author).map_or(Ok(None), |to| members::of(tx, place.id, to))?
+        }
+    };
+    let agents = [silent.principal.agent(), to.as_ref().and_then(|to| to.principal.agent())];
+    conversation::hold_inboxes(tx, agents.into_iter().flatten())?;
+    let knocks = shows(tx, known.id.agent, now)?.notify;
+    let attention = downgraded(known.attention);
+    let known = Obligation { escalated_at: Some(now), attention, ..known };
+    let sent = if knocks { send_again(tx, said, known, now)? } else { put_off(tx, known)? };
+    let Some(to) = to else { return Ok(sent) };
     let original = if was_escalation { said.target.unwrap_or(said.id) } else { said.id };
     let text = format!("{} has not answered in time; it goes to {} now", silent.handle, to.handle);
     let body = Masked::new(Map::from_iter([
@@ -144,8 +149,8 @@ fn escalate(
         ("escalates".to_owned(), json!(original.to_string())),
         ("to".to_owned(), json!([to.handle])),
     ]));
-    tx.lock(place.id.0)?;
-    let act = Act { conversation: place.id, author: said.author, event, trace: said.trace, now };
+    let conversation = said.conversation;
+    let act = Act { conversation, author: said.author, event, trace: said.trace, now };
     conversation::tell(tx, &act, EventKind::Escalation, said.thread, Some(original), &body)?;
     if let Principal::Agent(agent) = to.principal {
         let told = Event { id: event, ..said.clone() };
@@ -201,7 +206,7 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
         deadline_ms: Some(chorus_attention::DEFAULT_DEADLINE_MS),
     };
     let bringing = Bringing { mentions: &mentions, ..Bringing::FIRST };
-    let (mut rest, mut knocked) = (vec![], false);
+    let (mut rest, mut knows_knocks) = (vec![], BTreeSet::new());
     for role in mentions.split(' ').filter_map(|one| one.strip_prefix("role:")) {
         for member in members::in_role(tx, said.conversation, role, MAX_KNOCKED)? {
             let Some(agent) = member.principal.agent().filter(|_| member.principal != said.author) else {
@@ -211,11 +216,16 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
                 continue;
             }
             if shows(tx, agent, now)?.notify {
-                knocked |= bring(tx, said, agent, attention, bringing, now)?.is_some();
+                knows_knocks.insert(agent);
             } else if let Some(agent) = directory::by_id(tx, agent)? {
                 rest.push(agent);
             }
         }
+    }
+    // The smaller inbox first, as everywhere.
+    let mut knocked = false;
+    for agent in knows_knocks {
+        knocked |= bring(tx, said, agent, attention, bringing, now)?.is_some();
     }
     if knocked {
         return Ok(true);

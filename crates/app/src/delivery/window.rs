@@ -56,6 +56,11 @@ impl Window {
         through
     }
 
+    /// Whether the entry at this place was sent and is not acknowledged.
+    pub fn awaits(&self, seq: i64) -> bool {
+        self.sent.iter().any(|sent| sent.seq == seq && !sent.acked)
+    }
+
     /// When something is due once more.
     pub fn next_due(&self) -> Option<i64> {
         self.sent.iter().filter(|sent| !sent.acked).map(|sent| sent.due_at).min()
@@ -86,7 +91,9 @@ mod tests {
         for seq in [3, 5, 6] {
             window.send(seq, 0);
         }
+        assert!(window.awaits(5) && !window.awaits(4));
         assert_eq!([window.ack(5), window.ack(5), window.ack(4)], [None; 3]);
+        assert!(!window.awaits(5));
         assert_eq!(window.ack(3), Some(5));
         assert_eq!(window.ack(3), None);
         assert_eq!(window.ack(6), Some(6));

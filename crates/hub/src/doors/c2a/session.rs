@@ -40,6 +40,8 @@ enum Over {
     Close(u16, &'static str),
 }
 
+const TOO_MANY: Over = Over::Close(1008, "too many messages; wait, and connect again");
+
 const fn close(end: End) -> Over {
     match end {
         End::TakenOver => Over::Close(4001, "another connection opened this inbox"),
@@ -73,6 +75,9 @@ async fn begin(harness: &Harness, socket: &mut Socket) -> Result<Reader, Over> {
             () = app.stopping.cancelled() => return Err(Over::Close(1001, "the hub stops")),
         };
         let Some(text) = text_of(frame)? else { continue };
+        if charge(app, harness.key).is_err() {
+            return Err(TOO_MANY);
+        }
         let answer = match Message::read(&text) {
             Ok(Message::Request(Request { id, method, params })) if method == Method::Initialize.as_str() => {
                 match c2a::initialize(harness, params).await {
@@ -236,7 +241,7 @@ impl<'s> Session<'s> {
             }
             Ok(Message::Notification(Notification { method, params })) => {
                 if charge(&self.harness.app, self.harness.key).is_err() {
-                    return Err(Over::Close(1008, "too many messages; wait, and connect again"));
+                    return Err(TOO_MANY);
                 }
                 if let Err(error) = c2a::tell(&self.harness, &method, params).await {
                     tracing::debug!(%error, method, "a notification of a harness was not taken");
@@ -250,7 +255,7 @@ impl<'s> Session<'s> {
     /// The harness answered a delivery: it has it, unless it says that it could not take it; then it comes again.
     fn take(&mut self, id: Option<Id>, accepted: bool) {
         let Some(Id::Text(id)) = id else { return };
-        let Some(seq) = delivered(&id).filter(|_| accepted) else { return };
+        let Some(seq) = delivered(&id).filter(|seq| accepted && self.window.awaits(*seq)) else { return };
         self.reader.ack(seq);
         if let Some(through) = self.window.ack(seq) {
             self.reader.hand(through);
