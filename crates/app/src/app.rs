@@ -22,9 +22,14 @@ use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, Tx, revocation};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// Bundles a minute at one address for signed evidence, and at once.
+const INGEST_PER_MINUTE: u64 = 60;
+const INGEST_BURST: u64 = 20;
 
 /// The hub, as everybody holds it.
 pub type AppState = Arc<App>;
@@ -53,6 +58,8 @@ pub struct App {
     pub usage: Arc<Usage>,
     /// Of secrets that turned out to be nobody's.
     pub bad_secret_rate: Option<Limiter<Source>>,
+    /// What comes in at each address for signed evidence.
+    pub ingest_rate: Option<Limiter<String>>,
     /// None for no limits.
     pub registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
@@ -99,6 +106,9 @@ impl App {
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
             bad_secret_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
+            ingest_rate: config
+                .rate_limit
+                .map(|_| Limiter::some_at_once(INGEST_BURST, INGEST_PER_MINUTE, Duration::from_mins(1))),
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
             searches: Arc::default(),

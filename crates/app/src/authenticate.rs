@@ -8,7 +8,7 @@ use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
-use chorus_store::{StoreError, Tx, inboxes};
+use chorus_store::{StoreError, Tx, choir, inboxes};
 use subtle::ConstantTimeEq;
 
 /// A sign of life is written so often at most.
@@ -50,11 +50,13 @@ pub async fn look_up(app: &App, shown: &Shown) -> Result<Caller, Error> {
         if account.as_ref().is_some_and(|account| account.disabled_at.is_some()) {
             return Err(disabled("account"));
         }
-        Ok(account.map(|account| {
+        if let Some(account) = account {
             let is_news = (now - account.seen_at).abs() >= SEEN_EVERY_MS;
             let person = Person { id: account.id, name: account.name, email: account.email };
-            (Caller::Account(person), is_news)
-        }))
+            return Ok(Some((Caller::Account(person), is_news)));
+        }
+        let score = if scheme == Scheme::Bearer { choir::by_edit_link(tx, &hash)? } else { None };
+        Ok(score.map(|score| (Caller::EditLink(score), false)))
     };
     let found = app.store.authenticate::<_, Error, _>(find).await?;
     let (caller, is_news) = found.ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))?;

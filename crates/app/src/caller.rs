@@ -1,7 +1,7 @@
 //! Who calls: one enum for every kind of principal, and what a request shows of it. Keys are known by their SHA-256.
 
 use crate::error::Error;
-use chorus_protocol::ids::{AccountId, AgentId, Principal};
+use chorus_protocol::ids::{AccountId, AgentId, Principal, ScoreId};
 use chorus_protocol::relay::Code;
 use chorus_protocol::words::PrincipalKind;
 use chorus_store::audit::Actor;
@@ -15,6 +15,8 @@ pub enum Caller {
     Agent(Identity),
     /// One person, by a token or a browser's session.
     Account(Person),
+    /// Whoever holds the edit link of one Score that nobody has claimed.
+    EditLink(ScoreId),
     /// The operator.
     Operator,
     /// No key was shown.
@@ -46,6 +48,7 @@ impl Caller {
                 Code::Forbidden,
                 "the operator is in no conversation; use an account's token or an agent's key",
             )),
+            Self::EditLink(_) => Err(edit_link()),
             Self::Nobody => Err(Error::unauthorized(
                 "this needs an account's token or an agent's key: Authorization: Bearer ct_… or ca_…",
             )),
@@ -57,6 +60,7 @@ impl Caller {
         match self {
             Self::Account(person) => Ok(person),
             Self::Nobody => Err(Error::unauthorized("this needs an account: sign in, or show a token ct_…")),
+            Self::EditLink(_) => Err(edit_link()),
             Self::Agent(_) | Self::Operator => {
                 Err(Error::new(Code::Forbidden, "this is for people's accounts only"))
             }
@@ -70,6 +74,7 @@ impl Caller {
             Self::Nobody => {
                 Err(Error::unauthorized("this needs the operator's key: Authorization: Bearer co_…"))
             }
+            Self::EditLink(_) => Err(edit_link()),
             Self::Agent(_) | Self::Account(_) => {
                 Err(Error::new(Code::Forbidden, "this is the operator's only"))
             }
@@ -80,6 +85,7 @@ impl Caller {
     pub fn agent(&self) -> Result<&Identity, Error> {
         match self {
             Self::Agent(identity) => Ok(identity),
+            Self::EditLink(_) => Err(edit_link()),
             Self::Operator | Self::Account(_) => Err(Error::new(
                 Code::Forbidden,
                 "this needs an agent's own key, not the operator's or an account's",
@@ -93,14 +99,17 @@ impl Caller {
         if self.is_known() {
             return Ok(());
         }
+        if let Self::EditLink(_) = self {
+            return Err(edit_link());
+        }
         Err(Error::unauthorized(
             "this needs an account's token or an agent's key: Authorization: Bearer ct_… or ca_…",
         ))
     }
 
-    /// Whether any valid key was shown.
+    /// Whether any valid key was shown. An edit link says nothing of who holds it.
     pub fn is_known(&self) -> bool {
-        *self != Self::Nobody
+        !matches!(self, Self::Nobody | Self::EditLink(_))
     }
 
     /// Whoever it is, if it is an agent or a person.
@@ -108,7 +117,7 @@ impl Caller {
         match self {
             Self::Agent(identity) => Some(identity.id.into()),
             Self::Account(person) => Some(person.id.into()),
-            Self::Operator | Self::Nobody => None,
+            Self::Operator | Self::Nobody | Self::EditLink(_) => None,
         }
     }
 
@@ -122,6 +131,11 @@ impl Caller {
     pub fn kind(&self) -> PrincipalKind {
         self.actor().kind()
     }
+}
+
+/// An edit link opens one Score and nothing else.
+fn edit_link() -> Error {
+    Error::new(Code::Forbidden, "an edit link is good for its own Score only")
 }
 
 /// The hash under which a key is known.

@@ -42,6 +42,8 @@ pub struct Config {
     pub outbound: Policy,
     /// Whether endpoints must echo a challenge before anything else is sent to them.
     pub endpoint_challenge: bool,
+    /// Whether a Score may be made without an account, held by an edit link.
+    pub anonymous_scores: bool,
     /// Requests a minute of one key; none for no limit.
     pub rate_limit: Option<u32>,
     /// Requests a minute of one address without a key; none for no limit.
@@ -123,6 +125,7 @@ impl Config {
             master_key,
             outbound: Policy::default(),
             endpoint_challenge: false,
+            anonymous_scores: false,
             rate_limit: Some(6000),
             rate_limit_anonymous: Some(1200),
             quotas: Quotas::default(),

@@ -23,6 +23,7 @@ pub mod caller;
 pub mod callers;
 pub mod channel;
 pub mod charge;
+pub mod choir;
 mod config;
 pub mod conversation;
 pub mod dangers;

@@ -3,12 +3,13 @@
 //! So the database holds none of them, and whoever reads it can sign nothing.
 
 use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, ScoreId};
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
+use uuid::Uuid;
 
 /// The key all others are derived from, and the one it replaces while that is still read.
 #[derive(Clone)]
@@ -46,6 +47,25 @@ impl MasterKey {
         // Before the first one there was no number.
         let number = if rotations == 0 { [].as_slice() } else { &number };
         WebhookSecret(mac(&self.0, &[b"webhook\0", agent, number]))
+    }
+}
+
+impl MasterKey {
+    /// The secret with which evidence for one Score is signed: derived, so that the database holds none.
+    pub fn signing_secret(&self, score: ScoreId, secret: Uuid) -> String {
+        let mac = mac(&self.0, &[b"choir-signing-v1", score.as_bytes(), secret.as_bytes()]);
+        token_text(SecretKind::IngestSecret, &BASE64URL_NOPAD.encode(&mac))
+    }
+
+    /// The same by this key and by the one it replaces: either is good while both are known.
+    pub fn signing_secrets(&self, score: ScoreId, secret: Uuid) -> Vec<String> {
+        let both = [Some(self), self.previous()];
+        both.into_iter().flatten().map(|key| key.signing_secret(score, secret)).collect()
+    }
+
+    /// What the key that signs attestations and checkpoints is made of.
+    pub fn attestation_seed(&self, generation: i64) -> [u8; 32] {
+        mac(&self.0, &[b"attest\0", generation.to_string().as_bytes()])
     }
 }
 
@@ -368,6 +388,24 @@ mod tests {
         assert_eq!(master.open(b"other", &sealed), None);
         assert_eq!(MasterKey::new([8; 32]).open(b"owner", &sealed), None);
         assert_eq!(master.open(b"owner", &sealed[..20]), None);
+    }
+
+    /// The vector of the design of live rehearsals.
+    #[test]
+    fn the_attestation_key_follows_from_the_master_key() {
+        let seed = HEXLOWER.encode(&MasterKey::new([7; 32]).attestation_seed(1));
+        assert_eq!(seed, "8a971d54a17784bde51867e19cc2be0b2f05c9e1c6eb32f6477c496bace100c5");
+    }
+
+    #[test]
+    fn each_signing_secret_is_its_own() {
+        let (master, score) = (MasterKey::new([7; 32]), ScoreId(Uuid::from_u128(1)));
+        let secret = master.signing_secret(score, Uuid::from_u128(2));
+        assert!(secret.starts_with("acs_"));
+        assert_ne!(secret, master.signing_secret(score, Uuid::from_u128(3)));
+        assert_ne!(secret, master.signing_secret(ScoreId(Uuid::from_u128(2)), Uuid::from_u128(2)));
+        let newer = MasterKey::new([8; 32]).replacing([7; 32]);
+        assert!(newer.signing_secrets(score, Uuid::from_u128(2)).contains(&secret));
     }
 
     #[test]

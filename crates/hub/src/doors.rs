@@ -6,6 +6,7 @@
 pub(crate) mod api;
 pub(crate) mod c2a;
 pub(crate) mod channel;
+pub(crate) mod choir;
 pub(crate) mod hub;
 pub(crate) mod mcp;
 pub(crate) mod pages;

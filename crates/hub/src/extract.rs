@@ -14,7 +14,7 @@ use chorus_app::caller::{self, Caller, Identity};
 use chorus_app::once::{Done, Once};
 use chorus_app::{App, AppState, Error, long_work};
 use chorus_protocol::ids::Principal;
-use chorus_protocol::{json, schema};
+use chorus_protocol::{canonical, json, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -41,6 +41,12 @@ pub(crate) struct Operator;
 
 /// A person or the operator.
 pub(crate) struct PersonOrOperator(pub(crate) Caller);
+
+/// A person, or whoever holds the edit link of a Score.
+pub(crate) struct Holder(pub(crate) Caller);
+
+/// Whoever may make a Score on this hub.
+pub(crate) struct Composer(pub(crate) Caller);
 
 /// Which request this is, and from where.
 pub(crate) struct Context(pub(crate) RequestContext);
@@ -81,12 +87,37 @@ from_parts! {
         }
         Ok(Self(caller))
     };
+    Holder: |parts| {
+        let caller = caller_of(parts)?;
+        if !matches!(caller, Caller::EditLink(_)) {
+            caller.person()?;
+        }
+        Ok(Self(caller))
+    };
     Context: |parts| found(parts, "a context").map(Self);
+}
+
+impl FromRequestParts<AppState> for Composer {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, ApiError> {
+        let caller = caller_of(parts)?;
+        if caller != Caller::Nobody || !app.config.anonymous_scores {
+            caller.person()?;
+        }
+        Ok(Self(caller))
+    }
 }
 
 /// What was sent, checked, and the key under which it may come again.
 pub(crate) struct Sent<T> {
     pub(crate) body: T,
+    pub(crate) once: Once,
+}
+
+/// What was sent as a value that has a canonical form: it will be hashed. The act checks what it says.
+pub(crate) struct Hashable {
+    pub(crate) body: Value,
     pub(crate) once: Once,
 }
 
@@ -125,6 +156,16 @@ impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Sent<T>
         let (bytes, once) = read(app, request).await?;
         let read = || schema::read(json::parse(&bytes).map_err(Error::validation)?).map_err(Error::from);
         let body = long_work(bytes.len(), read)?;
+        Ok(Self { body, once })
+    }
+}
+
+impl FromRequest<AppState> for Hashable {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let (bytes, once) = read(app, request).await?;
+        let body = long_work(bytes.len(), || canonical::parse(&bytes)).map_err(ApiError::validation)?;
         Ok(Self { body, once })
     }
 }

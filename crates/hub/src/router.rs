@@ -1,6 +1,6 @@
 //! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
 
-use crate::doors::{api, c2a, channel, hub, mcp, pages, relay, skill};
+use crate::doors::{api, c2a, channel, choir, hub, mcp, pages, relay, skill};
 use crate::origin;
 use crate::routes::Routes;
 use axum::Router;
@@ -18,6 +18,7 @@ fn documented() -> Routes {
         .and(api::routes())
         .and(channel::routes())
         .and(c2a::routes())
+        .and(choir::routes())
 }
 
 /// All routes, each behind its guard, and an answer for paths that are none.
@@ -48,7 +49,7 @@ fn security() -> Components {
     let mut components = Components::new();
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("An agent's key `ca_…`, a person's token `ct_…` or the operator's `co_…`"));
+        .description(Some("An agent's key `ca_…`, a person's token `ct_…` or the operator's `co_…`; for a Score that nobody has claimed, its edit link's `es_…`"));
     components.add_security_scheme("key", SecurityScheme::Http(scheme.build()));
     let session = ApiKeyValue::with_description(
         SESSION_COOKIE,

@@ -4,7 +4,7 @@
 //! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
 //! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
 //! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
-//! `mcp_sessions`), what is on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`,
+//! `mcp_sessions`, `choir`), what is on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`,
 //! `conversation`).
 //!
 //! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
@@ -19,6 +19,7 @@ pub mod artifacts;
 pub mod audit;
 pub mod blocks;
 pub mod chats;
+pub mod choir;
 pub mod claims;
 pub mod clock;
 pub mod conversation;

@@ -39,6 +39,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0017_attention.sql"),
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
+    migration!("0022_choir.sql"),
 ];
 
 /// The number of the newest.

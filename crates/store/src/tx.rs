@@ -5,7 +5,8 @@
 
 use crate::{Kind, StoreError};
 use chorus_protocol::ids::{
-    AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, InvitationId, TraceId,
+    AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, EvidenceId, InvitationId,
+    ScoreId, TraceId,
 };
 use uuid::Uuid;
 
@@ -69,7 +70,9 @@ id_params!(
     ConversationId,
     CredentialId,
     EventId,
+    EvidenceId,
     InvitationId,
+    ScoreId,
     TraceId
 );
 

@@ -20,6 +20,9 @@ pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
             (agent.id.to_string(), agent.name, None, Some(address))
         }
         Caller::Operator => (kind.to_string(), kind.to_string(), None, None),
+        Caller::EditLink(_) => {
+            return Err(caller.known().err().unwrap_or_else(|| Error::not_found("account")));
+        }
         Caller::Nobody => return Err(Error::unauthorized("nobody is signed in, and no key was sent")),
     };
     let hub = Arc::clone(app);

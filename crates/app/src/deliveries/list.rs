@@ -37,7 +37,7 @@ impl Asked {
             Caller::Operator => {}
             Caller::Account(person) => filter.owner = Some(person.id),
             Caller::Agent(identity) => filter.agent = Some(identity.id),
-            Caller::Nobody => return Err(unknown()),
+            Caller::EditLink(_) | Caller::Nobody => return Err(unknown()),
         }
         if let Some(agent) = agent {
             match agent.find(tx)? {

@@ -339,6 +339,7 @@ fn config(
         allowed_hosts: settings.allowed_hosts.clone(),
         outbound: settings.outbound.clone(),
         endpoint_challenge: settings.endpoint_challenge,
+        anonymous_scores: settings.anonymous_scores,
         rate_limit: settings.rate_limit,
         rate_limit_anonymous: settings.rate_limit_anonymous,
         quotas: settings.quotas.clone(),

@@ -11,6 +11,8 @@ mod bench;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
+mod choir;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod durability;

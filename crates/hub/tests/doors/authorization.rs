@@ -1,7 +1,8 @@
 //! One table: every route, every kind of caller, the status. A route that is documented and not here fails the test.
 
+use crate::choir;
 use crate::support::{Answer, Inbox, OPERATOR, TestHub, envelope};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::task::JoinHandle;
@@ -119,6 +120,34 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/api/v1/events/{event_id}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/operator/overview", [401, 401, 403, 403, 403, 403, 200]),
     ("get", "/api/v1/search", [401, 401, 200, 200, 200, 200, 403]),
+    // The owner's Score; nobody else's concern.
+    ("get", "/api/v1/scores", [401, 401, 403, 403, 200, 200, 403]),
+    ("post", "/api/v1/scores", [401, 401, 403, 403, 201, 201, 403]),
+    ("delete", "/api/v1/scores/{id}", [401, 401, 403, 403, 204, 404, 403]),
+    ("get", "/api/v1/scores/{id}", [401, 401, 403, 403, 200, 404, 403]),
+    ("put", "/api/v1/scores/{id}", [401, 401, 403, 403, 200, 404, 403]),
+    // It is claimed already.
+    ("post", "/api/v1/scores/{id}/claim", [401, 401, 403, 403, 404, 404, 403]),
+    ("post", "/api/v1/scores/{id}/evidence", [401, 401, 403, 403, 201, 404, 403]),
+    ("post", "/api/v1/scores/{id}/receipts", [401, 401, 403, 403, 201, 404, 403]),
+    ("post", "/api/v1/scores/{id}/rehearse", [401, 401, 403, 403, 200, 404, 403]),
+    ("post", "/api/v1/scores/{id}/signing-secrets", [401, 401, 403, 403, 201, 404, 403]),
+    ("delete", "/api/v1/scores/{id}/signing-secrets/{prefix}", [401, 401, 403, 403, 204, 404, 403]),
+    ("post", "/api/v1/adapt/{format}", [401, 401, 200, 200, 200, 200, 200]),
+    ("post", "/api/v1/compare", [401, 401, 403, 403, 201, 403, 403]),
+    // Public on what nobody can guess, or the same for everybody.
+    ("get", "/api/v1/scenarios", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/receipts/{id}", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/receipts/{id}/attestation", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/log/checkpoint", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/log/inclusion/{receipt}", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/log/consistency", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/public/verify/{id}", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/public/compare/{slug}", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/public/rules", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/.well-known/chorus-keys.json", [200, 200, 200, 200, 200, 200, 200]),
+    // The signature is the credential.
+    ("post", "/api/public/evidence/{ingest}", [202, 202, 202, 202, 202, 202, 202]),
     ("post", "/mcp/{channel}", [401, 401, 200, 404, 200, 404, 403]),
     // Of a session that the agent opened, and so of nobody else.
     ("get", "/mcp/{channel}", [401, 401, 200, 404, 404, 404, 403]),
@@ -316,10 +345,16 @@ async fn every_route_for_every_caller() {
                 let (address, inbox, sender) = reply_address(&hub, &world.other, other).await;
                 (path, waiting) = (address, Some((inbox, sender)));
             }
+            let choir = if is_choir(route) { Some(Choir::make(&hub, &world).await) } else { None };
+            if let Some(choir) = &choir {
+                path = choir.path(route);
+            }
             let upper = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
             let mut request = hub.request(upper, &path, world.keys[column].as_deref());
             if *route == "/agent/replies/{token}" {
                 request = request.body(r#"{"type": "done", "result": 1}"#);
+            } else if let Some(choir) = &choir {
+                request = choir.fill(request, method, route);
             } else if let Some(body) = world.body(method, route) {
                 request = request.json(&body);
             } else if *route == "/mcp/{channel}" {
@@ -346,6 +381,73 @@ async fn every_route_for_every_caller() {
         }
     }
     assert!(wrong.is_empty(), "{CALLERS:?} {wrong:#?}");
+}
+
+fn is_choir(route: &str) -> bool {
+    let parts = [
+        "/api/v1/scores",
+        "/api/v1/compare",
+        "/api/v1/receipts",
+        "/api/v1/log",
+        "/api/v1/adapt",
+        "/api/public/",
+    ];
+    parts.iter().any(|part| route.starts_with(part))
+}
+
+/// A Score of the owner, and what belongs to it.
+struct Choir {
+    score: String,
+    secret: String,
+    ingest: String,
+    receipt: String,
+    slug: String,
+}
+
+impl Choir {
+    async fn make(hub: &TestHub, world: &World) -> Self {
+        let owner = world.keys[4].as_deref().unwrap();
+        let score = choir::made(hub, owner).await;
+        let (secret, ingest) = choir::secret(hub, &score, owner).await;
+        let receipt = choir::issued(hub, &score, owner).await["receipt_id"].as_str().unwrap().to_owned();
+        let both = json!({"receipts": [receipt, receipt]});
+        let slug =
+            hub.post("/api/v1/compare", Some(owner), &both).await.body["slug"].as_str().unwrap().to_owned();
+        Self { score, secret, ingest, receipt, slug }
+    }
+
+    fn path(&self, route: &str) -> String {
+        if route == "/api/public/evidence/{ingest}" {
+            return self.ingest.clone();
+        }
+        if route == "/api/v1/log/consistency" {
+            return format!("{route}?from=1");
+        }
+        let route = route.replace("{format}", "auto");
+        let scores =
+            route.replace("/api/v1/scores/{id}", &self.score).replace("{prefix}", &self.secret[..12]);
+        scores
+            .replace("{id}", &self.receipt)
+            .replace("{receipt}", &self.receipt)
+            .replace("{slug}", &self.slug)
+    }
+
+    fn fill(&self, request: RequestBuilder, method: &str, route: &str) -> RequestBuilder {
+        match (method, route) {
+            ("post", "/api/v1/scores") | ("put", "/api/v1/scores/{id}") => request.json(&choir::score()),
+            ("post", "/api/v1/scores/{id}/claim") => request.json(&json!({"edit_link": "es_none"})),
+            ("post", "/api/v1/scores/{id}/evidence") => request.json(&choir::warned()),
+            ("post", "/api/v1/adapt/{format}") => request.json(&choir::trace()),
+            ("post", "/api/v1/compare") => request.json(&json!({"receipts": [self.receipt, self.receipt]})),
+            ("post", "/api/public/evidence/{ingest}") => {
+                let headers = choir::ingest::headers(&self.secret, choir::ingest::now(), &choir::warned());
+                let signed =
+                    headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+                signed.json(&choir::warned())
+            }
+            _ => request,
+        }
+    }
 }
 
 /// The first message of an MCP client that wants a session.

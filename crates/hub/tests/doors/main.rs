@@ -42,6 +42,8 @@ mod channel_fixture;
 #[cfg(test)]
 mod channels;
 #[cfg(test)]
+mod choir;
+#[cfg(test)]
 mod consent;
 #[cfg(test)]
 mod deliveries;

@@ -22,7 +22,13 @@ const MEANT_EVERY: usize = 5;
 const MOST_TOLD: usize = 20;
 const SEED: u64 = 0x5eed_0f57_a26e;
 /// An answer that is a stream is left after its head.
-const HEAD_ONLY: &[&str] = &["/agent/inbox", "/api/v1/channels/{id}/stream", "/mcp/{channel}"];
+const HEAD_ONLY: &[&str] = &[
+    // Signed, with the hub's own address in it.
+    "/api/v1/log/checkpoint",
+    "/agent/inbox",
+    "/api/v1/channels/{id}/stream",
+    "/mcp/{channel}",
+];
 /// Counters and times of the process itself. (Who is there is public; when an inbox that was left counts as closed is chance.)
 const OWN_COUNTERS: &[&str] = &["write_latency_ms", "queued", "uptime_s", "open_inboxes"];
 

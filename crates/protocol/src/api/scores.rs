@@ -190,6 +190,21 @@ pub struct Growth {
     pub to: Option<i64>,
 }
 
+/// What a caller knows of a run that its trace does not say.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Adapting {
+    /// The id of the Score whose voices are meant.
+    pub score: Option<String>,
+    /// What the run is called.
+    #[param(max_length = 200)]
+    pub run_id: Option<String>,
+    /// Whether the trace holds everything that happened.
+    #[serde(default)]
+    #[param(required = false)]
+    pub complete: bool,
+}
+
 /// Which form of an attestation.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -18,6 +18,8 @@ mod channel_owners;
 #[cfg(test)]
 mod chats;
 #[cfg(test)]
+mod choir;
+#[cfg(test)]
 mod clock;
 #[cfg(test)]
 mod consent;

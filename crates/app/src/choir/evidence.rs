@@ -1,0 +1,111 @@
+//! Evidence that a Score's owner asserts, and keeping evidence of any class.
+
+use super::{MOST_EVIDENCE, count, own, own_to_change, score_id};
+use crate::app::{App, AppState};
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::long_work;
+use crate::once::{Done, Once};
+use chorus_choir::Taken;
+use chorus_protocol::api::scores::EvidenceView;
+use chorus_protocol::canonical;
+use chorus_protocol::choir::receipt::VerificationStatus;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{EvidenceId, TraceId};
+use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
+use chorus_store::choir::{self, EvidenceRow, ScoreRow};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A bundle on its way into the store.
+pub(super) struct Arriving {
+    status: VerificationStatus,
+    sha256: String,
+    events: i64,
+    /// Canonical, as received: what was signed is what is kept.
+    body: String,
+    id: EvidenceId,
+    trace: TraceId,
+    now: i64,
+}
+
+impl Arriving {
+    /// Reads a bundle, or says everything that is wrong with it.
+    pub(super) fn read(app: &App, status: VerificationStatus, value: Value) -> Result<Self, Error> {
+        let body = canonical::text(&value);
+        let taken = long_work(body.len(), || Taken::read(value))?;
+        // What only the hub can have seen, nobody else can say it saw.
+        let by_hub =
+            taken.bundle.adapter.as_ref().is_some_and(|one| one.id == chorus_choir::measures::HUB_ADAPTER);
+        if by_hub && status != VerificationStatus::HubAttested {
+            return Err(Error::validation(
+                "adapter.id: chorus.hub.v1 is for what the hub itself saw; it cannot be sent in",
+            ));
+        }
+        Ok(Self {
+            status,
+            sha256: taken.sha256,
+            events: taken.bundle.events.len() as i64,
+            body,
+            id: EvidenceId(app.environment.uuid_v7()),
+            trace: TraceId(app.environment.uuid_v7()),
+            now: app.now(),
+        })
+    }
+
+    /// Keeps it, once for the same bundle. The caller holds the Score.
+    pub(super) fn keep(&self, app: &App, tx: &mut dyn Tx, score: &ScoreRow) -> Result<EvidenceView, Error> {
+        if let Some(found) = choir::evidence_by_bundle(tx, score.id, self.status, &self.sha256)? {
+            return Ok(shown(found, true));
+        }
+        let held = choir::count_evidence(tx, score.id)?;
+        if held >= MOST_EVIDENCE {
+            let what =
+                format_args!("this Score holds {MOST_EVIDENCE} bundles, which is all that one may hold");
+            return Err(Error::new(Code::QuotaExceeded, what));
+        }
+        count(app, tx, score, self.body.len(), held)?;
+        let new = EvidenceRow {
+            id: self.id,
+            status: self.status,
+            bundle_sha256: self.sha256.clone(),
+            score_version: score.version,
+            events: self.events,
+            received_at: self.now,
+        };
+        choir::insert_evidence(tx, score.id, &new, &self.body, self.trace)?;
+        Ok(shown(new, false))
+    }
+}
+
+fn shown(row: EvidenceRow, duplicate: bool) -> EvidenceView {
+    EvidenceView {
+        evidence_id: row.id,
+        verification_status: row.status,
+        bundle_sha256: row.bundle_sha256,
+        score_version: row.score_version,
+        events: row.events,
+        received_at: rfc3339(row.received_at),
+        duplicate,
+    }
+}
+
+/// Takes what an owner says happened.
+pub async fn assert(
+    app: &AppState,
+    caller: Caller,
+    id: &str,
+    bundle: Value,
+    once: Once,
+) -> Result<Done<EvidenceView>, Error> {
+    super::may_have(&caller)?;
+    let id = score_id(id)?;
+    let arriving = Arriving::read(app, VerificationStatus::UserAsserted, bundle)?;
+    let (hub, by) = (Arc::clone(app), caller.clone());
+    let work = move |tx: &mut dyn Tx| {
+        let score = own_to_change(tx, &caller, id)?;
+        arriving.keep(&hub, tx, &score)
+    };
+    app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
+}

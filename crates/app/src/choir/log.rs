@@ -1,0 +1,118 @@
+//! The transparency log of this hub: appending to it, its signed head, and its proofs.
+
+use crate::app::{App, AppState};
+use crate::error::Error;
+use crate::secrets::MasterKey;
+use chorus_choir::attest::{self, SigningKey};
+use chorus_choir::merkle::{Hash, Place, Tree, leaf_hash};
+use chorus_protocol::canonical::hex;
+use chorus_protocol::time::rfc3339;
+use chorus_store::choir::log::{self, KeyRow};
+use chorus_store::{StoreError, Tx};
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+
+/// The tree as it was when it had this many leaves.
+fn tree(tx: &mut dyn Tx, size: i64) -> Tree<impl FnMut(Place) -> Result<Hash, StoreError>> {
+    Tree::new(size.max(0) as u64, move |place: Place| log::node(tx, place.level.into(), place.index as i64))
+}
+
+/// Appends the leaf that `leaf` makes of its place, and says the place. Others that append wait for this transaction.
+pub(super) fn append(tx: &mut dyn Tx, leaf: &str) -> Result<i64, StoreError> {
+    let place = log::next_place(tx)?;
+    let made = tree(tx, place).append(leaf_hash(leaf.as_bytes()))?;
+    log::insert_leaf(tx, place, leaf)?;
+    for (node, hash) in made {
+        log::insert_node(tx, node.level.into(), node.index as i64, &hash)?;
+    }
+    Ok(place)
+}
+
+/// The key that this hub signs with, and its generation, by what the table says; a new one where the master key is new.
+fn current(master: &MasterKey, keys: &[KeyRow]) -> Result<(SigningKey, i64), Error> {
+    let odd = || Error::internal("the attestation key cannot be made");
+    let newest = keys.first();
+    if let Some(row) = newest {
+        let key = SigningKey::of(&master.attestation_seed(row.generation)).ok_or_else(odd)?;
+        if key.public() == row.public {
+            return Ok((key, row.generation));
+        }
+    }
+    let generation = newest.map_or(1, |row| row.generation + 1);
+    Ok((SigningKey::of(&master.attestation_seed(generation)).ok_or_else(odd)?, generation))
+}
+
+/// The key that this hub signs with, made known if it is new.
+pub(super) async fn signing_key(app: &App) -> Result<SigningKey, Error> {
+    let keys = app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(log::keys(tx)?)).await?;
+    let (key, generation) = current(&app.config.master_key, &keys)?;
+    if keys.first().is_none_or(|row| row.generation != generation) {
+        let new = KeyRow { generation, public: key.public().to_vec(), from: app.now(), until: None };
+        app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| Ok(log::replace_key(tx, &new)?)).await?;
+    }
+    Ok(key)
+}
+
+/// The public halves of all keys that this hub signs or signed with.
+pub async fn keys(app: &AppState) -> Result<Value, Error> {
+    signing_key(app).await?;
+    let keys = app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(log::keys(tx)?)).await?;
+    let shown = keys.iter().map(|row| {
+        json!({
+            "kid": attest::key_id(&row.public), "public_key": BASE64.encode(&row.public),
+            "from": rfc3339(row.from), "until": row.until.map(rfc3339),
+        })
+    });
+    Ok(json!({"origin": app.config.public_url, "keys": shown.collect::<Vec<_>>()}))
+}
+
+/// The head of the log, signed.
+pub async fn checkpoint(app: &AppState) -> Result<String, Error> {
+    let key = signing_key(app).await?;
+    let look = |tx: &mut dyn Tx| {
+        let size = log::size(tx)?;
+        Ok((size, tree(tx, size).root()?))
+    };
+    let (size, root) = app.store.read::<_, Error, _>(look).await?;
+    Ok(attest::checkpoint(&app.config.public_url, size as u64, &root, &key))
+}
+
+fn hashes(path: &[Hash]) -> Vec<String> {
+    path.iter().map(|hash| hex(hash)).collect()
+}
+
+/// A leaf's place in the log as it is now: the sidecar of a receipt.
+pub(super) async fn inclusion(app: &App, index: i64) -> Result<Value, Error> {
+    let key = signing_key(app).await?;
+    let look = move |tx: &mut dyn Tx| {
+        let size = log::size(tx)?;
+        let path = tree(tx, size).inclusion(index as u64)?;
+        let path = path.ok_or_else(|| Error::internal("a receipt is not in the log"))?;
+        Ok((size, tree(tx, size).root()?, path))
+    };
+    let (size, root, path) = app.store.read::<_, Error, _>(look).await?;
+    let note = attest::checkpoint(&app.config.public_url, size as u64, &root, &key);
+    Ok(json!({"index": index, "inclusion_proof": hashes(&path), "checkpoint": note}))
+}
+
+/// That the log only grew from one size to another.
+pub async fn consistency(app: &App, from: i64, to: Option<i64>) -> Result<Value, Error> {
+    let look = move |tx: &mut dyn Tx| {
+        let size = log::size(tx)?;
+        let to = to.unwrap_or(size);
+        if from > to || to > size {
+            let what =
+                format!("from: must be at most to, and to at most {size}, which is how many there are");
+            return Err(Error::validation(what));
+        }
+        let path = tree(tx, to).consistency(from as u64)?;
+        let path = path.ok_or_else(|| Error::validation("from: must be 1 or more"))?;
+        let before = tree(tx, from).root()?;
+        let after = tree(tx, to).root()?;
+        Ok((to, path, (before, after)))
+    };
+    let (to, path, (before, after)) = app.store.read::<_, Error, _>(look).await?;
+    Ok(json!({
+        "from": from, "to": to, "proof": hashes(&path), "from_root": hex(&before), "to_root": hex(&after),
+    }))
+}

@@ -1,0 +1,199 @@
+//! Making, changing, reading, claiming and archiving Scores, and looking at one on paper.
+
+use super::{MOST_SCORES, count, declared, own, own_to_change, read, score_id, signing_secrets};
+use crate::app::{App, AppState};
+use crate::audit::RequestContext;
+use crate::caller::{Caller, key_hash};
+use crate::charge::count_registration;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::page::page;
+use crate::rate::rate_key;
+use chorus_choir::rehearse;
+use chorus_protocol::api::scores::{ClaimBody, MadeScore, PUBLISHES, RehearsalView, ScoreDetail, ScoreView};
+use chorus_protocol::api::{Items, Page};
+use chorus_protocol::choir::score::Scenario;
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AccountId, ScoreId, TraceId};
+use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
+use chorus_store::choir::{self, ScoreRow};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Makes a Score: for an account, or, where this hub allows it, for whoever gets its edit link.
+pub async fn make(
+    app: &AppState,
+    caller: Caller,
+    context: RequestContext,
+    body: Value,
+    once: Once,
+) -> Result<Done<MadeScore>, Error> {
+    let anonymous = caller == Caller::Nobody && app.config.anonymous_scores;
+    let owner = if anonymous { None } else { Some(caller.person()?.id) };
+    if anonymous {
+        count_registration(app, rate_key(context.client))?;
+    }
+    let (score, text) = read(body, 1)?;
+    let (now, link) = (app.now(), owner.is_none().then(|| app.secret(SecretKind::EditLink)));
+    let new = ScoreRow {
+        id: ScoreId(app.environment.uuid_v7()),
+        owner,
+        ingest: app.environment.random_hex(),
+        title: score.title.0,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+        archived_at: None,
+    };
+    let edit_link =
+        link.as_ref().map(|link| format!("{}/scores/{}/edit/{link}", app.config.public_url, new.id));
+    let (hash, trace) = (link.map(|link| key_hash(&link)), TraceId(app.environment.uuid_v7()));
+    let made = MadeScore { score_id: new.id, version: 1, edit_link };
+    let hub = Arc::clone(app);
+    let work = move |tx: &mut dyn Tx| {
+        if let Some(owner) = new.owner {
+            room(tx, owner)?;
+        }
+        count(&hub, tx, &new, text.len(), 0)?;
+        choir::insert(tx, &new, hash.as_ref().map(<[u8; 32]>::as_slice), &text, trace)?;
+        Ok(made.clone())
+    };
+    // Whoever has no account has no namespace for keys either: a stranger's must not show this one's link.
+    app.once(if anonymous { Once::NO_KEY } else { once }, |_| Ok(()), work).await
+}
+
+fn room(tx: &mut dyn Tx, owner: AccountId) -> Result<(), Error> {
+    if choir::count(tx, owner)? >= MOST_SCORES {
+        let full = format_args!("you have {MOST_SCORES} Scores, which is all that an account may have");
+        return Err(Error::new(Code::QuotaExceeded, full));
+    }
+    Ok(())
+}
+
+/// Makes the next version of a Score.
+pub async fn change(
+    app: &AppState,
+    caller: Caller,
+    id: &str,
+    body: Value,
+    once: Once,
+) -> Result<Done<MadeScore>, Error> {
+    super::may_have(&caller)?;
+    let (id, now) = (score_id(id)?, app.now());
+    read(body.clone(), 1)?;
+    let (hub, by) = (Arc::clone(app), caller.clone());
+    let work = move |tx: &mut dyn Tx| {
+        let row = own_to_change(tx, &caller, id)?;
+        let version = row.version + 1;
+        let (score, text) = read(body.clone(), version)?;
+        count(&hub, tx, &row, text.len(), version)?;
+        choir::add_version(tx, id, version, &score.title, &text, now)?;
+        Ok(MadeScore { score_id: id, version, edit_link: None })
+    };
+    app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
+}
+
+/// A Score with everything that its owner may see.
+pub async fn show(app: &AppState, caller: Caller, id: &str) -> Result<ScoreDetail, Error> {
+    super::may_have(&caller)?;
+    let (id, hub) = (score_id(id)?, Arc::clone(app));
+    let find = move |tx: &mut dyn Tx| {
+        let row = own(tx, &caller, id)?;
+        let secrets = choir::secrets(tx, id)?;
+        Ok(ScoreDetail {
+            score_id: id,
+            score: declared(tx, &row)?,
+            created_at: rfc3339(row.created_at),
+            updated_at: rfc3339(row.updated_at),
+            archived: row.archived_at.is_some(),
+            claimed: row.owner.is_some(),
+            ingest_url: signing_secrets::ingest_url(&hub, &row.ingest),
+            signing_secrets: secrets.into_iter().map(signing_secrets::shown).collect(),
+            notice: PUBLISHES.into(),
+        })
+    };
+    app.store.read::<_, Error, _>(find).await
+}
+
+/// An account's Scores.
+pub async fn list(app: &App, owner: AccountId, asked: Page) -> Result<Items<ScoreView>, Error> {
+    let after = asked.after.as_deref().map(|text| {
+        ScoreId::parse(text).ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
+    });
+    let (after, limit) = (after.transpose()?, asked.limit);
+    let find = move |tx: &mut dyn Tx| Ok(choir::page(tx, owner, after, limit + 1)?);
+    let found = app.store.read::<_, Error, _>(find).await?.into_iter().map(|row| ScoreView {
+        score_id: row.id,
+        title: row.title,
+        version: row.version,
+        created_at: rfc3339(row.created_at),
+        updated_at: rfc3339(row.updated_at),
+        archived: row.archived_at.is_some(),
+    });
+    Ok(page(app, found.collect(), limit, |last: &ScoreView| last.score_id.to_string()))
+}
+
+/// Puts a Score away: nothing can be added to it any more. Its receipts stay.
+pub async fn archive(app: &App, caller: Caller, id: &str) -> Result<(), Error> {
+    super::may_have(&caller)?;
+    let (id, now) = (score_id(id)?, app.now());
+    let work = move |tx: &mut dyn Tx| {
+        own(tx, &caller, id)?;
+        Ok(choir::archive(tx, id, now)?)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// Makes a Score that is held by an edit link an account's own. It cannot be undone, and the link writes no more.
+pub async fn claim(
+    app: &AppState,
+    owner: AccountId,
+    id: &str,
+    ClaimBody { edit_link }: ClaimBody,
+    once: Once,
+) -> Result<Done<MadeScore>, Error> {
+    let id = score_id(id)?;
+    let secret = edit_link.rsplit('/').next().unwrap_or_default();
+    let hash = key_hash(secret.trim());
+    let work = move |tx: &mut dyn Tx| {
+        room(tx, owner)?;
+        // Whether there is no such Score, another link or an owner already is not told.
+        if !choir::claim(tx, id, &hash, owner)? {
+            return Err(Error::not_found("unclaimed Score with this edit link"));
+        }
+        let row = choir::find(tx, id)?.ok_or_else(|| Error::not_found("Score"))?;
+        Ok(MadeScore { score_id: id, version: row.version, edit_link: None })
+    };
+    app.once(once, |_| Ok(()), work).await
+}
+
+/// Scenarios to begin with.
+pub fn library() -> Vec<Scenario> {
+    chorus_choir::library::scenarios()
+}
+
+/// Every rule with its weight, as published.
+pub fn rules() -> Value {
+    chorus_choir::rules::table()
+}
+
+/// What is fragile by design. Nothing is issued.
+pub async fn on_paper(app: &App, caller: Caller, id: &str) -> Result<RehearsalView, Error> {
+    super::may_have(&caller)?;
+    let id = score_id(id)?;
+    let find = move |tx: &mut dyn Tx| {
+        let row = own(tx, &caller, id)?;
+        declared(tx, &row)
+    };
+    let score = app.store.read::<_, Error, _>(find).await?;
+    let payload = rehearse(&score, None).map_err(Error::validation)?;
+    Ok(RehearsalView {
+        dimensions: payload.dimensions,
+        findings: payload.structural.findings.clone(),
+        payload: serde_json::to_value(&payload).map_err(Error::internal)?,
+        notice: PUBLISHES.into(),
+    })
+}

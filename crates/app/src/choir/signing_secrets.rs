@@ -1,0 +1,60 @@
+//! Signing secrets of a Score: shown once, kept nowhere, ended by their public beginning.
+
+use super::{own, own_to_change, score_id};
+use crate::app::{App, AppState};
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::once::{Done, Once};
+use chorus_choir::signing::prefix;
+use chorus_protocol::api::scores::SecretView;
+use chorus_protocol::code::Code;
+use chorus_protocol::time::rfc3339;
+use chorus_store::Tx;
+use chorus_store::choir::{self, SecretRow};
+use std::sync::Arc;
+
+/// The most that a Score has in use: enough to replace each in peace.
+const MOST: usize = 20;
+
+/// Where signed evidence goes. All secrets of a Score share it.
+pub(crate) fn ingest_url(app: &App, ingest: &str) -> String {
+    format!("{}/api/public/evidence/{ingest}", app.config.public_url)
+}
+
+pub(super) fn shown(row: SecretRow) -> SecretView {
+    SecretView { secret: None, prefix: row.prefix, ingest_url: None, created_at: rfc3339(row.created_at) }
+}
+
+/// Makes a secret; it is shown this once.
+pub async fn make(app: &AppState, caller: Caller, id: &str, once: Once) -> Result<Done<SecretView>, Error> {
+    super::may_have(&caller)?;
+    let (id, secret_id, now) = (score_id(id)?, app.environment.uuid_v4(), app.now());
+    let secret = app.config.master_key.signing_secret(id, secret_id);
+    let (hub, by) = (Arc::clone(app), caller.clone());
+    let work = move |tx: &mut dyn Tx| {
+        let row = own_to_change(tx, &caller, id)?;
+        let prefix = prefix(&secret).to_owned();
+        let held = choir::secrets(tx, id)?;
+        if held.len() >= MOST {
+            let what = format_args!("this Score has {MOST} signing secrets; revoke one that is not used");
+            return Err(Error::new(Code::Conflict, what));
+        }
+        let new = SecretRow { id: secret_id, prefix, created_at: now };
+        choir::insert_secret(tx, id, &new)?;
+        let ingest_url = Some(ingest_url(&hub, &row.ingest));
+        Ok(SecretView { secret: Some(secret.clone()), ingest_url, ..shown(new) })
+    };
+    app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
+}
+
+/// Ends a secret. Nothing happens if it is none (any more).
+pub async fn revoke(app: &App, caller: Caller, id: &str, prefix: String) -> Result<(), Error> {
+    super::may_have(&caller)?;
+    let (id, now) = (score_id(id)?, app.now());
+    let work = move |tx: &mut dyn Tx| {
+        own(tx, &caller, id)?;
+        choir::revoke_secret(tx, id, &prefix, now)?;
+        Ok(())
+    };
+    app.store.write::<_, Error, _>(work).await
+}

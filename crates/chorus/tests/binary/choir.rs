@@ -1,0 +1,133 @@
+//! Choir on the command line, without a hub: pipelines, exit codes, and nothing on standard output when it fails.
+
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The file of an example.
+fn example(name: &str) -> String {
+    let folder: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "choir", name].iter().collect();
+    folder.to_str().unwrap().to_owned()
+}
+
+/// Runs the program with this on its standard input.
+fn chorus(args: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
+    for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_SIGNING_SECRET"] {
+        command.env_remove(name);
+    }
+    let streams = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = streams.spawn().unwrap();
+    // Who refuses early reads nothing.
+    child.stdin.take().unwrap().write_all(input).ok();
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn good(args: &[&str], input: &[u8]) -> String {
+    let output = chorus(args, input);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn fails(args: &[&str], input: &[u8], code: i32, said: &str) {
+    let output = chorus(args, input);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    assert!(told.contains(said), "{args:?}: {told}");
+}
+
+#[test]
+fn the_vectors() {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/src/canonical/vectors.json");
+    let vectors: Value = serde_json::from_slice(&std::fs::read(vectors).unwrap()).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (secret, timestamp) = (text(&vectors["secret"]), text(&vectors["timestamp"]));
+    for vector in vectors["accept"].as_array().unwrap() {
+        let input = text(&vector["input"]);
+        assert_eq!(good(&["canonicalize", "-"], input.as_bytes()), text(&vector["canonical"]));
+        assert_eq!(good(&["hash", "-"], input.as_bytes()).trim_end(), text(&vector["sha256"]));
+        let headers = good(&["sign", "--secret", &secret, "--timestamp", &timestamp, "-"], input.as_bytes());
+        let expected = format!(
+            "X-Agentic-Choir-Signature: {}\nX-Agentic-Choir-Timestamp: {timestamp}\nX-Agentic-Choir-Secret-Prefix: {}\n",
+            text(&vector["hmac_sha256_hex"]),
+            &secret[..12]
+        );
+        assert_eq!(headers, expected);
+    }
+    for vector in vectors["reject"].as_array().unwrap() {
+        fails(&["canonicalize"], text(&vector["input"]).as_bytes(), 1, "not acceptable JSON");
+    }
+}
+
+#[test]
+fn a_rehearsal_in_a_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (score, good_run, bad_run) =
+        (example("score.json"), example("good-run.json"), example("bad-run.json"));
+    let draft: Value = serde_json::from_str(&good(&["rehearse", &score], b"")).unwrap();
+    assert_eq!((&draft["receipt_id"], &draft["generated_at"]), (&Value::Null, &Value::Null));
+    assert_eq!(draft["payload"]["label"], "Draft Choir Receipt");
+
+    let (before, after) = (at("before.json"), at("after.json"));
+    std::fs::write(&before, good(&["rehearse", &score, "--evidence", &good_run], b"")).unwrap();
+    std::fs::write(&after, good(&["rehearse", &score, "--evidence", &good_run, &bad_run], b"")).unwrap();
+    assert!(good(&["verify", &after], b"").starts_with("ok: Observed Choir Receipt, not_ready; hash; "));
+    let worse = chorus(&["receipt", "compare", &before, &after], b"");
+    assert_eq!(worse.status.code(), Some(1));
+    assert!(
+        String::from_utf8(worse.stdout).unwrap().contains("worse: the verdict fell from ready to not_ready")
+    );
+    assert_eq!(chorus(&["receipt", "compare", &after, &before], b"").status.code(), Some(0));
+    let gate = chorus(&["rehearse", &score, "--evidence", &bad_run, "--min-verdict", "conditional"], b"");
+    assert_eq!(gate.status.code(), Some(1));
+
+    let mut altered: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
+    altered["payload"]["verdict"] = json!("ready");
+    fails(&["verify", "-"], altered.to_string().as_bytes(), 1, "hash: the payload was altered");
+    let merged: Value = serde_json::from_str(&good(&["merge", &good_run, &good_run, &bad_run], b"")).unwrap();
+    assert_eq!(
+        merged["events"].as_array().unwrap().len(),
+        9,
+        "the final outputs and one citation are the same"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let score = example("score.json");
+    fails(&["rehearse", "nowhere.json"], b"", 1, "cannot read nowhere.json");
+    fails(&["rehearse", "-"], b"{", 1, "not acceptable JSON");
+    fails(
+        &["rehearse", "-"],
+        br#"{"title": "x"}"#,
+        1,
+        "is no Score: scenarios: is required; voices: is required",
+    );
+    fails(
+        &["rehearse", &score, "--evidence", "-"],
+        br#"{"events": []}"#,
+        1,
+        "is no evidence bundle: schema: is required",
+    );
+    fails(&["merge", "-"], b"[]", 1, "is no evidence bundle");
+    fails(&["verify", "-"], b"{}", 1, "this is no receipt");
+    fails(&["verify", "http://127.0.0.1:1/elsewhere"], b"", 2, "is no receipt's address");
+    fails(&["sign", "-"], b"{}", 2, "--secret");
+    fails(
+        &["sign", "--secret", "acs_x", "--submit", "http://127.0.0.1:1/x", "-"],
+        b"{}",
+        2,
+        "is no ingest address",
+    );
+    let nobody = "http://127.0.0.1:1/api/public/evidence/x";
+    fails(&["sign", "--secret", "acs_x", "--submit", nobody, "-"], b"{}", 4, "");
+    fails(&["score", "list"], b"", 2, "this needs a key");
+    let scenarios: Value = serde_json::from_str(&good(&["score", "scenarios"], b"")).unwrap();
+    assert!(scenarios.as_array().unwrap().len() >= 20);
+}

@@ -1,0 +1,17 @@
+//! Choir: Scores, evidence and receipts for their owners, and what anybody may check.
+
+mod adapt;
+mod public;
+mod receipts;
+mod scores;
+
+use crate::route::Route;
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Routes {
+    scores::routes()
+        .and(adapt::routes())
+        .and(receipts::routes())
+        .and(public::routes())
+        .under("/api/public", Route::API)
+}

@@ -1,0 +1,109 @@
+//! Choir's public face: signed evidence comes in, and anybody checks receipts, from any page.
+
+use super::receipts::PUBLIC;
+use crate::answers::own::{
+    Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
+};
+use crate::body;
+use crate::error::ApiError;
+use crate::extract::MAX_BODY;
+use crate::routes::Routes;
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use chorus_app::AppState;
+use chorus_app::choir::ingest::{PREFIX_HEADER, SIGNATURE_HEADER, Signed, TIMESTAMP_HEADER};
+use chorus_app::choir::{ingest, log, receipts, scores};
+use chorus_protocol::api::scores::{EvidenceView, Verification};
+use chorus_protocol::choir::evidence::Bundle;
+use serde::Serialize;
+use serde_json::json;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .at(PUBLIC, routes!(submit))
+        .at(PUBLIC, routes!(verify))
+        .at(PUBLIC, routes!(compare))
+        .at(PUBLIC, routes!(rules))
+        .at(PUBLIC, routes!(keys))
+}
+
+/// What pages of other sites may read as well.
+fn for_all(body: impl Serialize) -> Response {
+    ([(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")], Json(body)).into_response()
+}
+
+fn shown(headers: &HeaderMap, name: &str) -> Option<String> {
+    let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// Submit signed evidence
+///
+/// The three headers sign the canonical form (RFC 8785) of the bundle: HMAC-SHA256 with the Score's signing secret over
+/// `${timestamp}.${canonical}`. The same bundle again is taken once, also with a new timestamp. 60 a minute, 20 at once.
+#[utoipa::path(post, path = "/api/public/evidence/{ingest}", operation_id = "submit_evidence", tag = "choir",
+    params(("ingest" = String, Path, description = "The end of the Score's ingest address"),
+           ("X-Agentic-Choir-Signature" = String, Header, description = "64 lower-case hex digits, perhaps after `sha256=`"),
+           ("X-Agentic-Choir-Timestamp" = String, Header, description = "Seconds since 1970, at most 300 s from now"),
+           ("X-Agentic-Choir-Secret-Prefix" = String, Header, description = "`acs_` and eight signs")),
+    request_body = Bundle,
+    responses((status = 202, description = "Taken", body = EvidenceView),
+              (status = 200, description = "It was there already", body = EvidenceView),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+async fn submit(
+    State(app): State<AppState>,
+    Path(slug): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let bytes = body::read(&app, &parts.headers, body, MAX_BODY).await?;
+    let signed = Signed {
+        signature: shown(&parts.headers, SIGNATURE_HEADER),
+        timestamp: shown(&parts.headers, TIMESTAMP_HEADER),
+        prefix: shown(&parts.headers, PREFIX_HEADER),
+    };
+    let taken = ingest::submit(&app, slug, signed, &bytes).await?;
+    let status = if taken.duplicate { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(taken)).into_response())
+}
+
+/// Verify a receipt
+///
+/// Its hash, recomputed, and the very bytes: `canonical_payload | sha256sum` is `payload_hash`.
+#[utoipa::path(get, path = "/api/public/verify/{id}", operation_id = "verify_receipt", tag = "choir",
+    params(("id" = String, Path, description = "The receipt's id")),
+    responses((status = 200, description = "What anybody can check", body = Verification), Missing, TooFast, Overloaded))]
+async fn verify(State(app): State<AppState>, Path(id): Path<String>) -> Result<Response, ApiError> {
+    Ok(for_all(receipts::verify(&app, &id).await?))
+}
+
+/// Two receipts side by side
+#[utoipa::path(get, path = "/api/public/compare/{slug}", operation_id = "show_comparison", tag = "choir",
+    params(("slug" = String, Path, description = "The end of the comparison's link")),
+    responses((status = 200, description = "`receipts`: the ids of both; `comparison`: what changed, and whether the second is worse", body = Object),
+              Missing, TooFast, Overloaded))]
+async fn compare(State(app): State<AppState>, Path(slug): Path<String>) -> Result<Response, ApiError> {
+    let (before, after, comparison) = receipts::comparison(&app, &slug).await?;
+    Ok(for_all(json!({"receipts": [before, after], "comparison": comparison})))
+}
+
+/// Every rule with its weight
+///
+/// The SHA-256 of its canonical form is the `rules_digest` of receipts.
+#[utoipa::path(get, path = "/api/public/rules", operation_id = "show_rules", tag = "choir",
+    responses((status = 200, description = "The table", body = Object), TooFast))]
+async fn rules() -> Response {
+    for_all(scores::rules())
+}
+
+/// The keys that this hub signs with
+///
+/// Old ones stay. A key inside a receipt is never to be trusted.
+#[utoipa::path(get, path = "/.well-known/chorus-keys.json", operation_id = "show_keys", tag = "choir",
+    responses((status = 200, description = "`{origin, keys: [{kid, public_key, from, until}]}`", body = Object), TooFast, Overloaded))]
+async fn keys(State(app): State<AppState>) -> Result<Response, ApiError> {
+    Ok(for_all(log::keys(&app).await?))
+}

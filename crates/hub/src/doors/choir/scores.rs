@@ -1,0 +1,192 @@
+//! Scores, their evidence and their signing secrets, for whoever owns them.
+
+use crate::answers::own::{Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, Unknown};
+use crate::error::ApiError;
+use crate::extract::{Bare, Composer, Context, Hashable, Holder, Idempotent, Person, Query, Sent, done};
+use crate::route::Route;
+use crate::routes::Routes;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use chorus_app::AppState;
+use chorus_app::choir::{evidence, scores, signing_secrets};
+use chorus_protocol::api::scores::{
+    ClaimBody, EvidenceView, MadeScore, RehearsalView, ScoreDetail, ScoreView, SecretView,
+};
+use chorus_protocol::api::{Items, Page};
+use chorus_protocol::choir::evidence::Bundle;
+use chorus_protocol::choir::score::{Scenario, Score};
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .at(Route::API, routes!(make, list))
+        .at(Route::API, routes!(show, change, archive))
+        .at(Route::API, routes!(claim))
+        .at(Route::API, routes!(rehearse))
+        .at(Route::API, routes!(assert_evidence))
+        .at(Route::API, routes!(make_secret))
+        .at(Route::API, routes!(revoke_secret))
+        .at(Route { credentials: crate::route::Credentials::Ignored, ..Route::API }, routes!(scenarios))
+}
+
+/// Make a Score
+///
+/// It is private to your account. Where the hub allows it, somebody without an account may make one too and gets an
+/// `edit_link`, once: its `es_…` is the bearer for this Score until it is claimed.
+#[utoipa::path(post, path = "/api/v1/scores", operation_id = "make_score", tag = "choir", security(("key" = [])),
+    params(Idempotent),
+    request_body = Score,
+    responses((status = 201, description = "Made, in its first version", body = MadeScore), Doing))]
+async fn make(
+    State(app): State<AppState>,
+    Composer(caller): Composer,
+    Context(context): Context,
+    Hashable { body, once }: Hashable,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::CREATED, scores::make(&app, caller, context, body, once).await?))
+}
+
+/// List your Scores
+#[utoipa::path(get, path = "/api/v1/scores", operation_id = "list_scores", tag = "choir", security(("key" = [])),
+    params(Page),
+    responses((status = 200, description = "A page", body = Items<ScoreView>),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+async fn list(
+    State(app): State<AppState>,
+    Person(person): Person,
+    Query(page): Query<Page>,
+) -> Result<Json<Items<ScoreView>>, ApiError> {
+    Ok(Json(scores::list(&app, person.id, page).await?))
+}
+
+/// Read a Score
+#[utoipa::path(get, path = "/api/v1/scores/{id}", operation_id = "show_score", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id")),
+    responses((status = 200, description = "The Score in its newest version", body = ScoreDetail), Reading))]
+async fn show(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+) -> Result<Json<ScoreDetail>, ApiError> {
+    Ok(Json(scores::show(&app, caller, &id).await?))
+}
+
+/// Make a new version of a Score
+///
+/// Evidence is for the version that was the newest when it came in.
+#[utoipa::path(put, path = "/api/v1/scores/{id}", operation_id = "change_score", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), Idempotent),
+    request_body = Score,
+    responses((status = 200, description = "Made", body = MadeScore), Doing))]
+async fn change(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+    Hashable { body, once }: Hashable,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, scores::change(&app, caller, &id, body, once).await?))
+}
+
+/// Archive a Score
+///
+/// It can still be read; nothing can be added to it. Its receipts stay.
+#[utoipa::path(delete, path = "/api/v1/scores/{id}", operation_id = "archive_score", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id")),
+    responses((status = 204, description = "Archived, now or before"),
+              Unknown, Forbidden, Missing, TooFast, Overloaded))]
+async fn archive(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    scores::archive(&app, caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Claim a Score that is held by an edit link
+///
+/// Once and for all: it is your account's from then on, and the link no longer writes.
+#[utoipa::path(post, path = "/api/v1/scores/{id}/claim", operation_id = "claim_score", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), Idempotent),
+    request_body = ClaimBody,
+    responses((status = 200, description = "Yours", body = MadeScore), Doing))]
+async fn claim(
+    State(app): State<AppState>,
+    Person(person): Person,
+    Path(id): Path<String>,
+    Sent { body, once }: Sent<ClaimBody>,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, scores::claim(&app, person.id, &id, body, once).await?))
+}
+
+/// Rehearse a Score on paper
+///
+/// What is fragile by design: structural findings, each with its points and what to do. Nothing is issued.
+#[utoipa::path(post, path = "/api/v1/scores/{id}/rehearse", operation_id = "rehearse_score", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id")),
+    responses((status = 200, description = "The findings", body = RehearsalView), Reading))]
+async fn rehearse(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+) -> Result<Json<RehearsalView>, ApiError> {
+    Ok(Json(scores::on_paper(&app, caller, &id).await?))
+}
+
+/// Say what was observed of a run
+///
+/// It counts as asserted by you: it is validated and normalised, and not verified. The same bundle again is the first one.
+#[utoipa::path(post, path = "/api/v1/scores/{id}/evidence", operation_id = "assert_evidence", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), Idempotent),
+    request_body = Bundle,
+    responses((status = 201, description = "Taken", body = EvidenceView), Doing))]
+async fn assert_evidence(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+    Hashable { body, once }: Hashable,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::CREATED, evidence::assert(&app, caller, &id, body, once).await?))
+}
+
+/// Make a signing secret
+///
+/// It is shown this once. Bundles that are signed with it go to `ingest_url`, and count as `signature_valid`.
+#[utoipa::path(post, path = "/api/v1/scores/{id}/signing-secrets", operation_id = "make_signing_secret", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), Idempotent),
+    responses((status = 201, description = "Made", body = SecretView), Doing))]
+async fn make_secret(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+    Bare(once): Bare,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::CREATED, signing_secrets::make(&app, caller, &id, once).await?))
+}
+
+/// End a signing secret
+///
+/// Nothing happens if there is none of this prefix (any more).
+#[utoipa::path(delete, path = "/api/v1/scores/{id}/signing-secrets/{prefix}", operation_id = "revoke_signing_secret", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), ("prefix" = String, Path, description = "`acs_` and eight signs")),
+    responses((status = 204, description = "Not in use (any more)"),
+              Unknown, Forbidden, Missing, TooFast, Overloaded))]
+async fn revoke_secret(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path((id, prefix)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    signing_secrets::revoke(&app, caller, &id, prefix).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Scenarios to begin with
+///
+/// Put the names of your own voices and triggers in.
+#[utoipa::path(get, path = "/api/v1/scenarios", operation_id = "list_scenarios", tag = "choir",
+    responses((status = 200, description = "All of them", body = Items<Scenario>), TooFast))]
+async fn scenarios() -> Json<Items<Scenario>> {
+    Json(Items { items: scores::library(), next: None })
+}

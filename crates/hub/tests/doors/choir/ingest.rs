@@ -1,0 +1,182 @@
+//! Section 15: signed evidence, and every way in which it is refused.
+
+use super::{bundle, issued, made, secret, warned};
+use crate::support::{Answer, Setup, TestHub};
+use chorus_hub::Environment;
+use chorus_protocol::canonical;
+use chorus_protocol::relay::Code;
+use chorus_testkit::clock::ManualClock;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// Written anew, as a client would: not the code that is tested.
+pub(crate) fn signature(secret: &str, timestamp: i64, body: &str) -> String {
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{timestamp}.{body}").as_bytes());
+    canonical::hex(&mac.finalize().into_bytes())
+}
+
+pub(crate) fn now() -> i64 {
+    Environment::system().now() / 1000
+}
+
+pub(crate) fn headers(secret: &str, timestamp: i64, bundle: &Value) -> [(&'static str, String); 3] {
+    [
+        ("X-Agentic-Choir-Signature", signature(secret, timestamp, &canonical::text(bundle))),
+        ("X-Agentic-Choir-Timestamp", timestamp.to_string()),
+        ("X-Agentic-Choir-Secret-Prefix", secret[..12].to_owned()),
+    ]
+}
+
+async fn send(hub: &TestHub, path: &str, headers: &[(&str, String)], body: String) -> Answer {
+    let mut request = hub.request(Method::POST, path, None).header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
+    Answer::of(request.body(body)).await
+}
+
+#[tokio::test]
+async fn section_15_a_signed_bundle_is_taken_once_and_makes_a_verified_receipt() {
+    for hub in [TestHub::start(), TestHub::postgres()] {
+        let ann = hub.account("ann@example.org").await;
+        let at = made(&hub, &ann).await;
+        let (secret, path) = secret(&hub, &at, &ann).await;
+        let (bundle, time) = (warned(), now());
+        // However it is spelled, and with U+0000 in it.
+        let spelled = serde_json::to_string_pretty(&bundle).unwrap();
+        let taken = send(&hub, &path, &headers(&secret, time, &bundle), spelled.clone()).await;
+        assert_eq!(
+            (taken.status, &taken.body["verification_status"]),
+            (202, &json!("signature_valid")),
+            "{}",
+            taken.text
+        );
+        assert_eq!(taken.body["bundle_sha256"], canonical::hash(&bundle));
+        let again = send(&hub, &path, &headers(&secret, time + 1, &bundle), spelled).await;
+        assert_eq!((again.status, &again.body["duplicate"]), (200, &json!(true)));
+        assert_eq!(again.body["evidence_id"], taken.body["evidence_id"]);
+        let nul =
+            super::bundle(&json!({"event_type": "voice_entry", "voice_name": "Policy", "detail": "a\u{0}b"}));
+        let with_prefix = headers(&secret, time, &nul).map(|(name, value)| match name {
+            "X-Agentic-Choir-Signature" => (name, format!("sha256={value}")),
+            _ => (name, value),
+        });
+        assert_eq!(send(&hub, &path, &with_prefix, nul.to_string()).await.status, 202);
+
+        // Asserted evidence does not weaken it: a receipt takes the strongest class, and one class only.
+        let asserted = bundle_of("Drafter");
+        assert_eq!(hub.post(&format!("{at}/evidence"), Some(&ann), &asserted).await.status, 201);
+        let receipt = issued(&hub, &at, &ann).await;
+        assert_eq!(receipt["payload"]["label"], "Verified Observed Choir Receipt");
+        let evidence = &receipt["payload"]["evidence"];
+        assert_eq!(evidence["bundles"].as_array().unwrap().len(), 2);
+        assert!(evidence["statement"].as_str().unwrap().contains("payload integrity at submission time"));
+        assert_eq!(receipt["payload"]["verdict"], "not_ready");
+    }
+}
+
+fn bundle_of(voice: &str) -> Value {
+    bundle(&json!({"event_type": "voice_entry", "voice_name": voice}))
+}
+
+#[tokio::test]
+async fn every_refusal_of_signed_evidence() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let (secret, path) = secret(&hub, &at, &ann).await;
+    let (bundle, time) = (warned(), now());
+    let (good, text) = (headers(&secret, time, &bundle), bundle.to_string());
+
+    let large = send(&hub, &path, &good, format!("\"{}\"", "x".repeat(256 * 1024))).await;
+    large.own_failure(Code::TooLarge);
+    send(&hub, "/api/public/evidence/nowhere", &good, text.clone()).await.own_failure(Code::NotFound);
+    for broken in ["{", r#"{"a":1,"a":2}"#, r#"{"n":9007199254740993}"#, r#"{"n":1e21}"#] {
+        send(&hub, &path, &good, broken.into()).await.own_failure(Code::Validation);
+    }
+    for left_out in 0..3 {
+        let some: Vec<_> =
+            good.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, one)| one.clone()).collect();
+        let refused = send(&hub, &path, &some, text.clone()).await;
+        assert!(refused.own_failure(Code::Unauthorized).contains(good[left_out].0));
+    }
+    for stale in [time - 302, time + 310] {
+        let refused = send(&hub, &path, &headers(&secret, stale, &bundle), text.clone()).await;
+        assert!(refused.own_failure(Code::Unauthorized).contains("300 s from now"));
+    }
+    let mut odd = good.clone();
+    odd[1].1 = format!("+{time}");
+    send(&hub, &path, &odd, text.clone()).await.own_failure(Code::Unauthorized);
+
+    // A bad signature and an unknown prefix cannot be told apart.
+    let mut forged = good.clone();
+    forged[0].1 = "0".repeat(64);
+    let mut unknown = good.clone();
+    unknown[2].1 = "acs_AAAAAAAA".into();
+    let (bad, none) =
+        (send(&hub, &path, &forged, text.clone()).await, send(&hub, &path, &unknown, text.clone()).await);
+    assert_eq!((bad.status, &bad.text), (none.status, &none.text));
+    bad.own_failure(Code::Unauthorized);
+    assert_eq!(bad.body["error"].get("details"), None);
+
+    // Whoever signed the raw bytes holds the secret, and is helped.
+    let pretty = serde_json::to_string_pretty(&bundle).unwrap();
+    let mut raw = good.clone();
+    raw[0].1 = signature(&secret, time, &pretty);
+    let helped = send(&hub, &path, &raw, pretty).await;
+    helped.own_failure(Code::Unauthorized);
+    assert!(helped.body["error"]["details"]["hint"].as_str().unwrap().contains("sign the canonical form"));
+
+    // What is signed must still be a bundle.
+    let wrong = json!({"schema": "choir.evidence.v2"});
+    send(&hub, &path, &headers(&secret, time, &wrong), wrong.to_string()).await.own_failure(Code::Validation);
+
+    // A secret that was revoked is as good as none.
+    let revoke = format!("{at}/signing-secrets/{}", &secret[..12]);
+    assert_eq!(hub.delete(&revoke, Some(&ann)).await.status, 204);
+    let revoked = send(&hub, &path, &good, text).await;
+    assert_eq!((revoked.status, revoked.text), (none.status, none.text));
+}
+
+#[tokio::test]
+async fn a_secret_is_shown_once_and_kept_nowhere() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let (first, path) = secret(&hub, &at, &ann).await;
+    let (second, same) = secret(&hub, &at, &ann).await;
+    assert_ne!(first, second);
+    assert_eq!(path, same, "all secrets of a Score share its address");
+    let shown = hub.get(&at, Some(&ann)).await;
+    assert!(!shown.text.contains(&first) && shown.text.contains(&first[..12]));
+    // Both are good, so that one can be replaced by the other in peace.
+    for (secret, voice) in [(&first, "Policy"), (&second, "Drafter")] {
+        let bundle = bundle_of(voice);
+        assert_eq!(send(&hub, &path, &headers(secret, now(), &bundle), bundle.to_string()).await.status, 202);
+    }
+    let disk = hub.bytes_on_disk();
+    assert!(!disk.windows(first.len()).any(|window| window == first.as_bytes()));
+}
+
+#[tokio::test]
+async fn an_address_takes_twenty_at_once_and_sixty_a_minute() {
+    let clock = ManualClock::new(1_800_000_000_000);
+    let hub = Setup::new().clock(&clock).start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let (secret, path) = secret(&hub, &at, &ann).await;
+    let bundle = bundle_of("Policy");
+    let good = headers(&secret, 1_800_000_000, &bundle);
+    for _ in 0..20 {
+        let status = send(&hub, &path, &good, bundle.to_string()).await.status;
+        assert!(status == 202 || status == 200);
+    }
+    let refused = send(&hub, &path, &good, bundle.to_string()).await;
+    refused.own_failure(Code::RateLimited);
+    assert_eq!(refused.header("retry-after"), "1");
+    clock.advance(1_000);
+    assert_eq!(send(&hub, &path, &good, bundle.to_string()).await.status, 200);
+    send(&hub, &path, &good, bundle.to_string()).await.own_failure(Code::RateLimited);
+}

@@ -1,0 +1,192 @@
+//! Section 14: accounts and ownership.
+
+use super::{SCORES, bundle, made, score, trace, warned};
+use crate::support::{OPERATOR, Setup, TestHub};
+use chorus_protocol::relay::Code;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn section_14_a_score_is_its_accounts_and_nobody_elses() {
+    for hub in [TestHub::start(), TestHub::postgres()] {
+        let (ann, eve, agent) = (
+            hub.account("ann@example.org").await,
+            hub.account("eve@example.org").await,
+            hub.register("a").await,
+        );
+        let at = made(&hub, &ann).await;
+        let shown = hub.get(&at, Some(&ann)).await;
+        assert_eq!(
+            (shown.status, &shown.body["title"], &shown.body["version"]),
+            (200, &json!("Refunds"), &json!(1))
+        );
+        assert!(shown.body["notice"].as_str().unwrap().contains("publishes a snapshot"));
+        // To others it is not there, as one that never was.
+        let never = format!("{SCORES}/sc_00000000000000000000000000000000");
+        let (foreign, missing) = (hub.get(&at, Some(&eve)).await, hub.get(&never, Some(&eve)).await);
+        assert_eq!((foreign.status, foreign.text), (missing.status, missing.text));
+        for (key, status) in [(Some(&*agent), 403), (Some(OPERATOR), 403), (None, 401)] {
+            assert_eq!(hub.get(&at, key).await.status, status);
+        }
+        assert_eq!(hub.ask("put", &at, Some(&eve), &score()).await.status, 404);
+        assert_eq!(hub.get(SCORES, Some(&eve)).await.body["items"], json!([]));
+        assert_eq!(hub.get(SCORES, Some(&ann)).await.body["items"][0]["title"], "Refunds");
+    }
+}
+
+#[tokio::test]
+async fn versions_faults_and_the_archive() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let mut next = score();
+    next["title"] = json!("Refunds, again");
+    let changed = hub.ask("put", &at, Some(&ann), &next).await;
+    assert_eq!((changed.status, &changed.body["version"]), (200, &json!(2)));
+    assert_eq!(hub.get(&at, Some(&ann)).await.body["title"], "Refunds, again");
+
+    next["voices"] = json!([]);
+    next["scenarios"][0]["severity"] = json!("huge");
+    let faults = hub.post(SCORES, Some(&ann), &next).await;
+    let told = faults.own_failure(Code::Validation);
+    assert!(told.contains("voices: must be") && told.contains("scenarios[0].severity"), "{told}");
+    let inexact = hub
+        .request(reqwest::Method::POST, SCORES, Some(&ann))
+        .body(r#"{"title": "x", "version": 9007199254740993}"#);
+    let inexact = crate::support::Answer::of(inexact).await;
+    assert!(inexact.own_failure(Code::Validation).contains("2^53-1"));
+
+    let paper = hub.post(&format!("{at}/rehearse"), Some(&ann), &json!({})).await;
+    assert_eq!((paper.status, &paper.body["dimensions"]["role_discipline"]), (200, &json!(100)));
+
+    assert_eq!(hub.delete(&at, Some(&ann)).await.status, 204);
+    assert_eq!(hub.delete(&at, Some(&ann)).await.status, 204);
+    assert_eq!(hub.get(&at, Some(&ann)).await.body["archived"], true);
+    for (method, path, body) in [
+        ("put", at.clone(), score()),
+        ("post", format!("{at}/evidence"), warned()),
+        ("post", format!("{at}/receipts"), json!({})),
+    ] {
+        hub.ask(method, &path, Some(&ann), &body).await.own_failure(Code::Conflict);
+    }
+}
+
+#[tokio::test]
+async fn section_14_an_edit_link_writes_until_it_is_claimed() {
+    let hub = Setup::new().config(|config| config.anonymous_scores = true).start();
+    let answer = hub.post(SCORES, None, &score()).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    let link = answer.body["edit_link"].as_str().unwrap().to_owned();
+    let (front, secret) = link.rsplit_once('/').unwrap();
+    let id = answer.body["score_id"].as_str().unwrap();
+    assert!(front.ends_with(&format!("/scores/{id}/edit")) && secret.starts_with("es_"));
+    let at = format!("{SCORES}/{id}");
+
+    assert_eq!(hub.get(&at, Some(secret)).await.status, 200);
+    assert_eq!(hub.ask("put", &at, Some(secret), &score()).await.body["version"], 2);
+    assert_eq!(hub.post(&format!("{at}/evidence"), Some(secret), &warned()).await.status, 201);
+    let receipt = hub.post(&format!("{at}/receipts"), Some(secret), &json!({})).await;
+    assert_eq!(receipt.body["payload"]["verdict"], "not_ready");
+    // It opens this Score and nothing else.
+    let other = hub.post(SCORES, None, &score()).await;
+    assert_eq!(
+        hub.get(&format!("{SCORES}/{}", other.body["score_id"].as_str().unwrap()), Some(secret)).await.status,
+        404
+    );
+    for path in ["/api/v1/me", "/api/v1/channels", "/api/v1/agents", SCORES] {
+        assert_eq!(hub.get(path, Some(secret)).await.status, 403, "{path}");
+    }
+
+    let (ann, eve) = (hub.account("ann@example.org").await, hub.account("eve@example.org").await);
+    let claim = format!("{at}/claim");
+    assert_eq!(hub.post(&claim, Some(&eve), &json!({"edit_link": "es_wrong"})).await.status, 404);
+    assert_eq!(hub.post(&claim, Some(&ann), &json!({"edit_link": link})).await.status, 200);
+    // The link is dead at once, and there is no second time.
+    let dead = hub.ask("put", &at, Some(secret), &score()).await;
+    assert!(dead.status == 401 || dead.status == 404, "{}", dead.text);
+    assert_eq!(hub.post(&claim, Some(&eve), &json!({"edit_link": link})).await.status, 404);
+    assert_eq!(hub.get(&at, Some(&ann)).await.body["claimed"], true);
+    let id = receipt.body["receipt_id"].as_str().unwrap();
+    assert_eq!(hub.get(&format!("/api/v1/receipts/{id}"), None).await.status, 200);
+}
+
+#[tokio::test]
+async fn without_the_setting_a_score_needs_an_account() {
+    let hub = TestHub::start();
+    hub.post(SCORES, None, &score()).await.own_failure(Code::Unauthorized);
+    let agent = hub.register("a").await;
+    hub.post(SCORES, Some(&agent), &score()).await.own_failure(Code::Forbidden);
+}
+
+/// Whoever has no account has no namespace for idempotency keys: nobody gets a stranger's link.
+#[tokio::test]
+async fn a_strangers_key_shows_no_link() {
+    let hub = Setup::new().config(|config| config.anonymous_scores = true).start();
+    let ask = async || {
+        let request =
+            hub.request(reqwest::Method::POST, SCORES, None).header("idempotency-key", "1").json(&score());
+        crate::support::Answer::of(request).await.body["edit_link"].clone()
+    };
+    assert_ne!(ask().await, ask().await);
+}
+
+#[tokio::test]
+async fn section_12_asserted_evidence_says_so() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = format!("{}/evidence", made(&hub, &ann).await);
+    let taken = hub.post(&at, Some(&ann), &warned()).await;
+    assert_eq!((taken.status, &taken.body["verification_status"]), (201, &json!("user_asserted")));
+    assert_eq!(taken.body["bundle_sha256"], chorus_protocol::canonical::hash(&warned()));
+    let again = hub.post(&at, Some(&ann), &warned()).await;
+    assert_eq!(
+        (&again.body["duplicate"], &again.body["evidence_id"]),
+        (&json!(true), &taken.body["evidence_id"])
+    );
+    let wrong = bundle(&json!({"event_type": "harmony", "detail": "x".repeat(501)}));
+    let told = hub.post(&at, Some(&ann), &wrong).await;
+    let told = told.own_failure(Code::Validation);
+    assert!(told.contains("events[0].event_type") && told.contains("events[0].detail"), "{told}");
+    // What only the hub can see cannot be sent in.
+    let mut forged = warned();
+    forged["adapter"] = json!({"id": "chorus.hub.v1", "version": "1"});
+    hub.post(&at, Some(&ann), &forged).await.own_failure(Code::Validation);
+}
+
+#[tokio::test]
+async fn a_trace_is_converted_and_nothing_of_it_is_kept() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let score = at.rsplit('/').next().unwrap();
+    let path = format!("/api/v1/adapt/langgraph?run_id=r7&score={score}");
+    let converted = hub.post(&path, Some(&ann), &trace()).await;
+    assert_eq!(converted.status, 200, "{}", converted.text);
+    assert_eq!(converted.body["adapter"]["id"], "langgraph.stream.v1");
+    assert_eq!(converted.body["events"][0]["event_type"], "tool_call");
+    assert_eq!(converted.body["events"][0]["voice_name"], "Policy");
+    assert_eq!(converted.body["run_id"], "r7");
+    assert!(!converted.text.contains("hunter2-secret"));
+    // What it gives is what evidence takes.
+    assert_eq!(hub.post(&format!("{at}/evidence"), Some(&ann), &converted.body).await.status, 201);
+    let disk = hub.bytes_on_disk();
+    assert!(!disk.windows(14).any(|window| window == b"hunter2-secret"));
+    hub.post("/api/v1/adapt/abacus", Some(&ann), &trace()).await.own_failure(Code::Validation);
+    hub.post("/api/v1/adapt/auto", Some(&ann), &json!(7)).await.own_failure(Code::Validation);
+    let eve = hub.account("eve@example.org").await;
+    let foreign = format!("/api/v1/adapt/auto?score={score}");
+    hub.post(&foreign, Some(&eve), &trace()).await.own_failure(Code::NotFound);
+}
+
+#[tokio::test]
+async fn scenarios_and_rules_are_for_everybody() {
+    let hub = TestHub::start();
+    let scenarios = hub.get("/api/v1/scenarios", None).await;
+    assert!(scenarios.body["items"].as_array().unwrap().len() >= 20);
+    let rules = hub.get("/api/public/rules", None).await;
+    assert_eq!(rules.header("access-control-allow-origin"), "*");
+    let digest = chorus_protocol::canonical::hash(&rules.body);
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let paper: Value = hub.post(&format!("{at}/rehearse"), Some(&ann), &json!({})).await.body;
+    assert_eq!(paper["payload"]["rules_digest"], digest);
+}
