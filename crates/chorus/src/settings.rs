@@ -210,6 +210,11 @@ impl Reader<'_> {
         }
     }
 
+    /// Off unless it is on.
+    fn switch(&mut self, variable: &str) -> bool {
+        self.choice(variable, "off or on", &[("off", false), ("on", true)])
+    }
+
     fn millis(&mut self, variable: &str, default: u64) -> Duration {
         self.value(variable, Duration::from_millis(default), "a number of milliseconds from 1", |text| {
             text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
@@ -256,16 +261,8 @@ impl Settings {
                 "networks such as 127.0.0.0/8,10.0.0.0/8",
                 outbound,
             ),
-            endpoint_challenge: read.choice(
-                "CHORUS_ENDPOINT_CHALLENGE",
-                "off or on",
-                &[("off", false), ("on", true)],
-            ),
-            anonymous_scores: read.choice(
-                "CHORUS_ANONYMOUS_SCORES",
-                "off or on",
-                &[("off", false), ("on", true)],
-            ),
+            endpoint_challenge: read.switch("CHORUS_ENDPOINT_CHALLENGE"),
+            anonymous_scores: read.switch("CHORUS_ANONYMOUS_SCORES"),
             rate_limit,
             // `off` covers both.
             rate_limit_anonymous: read
