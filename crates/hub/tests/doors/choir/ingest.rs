@@ -163,7 +163,7 @@ async fn a_secret_is_shown_once_and_kept_nowhere() {
 #[tokio::test]
 async fn an_address_takes_twenty_at_once_and_sixty_a_minute() {
     let clock = ManualClock::new(1_800_000_000_000);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = Setup::new().clock(&clock).config(|config| config.rate_limit = Some(6000)).start();
     let ann = hub.account("ann@example.org").await;
     let at = made(&hub, &ann).await;
     let (secret, path) = secret(&hub, &at, &ann).await;
