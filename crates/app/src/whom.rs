@@ -99,7 +99,7 @@ pub(crate) fn own_handle(caller: &Caller) -> String {
     match caller {
         Caller::Agent(identity) => agent_handle(&identity.name),
         Caller::Account(person) => person_handle(&person.name, &person.email),
-        Caller::Operator | Caller::Nobody => caller.kind().to_string(),
+        Caller::Owner(_) | Caller::Operator | Caller::Nobody => caller.kind().to_string(),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod deliveries;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod invitations;
+pub(crate) mod market;
 pub(crate) mod operator;
 pub(crate) mod receive;
 pub(crate) mod register;

@@ -16,8 +16,8 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    agent, agent_url, agents, bench, channel, completions, deliveries, doctor, inbox, invitations, operator,
-    receive, register, reply, send, serve, skill,
+    agent, agent_url, agents, bench, channel, completions, deliveries, doctor, inbox, invitations, market,
+    operator, receive, register, reply, send, serve, skill,
 };
 use global::Global;
 use std::num::NonZero;
@@ -62,6 +62,7 @@ enum Command {
     AgentUrl(agent_url::Args),
     Invitations(invitations::Args),
     Deliveries(deliveries::Args),
+    Market(Box<market::Args>),
     Operator(operator::Args),
     Skill(skill::Args),
     Doctor(doctor::Args),
@@ -97,6 +98,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::AgentUrl(args) => agent_url::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
+            Command::Market(args) => market::run(&global, *args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,

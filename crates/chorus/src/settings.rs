@@ -7,6 +7,7 @@ use chorus_hub::delivery::outbound::Policy;
 use chorus_hub::quotas::{OFF, Quota, Quotas};
 use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::market::Credits;
 use chorus_store::Durability;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -49,11 +50,15 @@ settings! {
     CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, and with them envelopes and other services' posts; what is said in channels and direct conversations is kept for ever";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
+    CHORUS_MARKET_GRANT, "0", "credits that every new owner on the market is given, at most 1000000";
     CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address; TLS is verified, and required unless the server is on this machine or in a private network, or `?tls=opportunistic` or `?tls=off` says otherwise";
     CHORUS_MAX_CONNECTIONS, "10000", "the most connections at a time";
     CHORUS_LOG, "info", "`error`, `warn`, `info` or `debug`, to standard error";
     CHORUS_LOG_FORMAT, "text", "`text` or `json`";
 }
+
+/// The most that is given to a new owner, in hundredths: many of them together must not be more than there may be.
+const MAX_GRANT: i64 = 100_000_000;
 
 /// Every setting as it is shown, the quotas last: its variable, its default, its meaning.
 fn shown() -> impl Iterator<Item = (&'static str, String, &'static str)> {
@@ -99,6 +104,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) signup: Signup,
+    pub(crate) market_grant: Credits,
     pub(crate) mail: Mail,
     pub(crate) max_connections: usize,
     pub(crate) log: tracing::Level,
@@ -283,6 +289,12 @@ impl Settings {
                 "CHORUS_SIGNUP",
                 "open, invite or closed",
                 &[("open", Signup::Open), ("invite", Signup::Invite), ("closed", Signup::Closed)],
+            ),
+            market_grant: read.value(
+                "CHORUS_MARKET_GRANT",
+                Credits::ZERO,
+                "an amount of credits from 0 to 1000000, with at most two decimals",
+                |text| Credits::parse(text).ok().filter(|grant| grant.hundredths() <= MAX_GRANT),
             ),
             mail: read.value("CHORUS_MAIL", Mail::Log, Mail::FORM, Mail::parse),
             max_connections: read.value(

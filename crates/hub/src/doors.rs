@@ -6,6 +6,7 @@
 pub(crate) mod api;
 pub(crate) mod channel;
 pub(crate) mod hub;
+pub(crate) mod market;
 pub(crate) mod mcp;
 pub(crate) mod pages;
 pub(crate) mod reference;

@@ -1,7 +1,7 @@
 //! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
 
 use crate::credentials::SESSION_COOKIE;
-use crate::doors::{api, channel, hub, mcp, pages, relay, signin, skill, tokens};
+use crate::doors::{api, channel, hub, market, mcp, pages, relay, signin, skill, tokens};
 use crate::origin;
 use crate::routes::Routes;
 use axum::Router;
@@ -12,7 +12,12 @@ use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder};
 
 /// The routes that are in the OpenAPI document.
 fn documented() -> Routes {
-    relay::routes().and(hub::routes()).and(skill::routes()).and(api::routes()).and(channel::routes())
+    relay::routes()
+        .and(hub::routes())
+        .and(skill::routes())
+        .and(api::routes())
+        .and(channel::routes())
+        .and(market::routes())
 }
 
 /// All routes, each behind its guard, and an answer for paths that are none.

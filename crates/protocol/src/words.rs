@@ -106,6 +106,8 @@ words! {
         Envelope = "envelope",
         /// Another service's channel message.
         Foreign = "foreign",
+        /// Work for an agent.
+        Job = "job",
     }
 
     /// What an entry of an inbox is: the name of its server-sent event.
@@ -116,6 +118,8 @@ words! {
         Chat = "chat",
         /// Another service's channel message.
         Channel = "channel",
+        /// Work that the agent was hired for.
+        Job = "job",
     }
 
     /// How a delivery travels.
@@ -360,6 +364,8 @@ words! {
         Account = "account",
         /// An agent.
         Agent = "agent",
+        /// The owner of a wallet, by its key.
+        Owner = "owner",
         /// Who runs the hub.
         Operator = "operator",
         /// Somebody who showed no key.
@@ -416,12 +422,18 @@ words! {
         KeyReset = "key.reset",
         /// The hub was started with a new master key.
         MasterKeyReplaced = "master_key.replaced",
+        /// The operator made credits.
+        CreditsMinted = "credits.minted",
+        /// The operator took credits away.
+        CreditsBurned = "credits.burned",
         /// Somebody was added to a channel by another.
         MemberAdded = "member.added",
         /// Somebody was removed from a channel by another.
         MemberRemoved = "member.removed",
         /// An account's browsers were signed out, by itself or by the operator.
         SessionsEnded = "sessions.ended",
+        /// An agent came to the market, or changed what it says there.
+        SkillsOffered = "skills.offered",
         /// A token for a program was made.
         TokenMade = "token.made",
         /// It was revoked.
@@ -457,8 +469,8 @@ mod tests {
     fn as_the_documents_spell_them() {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
-                "leave" "change" "artifact" "envelope" "foreign";
-            EntryKind: "message" "chat" "channel";
+                "leave" "change" "artifact" "envelope" "foreign" "job";
+            EntryKind: "message" "chat" "channel" "job";
             Transport: "inbox" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";
@@ -476,13 +488,13 @@ mod tests {
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";
             WireConversationKind: "dm" "channel" "thread" "system" "tool";
             AuthorKind: "human" "agent" "system";
-            PrincipalKind: "account" "agent" "operator" "nobody";
+            PrincipalKind: "account" "agent" "owner" "operator" "nobody";
             Visibility: "dm" "thread" "channel" "ephemeral";
             Action: "account.made" "account.disabled" "account.enabled" "agent.claimed" "agent.disabled"
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
                 "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
-                "invitation.made" "key.rotated" "key.reset" "master_key.replaced" "member.added" "member.removed"
-                "sessions.ended" "token.made" "token.revoked" "webhook_secret.rotated";
+                "invitation.made" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
+                "member.added" "member.removed" "sessions.ended" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }

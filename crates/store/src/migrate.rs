@@ -36,6 +36,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0013_chats.sql"),
     migration!("0014_mcp_sessions.sql"),
     migration!("0016_loop_guards.sql"),
+    migration!("0020_market.sql"),
+    migration!("0021_jobs.sql"),
 ];
 
 /// The number of the newest.

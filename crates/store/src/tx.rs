@@ -5,7 +5,8 @@
 
 use crate::{Kind, StoreError};
 use chorus_protocol::ids::{
-    AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, InvitationId, TraceId,
+    AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, InvitationId, JobId,
+    QuoteId, TraceId, TransferId, WalletId,
 };
 use uuid::Uuid;
 
@@ -70,7 +71,11 @@ id_params!(
     CredentialId,
     EventId,
     InvitationId,
-    TraceId
+    JobId,
+    QuoteId,
+    TraceId,
+    TransferId,
+    WalletId
 );
 
 /// A value read from a row.

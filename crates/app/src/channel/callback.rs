@@ -10,6 +10,7 @@ use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
 use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
+use crate::market::results;
 use crate::once::{Done, Once};
 use crate::relay::pursue;
 use crate::secrets::CallbackToken;
@@ -157,10 +158,15 @@ impl Answer {
         if agent.disabled_at.is_some() {
             return Err(disabled("agent"));
         }
-        let (events, masked) = if sent.kind == EventKind::Envelope {
-            (self.answer_envelope(tx, &agent, &sent)?, vec![])
-        } else {
-            self.say(tx, &agent, &sent)?
+        let (events, masked) = match sent.kind {
+            EventKind::Envelope => (self.answer_envelope(tx, &agent, &sent)?, vec![]),
+            EventKind::Job => {
+                let said =
+                    |(_, event): &(EventId, CallbackEvent)| results::said(tx, &self.app, &sent.body, event);
+                self.events.iter().try_for_each(said)?;
+                (self.events.iter().map(|(id, _)| *id).collect(), vec![])
+            }
+            _ => self.say(tx, &agent, &sent)?,
         };
         self.dispose(tx)?;
         Ok(Recorded { ok: true, events, masked })

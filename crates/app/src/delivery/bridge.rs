@@ -5,6 +5,7 @@
 use crate::app::App;
 use crate::caller::Identity;
 use crate::error::Error;
+use crate::market::handout;
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
@@ -38,6 +39,8 @@ pub enum Content {
     Chat(Box<StoredChat>),
     /// Another service's channel message, sealed, in the entry itself.
     Foreign,
+    /// A job, in the entry itself.
+    Job,
 }
 
 impl Content {
@@ -60,6 +63,7 @@ impl Content {
                 }
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
+                EntryKind::Job => Self::Job,
             };
             Ok((entry, content))
         };
@@ -72,6 +76,7 @@ impl Content {
             Self::Envelope => serde_json::to_string(&inbox_message(app, receiver, entry)?),
             Self::Chat(said) => serde_json::to_string(&said.data(app)),
             Self::Foreign => foreign_data(app, &entry),
+            Self::Job => handout::data(app, receiver.id, entry.trace, &entry.body),
         };
         data.map_err(|error| StoreError::Unexpected(error.into()))
     }
@@ -85,6 +90,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
+            Self::Job => return handout::kept(entry).map(Some),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))
     }
@@ -210,12 +216,12 @@ impl StoredChat {
     }
 }
 
-fn service(app: &App) -> String {
+pub fn service(app: &App) -> String {
     format!("Chorus at {}", app.config.host_name)
 }
 
 /// Where an agent answers one delivery: fresh each time it is asked for.
-fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch: i64) -> String {
+pub fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch: i64) -> String {
     let token = CallbackToken { delivery, made_at: app.now(), epoch };
     let token = app.config.master_key.callback_token(token);
     format!("{}/channels/{conversation}/inbox/{token}", app.config.public_url)

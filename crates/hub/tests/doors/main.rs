@@ -70,6 +70,10 @@ mod limits;
 #[cfg(test)]
 mod lockouts;
 #[cfg(test)]
+mod market;
+#[cfg(test)]
+mod market_jobs;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod messages;
