@@ -26,10 +26,17 @@ impl Client {
         path: ApiPath<'_>,
         query: &[(&str, &str)],
     ) -> Result<T, ClientError> {
-        let mut url = self.api_url(path)?;
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
+        self.read_at(API, path, query).await
+    }
+
+    /// The same below another path of the hub.
+    pub(crate) async fn read_at<T: DeserializeOwned>(
+        &self,
+        base: &str,
+        path: ApiPath<'_>,
+        query: &[(&str, &str)],
+    ) -> Result<T, ClientError> {
+        let url = self.url_at(base, path, query)?;
         self.api_call(|| self.request(Method::GET, url.clone())).await
     }
 
@@ -41,10 +48,19 @@ impl Client {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<T, ClientError> {
-        let mut url = self.api_url(path)?;
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
+        self.write_at(API, method, path, query, body).await
+    }
+
+    /// The same below another path of the hub.
+    pub(crate) async fn write_at<T: DeserializeOwned>(
+        &self,
+        base: &str,
+        method: Method,
+        path: ApiPath<'_>,
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<T, ClientError> {
+        let url = self.url_at(base, path, query)?;
         let key = self.key_header(None)?;
         self.api_call(|| {
             let request = self.request(method.clone(), url.clone()).header(IDEMPOTENCY_KEY, key.clone());
@@ -58,16 +74,19 @@ impl Client {
 
     /// Follows a conversation: from after the sequence number `after`, or from now on.
     pub fn follow(&self, channel: &str, after: Option<&str>) -> Result<Inbox, ClientError> {
-        let url = self.api_url(&["channels", channel, "stream"])?;
+        let url = self.url_at(API, &["channels", channel, "stream"], &[])?;
         Ok(Inbox::of_stream(self.clone(), url, after.map(str::to_owned)))
     }
 
-    fn api_url(&self, path: ApiPath<'_>) -> Result<Url, ClientError> {
-        let mut url = self.url(API)?;
+    fn url_at(&self, base: &str, path: ApiPath<'_>, query: &[(&str, &str)]) -> Result<Url, ClientError> {
+        let mut url = self.url(base)?;
         let segments = url.path_segments_mut().map(|mut segments| {
             segments.extend(path);
         });
         segments.map_err(|()| ClientError::Protocol("the hub's address cannot have paths".into()))?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
         Ok(url)
     }
 

@@ -9,6 +9,7 @@ use crate::delivery::replies::Replies;
 use crate::health::Health;
 use crate::look_ups::LookUps;
 use crate::mailer::Mailer;
+use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::open::Open;
 use crate::rate::{Limiter, Source};
@@ -48,6 +49,7 @@ pub struct App {
     pub outbound: Outbound,
     pub challenges: Challenges,
     pub mailer: Mailer,
+    pub market: Market,
     /// Tells the pusher that something may be due.
     pub due: Arc<Notify>,
     pub keyed_rate: Option<Limiter<KeyHash>>,
@@ -115,6 +117,7 @@ impl App {
             open: Open::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),
+            market: Market::default(),
             registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
             metrics,
             replies,

@@ -8,6 +8,7 @@ use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::relay::Code;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
+use chorus_store::market::wallets;
 use chorus_store::{StoreError, Tx, choir, inboxes};
 use subtle::ConstantTimeEq;
 
@@ -45,6 +46,11 @@ pub async fn look_up(app: &App, shown: &Shown) -> Result<Caller, Error> {
             // Either way: the clock may have been set back.
             let is_news = (now - agent.seen_at).abs() >= SEEN_EVERY_MS;
             return Ok(Some((Caller::Agent(Identity { id: agent.id, name: agent.name }), is_news)));
+        }
+        if scheme == Scheme::Bearer
+            && let Some(wallet) = wallets::by_key(tx, &hash)?
+        {
+            return Ok(Some((Caller::Owner(wallet.id), false)));
         }
         let account = accounts::by_credential(tx, kind, &hash, now)?;
         if account.as_ref().is_some_and(|account| account.disabled_at.is_some()) {

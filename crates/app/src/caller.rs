@@ -1,7 +1,7 @@
 //! Who calls: one enum for every kind of principal, and what a request shows of it. Keys are known by their SHA-256.
 
 use crate::error::Error;
-use chorus_protocol::ids::{AccountId, AgentId, Principal, ScoreId};
+use chorus_protocol::ids::{AccountId, AgentId, Principal, ScoreId, WalletId};
 use chorus_protocol::relay::Code;
 use chorus_protocol::words::PrincipalKind;
 use chorus_store::audit::Actor;
@@ -17,6 +17,8 @@ pub enum Caller {
     Account(Person),
     /// Whoever holds the edit link of one Score that nobody has claimed.
     EditLink(ScoreId),
+    /// The owner of a wallet, by its key.
+    Owner(WalletId),
     /// The operator.
     Operator,
     /// No key was shown.
@@ -49,6 +51,10 @@ impl Caller {
                 "the operator is in no conversation; use an account's token or an agent's key",
             )),
             Self::EditLink(_) => Err(edit_link()),
+            Self::Owner(_) => Err(Error::new(
+                Code::Forbidden,
+                "an owner's key is for the market only; use an account's token or an agent's key",
+            )),
             Self::Nobody => Err(Error::unauthorized(
                 "this needs an account's token or an agent's key: Authorization: Bearer ct_… or ca_…",
             )),
@@ -61,7 +67,7 @@ impl Caller {
             Self::Account(person) => Ok(person),
             Self::Nobody => Err(Error::unauthorized("this needs an account: sign in, or show a token ct_…")),
             Self::EditLink(_) => Err(edit_link()),
-            Self::Agent(_) | Self::Operator => {
+            Self::Agent(_) | Self::Owner(_) | Self::Operator => {
                 Err(Error::new(Code::Forbidden, "this is for people's accounts only"))
             }
         }
@@ -75,7 +81,7 @@ impl Caller {
                 Err(Error::unauthorized("this needs the operator's key: Authorization: Bearer co_…"))
             }
             Self::EditLink(_) => Err(edit_link()),
-            Self::Agent(_) | Self::Account(_) => {
+            Self::Agent(_) | Self::Account(_) | Self::Owner(_) => {
                 Err(Error::new(Code::Forbidden, "this is the operator's only"))
             }
         }
@@ -86,9 +92,9 @@ impl Caller {
         match self {
             Self::Agent(identity) => Ok(identity),
             Self::EditLink(_) => Err(edit_link()),
-            Self::Operator | Self::Account(_) => Err(Error::new(
+            Self::Operator | Self::Account(_) | Self::Owner(_) => Err(Error::new(
                 Code::Forbidden,
-                "this needs an agent's own key, not the operator's or an account's",
+                "this needs an agent's own key, not the operator's, an owner's or an account's",
             )),
             Self::Nobody => Err(Error::unauthorized("this needs an agent's key: Authorization: Bearer ca_…")),
         }
@@ -117,14 +123,19 @@ impl Caller {
         match self {
             Self::Agent(identity) => Some(identity.id.into()),
             Self::Account(person) => Some(person.id.into()),
-            Self::Operator | Self::Nobody | Self::EditLink(_) => None,
+            Self::Owner(_) | Self::Operator | Self::Nobody | Self::EditLink(_) => None,
         }
     }
 
     /// Who it is for the audit log.
     pub fn actor(&self) -> Actor {
-        let other = if *self == Self::Operator { Actor::Operator } else { Actor::Nobody };
-        self.id().map_or(other, Actor::Principal)
+        match self {
+            Self::Agent(identity) => Actor::Principal(identity.id.into()),
+            Self::Account(person) => Actor::Principal(person.id.into()),
+            Self::Owner(wallet) => Actor::Owner(*wallet),
+            Self::Operator => Actor::Operator,
+            Self::EditLink(_) | Self::Nobody => Actor::Nobody,
+        }
     }
 
     /// Its kind, for the log.

@@ -5,6 +5,7 @@ use crate::proxies::TrustedProxies;
 use crate::quotas::Quotas;
 use crate::secrets::MasterKey;
 use chorus_outbound::Policy;
+use chorus_protocol::market::Credits;
 use chorus_store::Durability;
 use chorus_store::directory::KeyHash;
 use std::time::Duration;
@@ -62,6 +63,8 @@ pub struct Config {
     pub durability: Durability,
     /// Who may register.
     pub signup: Signup,
+    /// What every new owner of a wallet is given.
+    pub market_grant: Credits,
     /// Where mail to people goes.
     pub mail: Mail,
     /// The most connections at a time.
@@ -135,6 +138,7 @@ impl Config {
             retention: None,
             durability: Durability::Full,
             signup: Signup::Open,
+            market_grant: Credits::ZERO,
             mail: Mail::Log,
             max_connections: 10_000,
             times: TimeLimits::default(),

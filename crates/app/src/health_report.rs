@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::error::Error;
-use chorus_protocol::relay::{CHORUS_VERSION, HealthReport, StoreReport};
+use chorus_protocol::relay::{CHORUS_VERSION, HealthReport, MarketReport, StoreReport};
 use chorus_protocol::time::rfc3339;
 
 /// How the hub is, once the store has proved that it writes.
@@ -22,6 +22,10 @@ pub async fn report(app: &App) -> Result<HealthReport, Error> {
         retention_days: app.config.retention.map(|keep| keep.as_secs() / 86_400),
         open_inboxes: app.live.open_inboxes() as u64,
         time: rfc3339(app.now()),
+        market: app
+            .market
+            .reconciled()
+            .map(|(balanced, at)| MarketReport { balanced, checked_at: rfc3339(at) }),
         uptime_s: ((app.elapsed() - app.health.started_at).max(0) / 1000) as u64,
     })
 }

@@ -39,6 +39,7 @@ pub mod look_ups;
 pub mod mail;
 pub mod mail_limits;
 mod mailer;
+pub mod market;
 pub mod mcp_sessions;
 pub mod metrics;
 pub mod once;

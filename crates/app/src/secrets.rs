@@ -3,7 +3,7 @@
 //! So the database holds none of them, and whoever reads it can sign nothing.
 
 use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, ScoreId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, JobId, ScoreId};
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -134,6 +134,20 @@ impl MasterKey {
         let place = [agent.as_bytes(), &seq.to_be_bytes()].concat();
         let mac = mac(&self.0, &[b"reply\0", &place]);
         token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&[place.as_slice(), &mac[..16]].concat()))
+    }
+
+    /// What lets an agent report the result of a job, and nobody else.
+    pub fn job_token(&self, job: JobId, agent: AgentId) -> String {
+        let mac = mac(&self.0, &[b"job\0", job.as_bytes(), agent.as_bytes()]);
+        token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&[agent.as_bytes(), &mac[..16]].concat()))
+    }
+
+    /// The agent that was given this for a job, if it is genuine.
+    pub fn read_job_token(&self, job: JobId, token: &str) -> Option<AgentId> {
+        let bytes =
+            HEXLOWER.decode(token.strip_prefix(SecretKind::CallbackToken.prefix())?.as_bytes()).ok()?;
+        let agent = AgentId::from_slice(bytes.split_at_checked(16)?.0)?;
+        self.either(|key| same(&key.job_token(job, agent), token).then_some(agent))
     }
 
     /// Reads what [`Self::reply_token`] made.
@@ -297,6 +311,22 @@ mod tests {
             ["", "tok_", "tok_00", &token[..token.len() - 2], &token.replacen("2a", "2b", 1), "tok_zz"]
         {
             assert_eq!(master.read_reply_token(forged), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn job_tokens_are_of_one_job_and_one_agent() {
+        let master = MasterKey::new([7; 32]);
+        let (agent, job) = (AgentId(uuid::Uuid::from_u128(9)), JobId(uuid::Uuid::from_u128(3)));
+        let token = master.job_token(job, agent);
+        assert_eq!(master.read_job_token(job, &token), Some(agent));
+        assert_eq!(master.read_job_token(JobId(uuid::Uuid::from_u128(4)), &token), None);
+        assert_eq!(MasterKey::new([8; 32]).read_job_token(job, &token), None);
+        assert_eq!(MasterKey::new([8; 32]).replacing([7; 32]).read_job_token(job, &token), Some(agent));
+        for forged in
+            ["", "tok_", "tok_00", &token[..token.len() - 2], &token.replacen("09", "0a", 1), "tok_zz"]
+        {
+            assert_eq!(master.read_job_token(job, forged), None, "{forged}");
         }
     }
 

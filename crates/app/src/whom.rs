@@ -99,7 +99,9 @@ pub(crate) fn own_handle(caller: &Caller) -> String {
     match caller {
         Caller::Agent(identity) => agent_handle(&identity.name),
         Caller::Account(person) => person_handle(&person.name, &person.email),
-        Caller::Operator | Caller::EditLink(_) | Caller::Nobody => caller.kind().to_string(),
+        Caller::Operator | Caller::EditLink(_) | Caller::Owner(_) | Caller::Nobody => {
+            caller.kind().to_string()
+        }
     }
 }
 

@@ -105,6 +105,7 @@ fn name(kind: EventKind) -> Option<(&'static str, &'static str)> {
         EventKind::Envelope => Some(("envelope", "envelopes")),
         EventKind::Foreign => Some(("message from elsewhere", "messages from elsewhere")),
         EventKind::Escalation => Some(("escalation", "escalations")),
+        EventKind::Job => Some(("job", "jobs")),
         // Each of these goes with another that is counted, or is the hub's own affair.
         EventKind::ToolResult | EventKind::Lifecycle | EventKind::Change => None,
     }

@@ -16,6 +16,7 @@ pub(crate) mod doctor;
 pub(crate) mod hash;
 pub(crate) mod inbox;
 pub(crate) mod invitations;
+pub(crate) mod market;
 pub(crate) mod merge;
 pub(crate) mod operator;
 pub(crate) mod receipt;

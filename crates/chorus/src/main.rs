@@ -18,8 +18,8 @@ mod settings;
 use clap::{Parser, Subcommand};
 use commands::{
     adapt, agent, agent_url, agents, bench, c2a_stdio, canonicalize, channel, completions, deliveries, demo,
-    doctor, hash, inbox, invitations, merge, operator, receipt, receive, register, rehearse, reply, score,
-    send, serve, sign, skill, verify,
+    doctor, hash, inbox, invitations, market, merge, operator, receipt, receive, register, rehearse, reply,
+    score, send, serve, sign, skill, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -68,6 +68,7 @@ enum Command {
     C2aStdio(c2a_stdio::Args),
     Invitations(invitations::Args),
     Deliveries(deliveries::Args),
+    Market(Box<market::Args>),
     Operator(operator::Args),
     Score(score::Args),
     Rehearse(rehearse::Args),
@@ -114,6 +115,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::C2aStdio(args) => c2a_stdio::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
+            Command::Market(args) => market::run(&global, *args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Score(args) => score::run(&global, args).await,
             Command::Rehearse(args) => rehearse::run(&args),

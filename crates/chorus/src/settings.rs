@@ -7,6 +7,7 @@ use chorus_hub::delivery::outbound::Policy;
 use chorus_hub::quotas::{OFF, Quota, Quotas};
 use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::market::Credits;
 use chorus_store::Durability;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,11 +51,15 @@ settings! {
     CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, and with them envelopes and other services' posts; what is said in channels and direct conversations is kept for ever";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
+    CHORUS_MARKET_GRANT, "0", "credits that every new owner on the market is given, at most 1000000";
     CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address; TLS is verified, and required unless the server is on this machine or in a private network, or `?tls=opportunistic` or `?tls=off` says otherwise";
     CHORUS_MAX_CONNECTIONS, "10000", "the most connections at a time";
     CHORUS_LOG, "info", "`error`, `warn`, `info` or `debug`, to standard error";
     CHORUS_LOG_FORMAT, "text", "`text` or `json`";
 }
+
+/// The most that is given to a new owner, in hundredths: many of them together must not be more than there may be.
+const MAX_GRANT: i64 = 100_000_000;
 
 /// Every setting as it is shown, the quotas last: its variable, its default, its meaning.
 fn shown() -> impl Iterator<Item = (&'static str, String, &'static str)> {
@@ -101,6 +106,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) signup: Signup,
+    pub(crate) market_grant: Credits,
     pub(crate) mail: Mail,
     pub(crate) max_connections: usize,
     pub(crate) log: tracing::Level,
@@ -215,6 +221,19 @@ impl Reader<'_> {
         self.choice(variable, "off or on", &[("off", false), ("on", true)])
     }
 
+    fn log_level(&mut self) -> tracing::Level {
+        self.choice(
+            "CHORUS_LOG",
+            "error, warn, info or debug",
+            &[
+                ("info", tracing::Level::INFO),
+                ("error", tracing::Level::ERROR),
+                ("warn", tracing::Level::WARN),
+                ("debug", tracing::Level::DEBUG),
+            ],
+        )
+    }
+
     fn millis(&mut self, variable: &str, default: u64) -> Duration {
         self.value(variable, Duration::from_millis(default), "a number of milliseconds from 1", |text| {
             text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
@@ -288,6 +307,12 @@ impl Settings {
                 "open, invite or closed",
                 &[("open", Signup::Open), ("invite", Signup::Invite), ("closed", Signup::Closed)],
             ),
+            market_grant: read.value(
+                "CHORUS_MARKET_GRANT",
+                Credits::ZERO,
+                "an amount of credits from 0 to 1000000, with at most two decimals",
+                |text| Credits::parse(text).ok().filter(|grant| grant.hundredths() <= MAX_GRANT),
+            ),
             mail: read.value("CHORUS_MAIL", Mail::Log, Mail::FORM, Mail::parse),
             max_connections: read.value(
                 "CHORUS_MAX_CONNECTIONS",
@@ -295,16 +320,7 @@ impl Settings {
                 "a number from 1 to 1000000",
                 |text| text.parse().ok().filter(|number| (1..=1_000_000).contains(number)),
             ),
-            log: read.choice(
-                "CHORUS_LOG",
-                "error, warn, info or debug",
-                &[
-                    ("info", tracing::Level::INFO),
-                    ("error", tracing::Level::ERROR),
-                    ("warn", tracing::Level::WARN),
-                    ("debug", tracing::Level::DEBUG),
-                ],
-            ),
+            log: read.log_level(),
             log_format: read.choice(
                 "CHORUS_LOG_FORMAT",
                 "text or json",

@@ -8,6 +8,7 @@ pub(crate) mod c2a;
 pub(crate) mod channel;
 pub(crate) mod choir;
 pub(crate) mod hub;
+pub(crate) mod market;
 pub(crate) mod mcp;
 pub(crate) mod pages;
 pub(crate) mod relay;

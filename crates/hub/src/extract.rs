@@ -127,6 +127,9 @@ pub(crate) struct MaybeSent<T> {
     pub(crate) once: Once,
 }
 
+/// What was sent, checked and then read from its own text: numbers that are amounts are never rounded.
+pub(crate) struct Exact<T>(pub(crate) T, pub(crate) Once);
+
 /// A request to do something that has no body, or one that says nothing.
 pub(crate) struct Bare(pub(crate) Once);
 
@@ -142,7 +145,7 @@ async fn read(app: &App, request: Request) -> Result<(bytes::Bytes, Once), ApiEr
     let limit = parts.extensions.get::<BodyLimit>().map_or(MAX_BODY, |BodyLimit(limit)| limit(app));
     let bytes = body::read(app, &parts.headers, body, limit).await?;
     let caller = caller_of(&parts)?;
-    let by = caller.id().map_or_else(|| caller.kind().to_string(), |id| id.to_string());
+    let by = caller.actor().id();
     let what = format!("{} {}", parts.method, parts.uri.path());
     let key = body::idempotency_key(&parts.headers)?;
     let once = Once::new(app, "api", &by, &what, key, &bytes);
@@ -179,6 +182,15 @@ impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for MaybeSe
             if bytes.is_empty() { Value::Null } else { json::parse(&bytes).map_err(ApiError::validation)? };
         let body = if sent.is_null() { None } else { Some(schema::read(sent)?) };
         Ok(Self { body, once })
+    }
+}
+
+impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Exact<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let (bytes, once) = read(app, request).await?;
+        Ok(Self(long_work(bytes.len(), || schema::read_exact(&bytes))?, once))
     }
 }
 

@@ -1,6 +1,6 @@
 //! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
 
-use crate::doors::{api, c2a, channel, choir, hub, mcp, pages, relay, skill};
+use crate::doors::{api, c2a, channel, choir, hub, market, mcp, pages, relay, skill};
 use crate::origin;
 use crate::routes::Routes;
 use axum::Router;
@@ -19,6 +19,7 @@ fn documented() -> Routes {
         .and(channel::routes())
         .and(c2a::routes())
         .and(choir::routes())
+        .and(market::routes())
 }
 
 /// All routes, each behind its guard, and an answer for paths that are none.

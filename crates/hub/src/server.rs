@@ -19,6 +19,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::IntoResponse;
 use chorus_app::delivery::{catch_up, push, reconcile};
+use chorus_app::market;
 use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
 use chorus_app::{App, AppState, Config};
@@ -74,6 +75,7 @@ pub async fn run(
     let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
     let catching_up = tokio::spawn(catch_up::run(Arc::clone(&app)));
     let pusher = tokio::spawn(push::run(Arc::clone(&app)));
+    let market = tokio::spawn(market::reconcile::run(Arc::clone(&app)));
     serve_until(shutdown, listener, &app, &router).await;
     app.tasks.close();
     let drain = app.config.times.drain;
@@ -82,6 +84,9 @@ pub async fn run(
     }
     if pusher.await.is_err() {
         tracing::error!("the pusher panicked");
+    }
+    if market.await.is_err() {
+        tracing::error!("the market's background work panicked");
     }
     if catching_up.await.is_err() {
         tracing::error!("the catching up panicked");

@@ -2,36 +2,13 @@
 
 use chorus_protocol::ids::{JobId, WalletId};
 use chorus_protocol::market::{Credits, MovementKind};
+pub use chorus_protocol::market::{Movement, Purse};
 
 /// The most that may be in the world at a time. It is half of what one wallet can hold, so that whoever is paid has room for it.
 pub const MAX_SUPPLY: Credits = match Credits::from_hundredths(Credits::MAX.hundredths() / 2) {
     Some(most) => most,
     None => Credits::ZERO,
 };
-
-/// Where credits are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Purse {
-    /// In an owner's wallet.
-    Wallet(WalletId),
-    /// Held for a job.
-    Hold(JobId),
-    /// Outside: where they are made, and where they end.
-    Issue,
-}
-
-/// Credits leave one purse and come into another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Movement {
-    /// Why.
-    pub kind: MovementKind,
-    /// Out of this.
-    pub from: Purse,
-    /// Into this.
-    pub to: Purse,
-    /// So much, and never nothing.
-    pub amount: Credits,
-}
 
 /// A wallet as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Error codes, the same at every door: the six of the transport document, and those it leaves to the server.
+//! Error codes, the same at every door: the six of the transport document, the five of the market's, and those they leave to the
+//! server.
 
 use std::fmt;
 
@@ -37,6 +38,16 @@ codes! {
     SenderNotRegistered = "ERR_SENDER_NOT_REGISTERED", 400, false;
     /// The endpoint is a private address, or another one the hub must not call.
     EndpointBlocked = "ERR_ENDPOINT_BLOCKED", 400, false;
+    /// The agent does not have the skill that is asked for.
+    SkillMismatch = "SKILL_MISMATCH", 422, false;
+    /// The budget is below what the agent asks.
+    BudgetInsufficient = "BUDGET_INSUFFICIENT", 422, false;
+    /// The wallet cannot cover it.
+    TransferFailed = "TRANSFER_FAILED", 402, false;
+    /// The agent that is to be hired shows no sign of life.
+    AgentOffline = "AGENT_OFFLINE", 503, true;
+    /// The agent failed while it worked.
+    ExecutionError = "EXECUTION_ERROR", 502, false;
     /// Authentication is required or invalid.
     Unauthorized = "ERR_UNAUTHORIZED", 401, false;
     /// The caller is known but may not do this.

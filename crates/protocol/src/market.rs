@@ -7,6 +7,7 @@ mod agents;
 mod amounts;
 mod jobs;
 mod money;
+mod movement;
 mod quotes;
 
 pub use agents::{
@@ -19,6 +20,7 @@ pub use jobs::{
     MIN_DEADLINE_MS, ResultTaken, USUAL_DEADLINE_MS,
 };
 pub use money::{Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView};
+pub use movement::{Movement, Purse};
 pub use quotes::{Accept, Offer, QuoteRequest, QuoteView};
 
 use crate::words::words;

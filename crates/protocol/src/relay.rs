@@ -20,7 +20,7 @@ pub use answer::{
     StoredMessage, Success, Unregistered,
 };
 pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
-pub use health::{HealthReport, StoreReport};
+pub use health::{HealthReport, MarketReport, StoreReport};
 pub use request::{AgentFilter, Named, Register, RegisterBody, RequestFault, Send, check_endpoint};
 pub use stream::{Challenge, EndpointQuestion, Notice, ReplyKind, ReplyLine};
 

@@ -108,6 +108,8 @@ words! {
         Foreign = "foreign",
         /// An agent does not answer, and somebody else is told.
         Escalation = "escalation",
+        /// Work for an agent.
+        Job = "job",
     }
 
     /// What an entry of an inbox is: the name of its server-sent event.
@@ -118,6 +120,8 @@ words! {
         Chat = "chat",
         /// Another service's channel message.
         Channel = "channel",
+        /// Work that the agent was hired for.
+        Job = "job",
     }
 
     /// How a delivery travels.
@@ -362,6 +366,8 @@ words! {
         Account = "account",
         /// An agent.
         Agent = "agent",
+        /// The owner of a wallet, by its key.
+        Owner = "owner",
         /// Who runs the hub.
         Operator = "operator",
         /// Somebody who showed no key.
@@ -422,6 +428,10 @@ words! {
         KeyReset = "key.reset",
         /// The hub was started with a new master key.
         MasterKeyReplaced = "master_key.replaced",
+        /// The operator made credits.
+        CreditsMinted = "credits.minted",
+        /// The operator took credits away.
+        CreditsBurned = "credits.burned",
         /// Somebody was added to a channel by another.
         MemberAdded = "member.added",
         /// What somebody may do in a channel was changed by another.
@@ -430,6 +440,8 @@ words! {
         MemberRemoved = "member.removed",
         /// An account's browsers were signed out, by itself or by the operator.
         SessionsEnded = "sessions.ended",
+        /// An agent came to the market, or changed what it says there.
+        SkillsOffered = "skills.offered",
         /// A token for a program was made.
         TokenMade = "token.made",
         /// It was revoked.
@@ -465,8 +477,8 @@ mod tests {
     fn as_the_documents_spell_them() {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
-                "leave" "change" "artifact" "envelope" "foreign" "escalation";
-            EntryKind: "message" "chat" "channel";
+                "leave" "change" "artifact" "envelope" "foreign" "escalation" "job";
+            EntryKind: "message" "chat" "channel" "job";
             Transport: "inbox" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";
@@ -484,13 +496,13 @@ mod tests {
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";
             WireConversationKind: "dm" "channel" "thread" "system" "tool";
             AuthorKind: "human" "agent" "system";
-            PrincipalKind: "account" "agent" "operator" "nobody";
+            PrincipalKind: "account" "agent" "owner" "operator" "nobody";
             Visibility: "dm" "thread" "channel" "ephemeral";
             Action: "account.made" "account.disabled" "account.enabled" "agent.claimed" "agent.disabled"
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
                 "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
-                "invitation.made" "key.rotated" "key.reset" "master_key.replaced" "member.added" "member.removed"
-                "sessions.ended" "token.made" "token.revoked" "webhook_secret.rotated";
+                "invitation.made" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
+                "member.added" "member.removed" "sessions.ended" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }

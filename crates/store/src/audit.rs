@@ -6,7 +6,7 @@
 //! besides ids is names and numbers.
 
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal};
+use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, WalletId};
 pub use chorus_protocol::words::Action;
 use chorus_protocol::words::PrincipalKind;
 use uuid::{Builder, Uuid};
@@ -21,6 +21,8 @@ pub const MOST_OF_ONE: i64 = 200;
 pub enum Actor {
     /// An agent or a person.
     Principal(Principal),
+    /// The owner of a wallet.
+    Owner(WalletId),
     /// The operator.
     Operator,
     /// Somebody who showed no key.
@@ -32,6 +34,7 @@ impl Actor {
     pub fn kind(self) -> PrincipalKind {
         match self {
             Self::Principal(principal) => principal.kind(),
+            Self::Owner(_) => PrincipalKind::Owner,
             Self::Operator => PrincipalKind::Operator,
             Self::Nobody => PrincipalKind::Nobody,
         }
@@ -41,6 +44,7 @@ impl Actor {
     pub fn id(self) -> String {
         match self {
             Self::Principal(principal) => principal.to_string(),
+            Self::Owner(wallet) => wallet.to_string(),
             other => other.kind().to_string(),
         }
     }
@@ -130,7 +134,7 @@ pub fn record(tx: &mut dyn Tx, entry: &Entry) -> Result<(), StoreError> {
             entry.client.as_str().into(),
         ],
     )?;
-    if matches!(entry.actor, Actor::Principal(_)) {
+    if matches!(entry.actor, Actor::Principal(_) | Actor::Owner(_)) {
         tx.execute(FORGET, &[actor.as_str().into(), entry.action.as_str().into(), MOST_OF_ONE.into()])?;
     }
     Ok(())

@@ -198,6 +198,11 @@ pub fn append_foreign(tx: &mut dyn Tx, event: &NewEvent, sealed: &str, now: i64)
     store(tx, event, EventKind::Foreign, sealed, UNPLACED, now)
 }
 
+/// Appends a job, as its agent gets it; outside of any order.
+pub fn append_job(tx: &mut dyn Tx, event: &NewEvent, body: &str, now: i64) -> Result<(), StoreError> {
+    store(tx, event, EventKind::Job, body, UNPLACED, now)
+}
+
 fn store(
     tx: &mut dyn Tx,
     event: &NewEvent,

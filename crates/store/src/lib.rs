@@ -5,7 +5,7 @@
 //! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
 //! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
 //! `mcp_sessions`, `choir`), what is on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`,
-//! `conversation`).
+//! `conversation`, `market`).
 //!
 //! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
 //! order of commits and a reader can use the last number it saw as a cursor. Whoever moved a counter is announced
@@ -32,6 +32,7 @@ pub mod inboxes;
 pub mod invitations;
 pub mod log;
 pub mod loop_guards;
+pub mod market;
 pub mod mcp_sessions;
 pub mod members;
 mod migrate;

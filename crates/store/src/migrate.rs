@@ -37,9 +37,11 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0014_mcp_sessions.sql"),
     migration!("0016_loop_guards.sql"),
     migration!("0017_attention.sql"),
+    migration!("0020_market.sql"),
+    migration!("0021_jobs.sql"),
+    migration!("0022_choir.sql"),
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
-    migration!("0022_choir.sql"),
 ];
 
 /// The number of the newest.

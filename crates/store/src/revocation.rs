@@ -9,9 +9,10 @@ use crate::{StoreError, Tx};
 use chorus_protocol::ids::Principal;
 use uuid::Uuid;
 
-/// Ids are of version 4, 7 or 8, so this bit is free in those of agents and accounts, and both bits together in all others.
+/// Ids of agents and accounts are of version 1 to 7, so this bit is free in them; those of conversations are of version 7 or 8,
+/// so no id of anything is of version 9 or more.
 const MARK: u8 = 0x80;
-const MARKED: u8 = 0xC0;
+const LEAST_MARKED: u8 = 0x90;
 
 /// The stream that moves when something of `who` is taken back.
 pub fn stream(who: impl Into<Principal>) -> Uuid {
@@ -20,7 +21,7 @@ pub fn stream(who: impl Into<Principal>) -> Uuid {
 
 /// Whose stream this is, if it is one of these: the id of an agent or an account.
 pub fn whose(stream: Uuid) -> Option<Uuid> {
-    (stream.as_bytes()[6] & MARKED == MARKED).then(|| mark(stream))
+    (stream.as_bytes()[6] >= LEAST_MARKED).then(|| mark(stream))
 }
 
 fn mark(id: Uuid) -> Uuid {
@@ -45,6 +46,12 @@ mod tests {
         let account = AccountId(uuid::Builder::from_unix_timestamp_millis(u64::MAX, &[0xFF; 10]).into_uuid());
         assert_eq!(whose(stream(agent)), Some(agent.0));
         assert_eq!(whose(stream(account)), Some(account.0));
+        // The market's agents choose their own.
+        for version in 1..=7_u128 {
+            let agent = AgentId(uuid::Uuid::from_u128(version << 76));
+            assert_eq!((agent.0.get_version_num(), whose(agent.0)), (version as usize, None));
+            assert_eq!(whose(stream(agent)), Some(agent.0));
+        }
         for other in [agent.0, account.0, ConversationId::of_pair(agent, account).0] {
             assert_eq!(whose(other), None);
         }

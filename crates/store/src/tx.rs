@@ -6,7 +6,7 @@
 use crate::{Kind, StoreError};
 use chorus_protocol::ids::{
     AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, EvidenceId, InvitationId,
-    ScoreId, TraceId,
+    JobId, QuoteId, ScoreId, TraceId, TransferId, WalletId,
 };
 use uuid::Uuid;
 
@@ -72,8 +72,12 @@ id_params!(
     EventId,
     EvidenceId,
     InvitationId,
+    JobId,
+    QuoteId,
     ScoreId,
-    TraceId
+    TraceId,
+    TransferId,
+    WalletId
 );
 
 /// A value read from a row.

@@ -213,8 +213,8 @@ impl Reader {
             InboxItem::Other { event, id, data } => match EntryKind::parse(&event) {
                 Some(EntryKind::Chat) => (id, Turn::chat(&data)),
                 Some(EntryKind::Channel) => (id, Turn::channel(&data)),
-                // A message comes as one.
-                Some(EntryKind::Message) | None => {
+                // A message comes as one; jobs are for a worker.
+                Some(EntryKind::Message | EntryKind::Job) | None => {
                     self.skip(format!("an event of the kind {event}"));
                     return nothing(id);
                 }

@@ -68,7 +68,7 @@ fn may_reset(caller: &Caller, agent: &Agent, reset: KeyReset) -> Result<(), Erro
         Caller::Account(person) if agent.owner == Some(person.id) => {
             "only the operator releases an agent; leave `release` out"
         }
-        Caller::Account(_) | Caller::Agent(_) | Caller::EditLink(_) | Caller::Nobody => {
+        Caller::Account(_) | Caller::Agent(_) | Caller::EditLink(_) | Caller::Owner(_) | Caller::Nobody => {
             "this is for the agent's owner and the operator; an agent replaces its own key at POST /register"
         }
     };

@@ -19,6 +19,7 @@ pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
             let address = app.address(&agent.name);
             (agent.id.to_string(), agent.name, None, Some(address))
         }
+        Caller::Owner(wallet) => (wallet.to_string(), kind.to_string(), None, None),
         Caller::Operator => (kind.to_string(), kind.to_string(), None, None),
         Caller::EditLink(_) => {
             return Err(caller.known().err().unwrap_or_else(|| Error::not_found("account")));

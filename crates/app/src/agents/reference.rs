@@ -49,7 +49,7 @@ pub fn may_manage(caller: &Caller, agent: &Agent) -> bool {
         Caller::Operator => true,
         Caller::Agent(identity) => identity.id == agent.id,
         Caller::Account(person) => agent.owner == Some(person.id),
-        Caller::EditLink(_) | Caller::Nobody => false,
+        Caller::EditLink(_) | Caller::Owner(_) | Caller::Nobody => false,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
 use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
+use crate::market::results;
 use crate::once::{Done, Once};
 use crate::relay::pursue;
 use crate::secrets::CallbackToken;
@@ -161,11 +162,19 @@ impl Answer {
         if agent.disabled_at.is_some() {
             return Err(disabled("agent"));
         }
-        let recorded = if sent.kind == EventKind::Envelope {
-            let events = self.answer_envelope(tx, &agent, &sent)?;
-            Recorded { ok: true, events, masked: vec![], unknown: vec![] }
-        } else {
-            self.say(tx, &agent, &sent)?
+        let recorded = match sent.kind {
+            EventKind::Envelope => {
+                let events = self.answer_envelope(tx, &agent, &sent)?;
+                Recorded { ok: true, events, masked: vec![], unknown: vec![] }
+            }
+            EventKind::Job => {
+                let said =
+                    |(_, event): &(EventId, CallbackEvent)| results::said(tx, &self.app, &sent.body, event);
+                self.events.iter().try_for_each(said)?;
+                let events = self.events.iter().map(|(id, _)| *id).collect();
+                Recorded { ok: true, events, masked: vec![], unknown: vec![] }
+            }
+            _ => self.say(tx, &agent, &sent)?,
         };
         self.dispose(tx, sent.id)?;
         Ok(recorded)

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::page::page;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::deliveries::{DeliveryView, RecipientAgent};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::ConversationId;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::DeliveryState;
@@ -37,6 +38,9 @@ impl Asked {
             Caller::Operator => {}
             Caller::Account(person) => filter.owner = Some(person.id),
             Caller::Agent(identity) => filter.agent = Some(identity.id),
+            Caller::Owner(_) => {
+                return Err(Error::new(Code::Forbidden, "an owner's key is for the market only"));
+            }
             Caller::EditLink(_) | Caller::Nobody => return Err(unknown()),
         }
         if let Some(agent) = agent {

@@ -7,6 +7,7 @@ use super::dialect::Dialect;
 use crate::app::App;
 use crate::caller::Identity;
 use crate::error::Error;
+use crate::market::handout;
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
@@ -40,6 +41,8 @@ pub enum Content {
     Chat(Box<StoredChat>),
     /// Another service's channel message, sealed, in the entry itself.
     Foreign,
+    /// A job, in the entry itself.
+    Job,
 }
 
 impl Content {
@@ -62,6 +65,7 @@ impl Content {
                 }
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
+                EntryKind::Job => Self::Job,
             };
             Ok((entry, content))
         };
@@ -97,6 +101,13 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
             }
+            (Self::Job, Dialect::Sse) => handout::data(app, receiver.id, entry.trace, &entry.body),
+            (Self::Job, Dialect::C2a) => {
+                let job = handout::data(app, receiver.id, entry.trace, &entry.body);
+                job.and_then(|job| {
+                    c2a::job(app, receiver.id, &receiver.name, &entry, &job, attempt.unwrap_or(1))
+                })
+            }
         };
         data.map_err(|error| StoreError::Unexpected(error.into()))
     }
@@ -110,6 +121,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
+            Self::Job => return handout::kept(entry).map(Some),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))
     }
@@ -252,12 +264,12 @@ impl StoredChat {
     }
 }
 
-fn service(app: &App) -> String {
+pub fn service(app: &App) -> String {
     format!("Chorus at {}", app.config.host_name)
 }
 
 /// Where an agent answers one delivery: fresh each time it is asked for.
-fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch: i64) -> String {
+pub fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch: i64) -> String {
     let token = CallbackToken { delivery, made_at: app.now(), epoch };
     let token = app.config.master_key.callback_token(token);
     format!("{}/channels/{conversation}/inbox/{token}", app.config.public_url)

@@ -253,6 +253,33 @@ pub fn foreign(
     serde_json::to_string(&shown(header, Content::text(content), entry.event, receiver, attempt))
 }
 
+/// The params that bring a job: an assignment, with the job as its worker reads it beside a sentence.
+pub fn job(
+    app: &App,
+    receiver: AgentId,
+    name: &str,
+    entry: &Entry,
+    job: &str,
+    attempt: i64,
+) -> Result<String, serde_json::Error> {
+    let job: Map<String, Value> = serde_json::from_str(job)?;
+    let skill = job.get("required_skill").and_then(Value::as_str).unwrap_or_default();
+    let text = format!("A job that needs your skill {skill}. POST its result to the callback_url in it.");
+    let place = Place {
+        id: Some(entry.conversation.into()),
+        kind: WireConversationKind::Tool,
+        stream_id: None,
+        thread_id: None,
+    };
+    let mut header = Header {
+        author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),
+        ..direct(app, entry.event, entry.created_at, place, name)
+    };
+    header.attention.intent = Some(Intent::Assignment);
+    let content = Content { parts: vec![Part::Text { text }], envelope: None, job: Some(job) };
+    serde_json::to_string(&shown(header, content, entry.event, receiver, attempt))
+}
+
 /// The header of something that is for this agent alone.
 fn direct(app: &App, event: EventId, created_at: i64, place: Place, name: &str) -> Header {
     Header {

@@ -216,22 +216,48 @@ impl Outbound {
 
     /// POSTs signed JSON and returns the status of the answer, which is not read, and its `Retry-After`.
     pub async fn push(&self, to: &To, message: Signed) -> Result<(u16, Option<String>), PostError> {
+        let (status, after, _) = self.push_reading(to, message, 0).await?;
+        Ok((status, after))
+    }
+
+    /// The same, with as much of the answer to a success as `most` bytes; nothing, if it is longer.
+    pub async fn push_reading(
+        &self,
+        to: &To,
+        message: Signed,
+        most: usize,
+    ) -> Result<(u16, Option<String>, Bytes), PostError> {
         let begun = self.begin(to, message)?;
         let endpoint = begun.endpoint.clone();
-        let sent = self.in_time(self.dial(begun)).await;
+        let sent = self.in_time(async {
+            let (mut response, slot) = self.dial(begun).await?;
+            let mut read = Vec::new();
+            while most > 0
+                && response.status().is_success()
+                && let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))?
+            {
+                read.extend_from_slice(&piece);
+                if read.len() > most {
+                    read.clear();
+                    break;
+                }
+            }
+            Ok((response, slot, Bytes::from(read)))
+        });
+        let sent = sent.await;
         let status = |response: reqwest::Response| {
             let status = response.status();
             if status.is_success() { Ok(()) } else { Err(PostError::Status(status.as_u16())) }
         };
         // Its place is given back when the answer is let go.
-        let answered = sent.map(|(response, _slot)| {
+        let answered = sent.map(|(response, _slot, read)| {
             let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-            (response.status().as_u16(), after.map(str::to_owned), status(response))
+            (response.status().as_u16(), after.map(str::to_owned), status(response), read)
         });
         match answered {
-            Ok((status, after, judged)) => {
+            Ok((status, after, judged, read)) => {
                 drop(self.noted(&endpoint, judged));
-                Ok((status, after))
+                Ok((status, after, read))
             }
             Err(error) => self.noted(&endpoint, Err(error)),
         }

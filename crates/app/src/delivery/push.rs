@@ -13,8 +13,11 @@ use super::limits::Cause;
 use super::outbound::{PostError, Signed, To};
 use super::steps::{self, ROOM, Settings};
 use crate::app::{App, AppState};
+use crate::error::Error;
+use crate::market::results;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
+use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::Transport;
 use chorus_store::push::{self, Attempt, Due, Finished, Outcome};
 use chorus_store::{StoreError, Tx};
@@ -127,8 +130,17 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         Ok(Plan::Post { url, body, epoch, proven, secrets }) => {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, format!("msg_{}", due.event.0.simple()), at, body, false);
+            let posting = async {
+                // A job may be answered at once.
+                let most = if due.kind == EntryKind::Job { results::MAX_ANSWER } else { 0 };
+                let (status, after, answer) = app.outbound.push_reading(&to, message, most).await?;
+                if !answer.is_empty() && due.transport == Transport::Webhook {
+                    results::answered(&app, due.id.agent, &answer).await;
+                }
+                Ok((status, after))
+            };
             tokio::select! {
-                posted = app.outbound.push(&to, message) => match posted {
+                posted = posting => match posted {
                     Err(error @ PostError::Limited(limited)) => {
                         put_off(&due, &error, limited.wait(), app.now(), app.environment.bytes())
                     }
@@ -165,7 +177,7 @@ async fn cut(app: &App) {
 
 /// Records what became of a delivery, and says whether its agent's connection is broken since.
 async fn record(
-    app: &App,
+    app: &AppState,
     due: Due,
     attempt: Option<Attempt>,
     why: Option<String>,
@@ -187,18 +199,23 @@ async fn record(
         app.metrics.push(due.transport.as_str(), outcome);
     }
     // Not the hub itself: this may be its last act, and must not keep the store open beyond it.
-    let (due_now, now) = (Arc::clone(&app.due), app.now());
+    let (due_now, now, hub) = (Arc::clone(&app.due), app.now(), Arc::downgrade(app));
     let finish = move |tx: &mut dyn Tx| {
         // The next of the conversation may be due by it.
         let due_now = Arc::clone(&due_now);
         tx.after_commit(Box::new(move || due_now.notify_one()));
-        push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)
+        // Wallets before the inbox, as everywhere.
+        if due.kind == EntryKind::Job && outcome == Outcome::Refused {
+            let why = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
+            results::refused(tx, &hub, &due, why)?;
+        }
+        Ok(push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)?)
     };
-    match app.store.write::<_, StoreError, _>(finish).await {
+    match app.store.write::<_, Error, _>(finish).await {
         Ok(Finished { broke, .. }) => broke,
         Err(error) => {
             tracing::warn!(
-                error = &error as &dyn std::error::Error,
+                error = error.message,
                 "a push was not recorded; it is made again when its lease has run out"
             );
             false

@@ -64,7 +64,7 @@ pub async fn register(
 pub fn may_register_others(caller: &Caller) -> Result<(), Error> {
     match caller {
         Caller::Operator => Ok(()),
-        Caller::Agent(_) | Caller::Account(_) | Caller::EditLink(_) => Err(Error::new(
+        Caller::Agent(_) | Caller::Account(_) | Caller::EditLink(_) | Caller::Owner(_) => Err(Error::new(
             Code::Forbidden,
             "only the operator registers others; register yourself at POST /register",
         )),

@@ -5,6 +5,7 @@ use crate::app::AppState;
 use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::market;
 use chorus_protocol::relay::{Code, Unregistered};
 use chorus_store::audit::{Action, Subject};
 use chorus_store::{Tx, access};
@@ -30,6 +31,7 @@ pub async fn unregister(
                 "an agent can unregister only itself, and a person only its own agents",
             ));
         }
+        market::agents::gone(tx, &hub, found.id)?;
         access::delete_agent(tx, found.id, now, &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;

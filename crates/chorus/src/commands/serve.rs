@@ -347,6 +347,7 @@ fn config(
         webhook_timeout: settings.webhook_timeout,
         presence: settings.presence,
         retention: settings.retention,
+        market_grant: settings.market_grant,
         durability: settings.durability,
         signup: settings.signup,
         mail: settings.mail.clone(),

@@ -19,7 +19,15 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let mut ask = async |method: &str, path: &str, key: &str, body: Value| {
         let request = hub.ask(method, path, Some(key).filter(|key| !key.is_empty()), &body).await;
         assert!(request.status < 300, "{method} {path}: {}", request.text);
-        for name in ["api_key", "token", "api_token", "invitation", "webhook_secret", "connection_string"] {
+        for name in [
+            "api_key",
+            "token",
+            "api_token",
+            "invitation",
+            "webhook_secret",
+            "connection_string",
+            "owner_key",
+        ] {
             let found = [&request.body[name], &request.body["data"][name]];
             secrets.extend(found.into_iter().filter_map(Value::as_str).map(str::to_owned));
         }
@@ -38,6 +46,12 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     .await;
     let key = text(&bob["data"]["api_key"]).to_owned();
     ask("POST", "/agents", OPERATOR, json!({"agent_id": "bob", "endpoint": "https://b.example/"})).await;
+    let skills = json!([{"skill_name": "sum", "cost_per_call": 1}]);
+    ask("POST", "/market/register", &key, json!({"agent_name": "Bob", "owner_id": "acme", "skills": skills}))
+        .await;
+    for what in ["mint", "burn"] {
+        ask("POST", &format!("/market/{what}"), OPERATOR, json!({"owner": "acme", "amount": 2})).await;
+    }
     ask("POST", "/api/v1/agents/claim", &fixture.anna, json!({"api_key": key})).await;
     ask("POST", &format!("{timber}/key/reset"), &fixture.anna, json!({})).await;
     ask("POST", &format!("{timber}/webhook-secret/rotate"), &fixture.anna, json!({})).await;

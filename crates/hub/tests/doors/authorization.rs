@@ -2,6 +2,8 @@
 
 use crate::choir;
 use crate::support::{Answer, Inbox, OPERATOR, TestHub, envelope};
+use chorus_hub::MasterKey;
+use chorus_protocol::ids::{AgentId, JobId};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -148,6 +150,30 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/.well-known/chorus-keys.json", [200, 200, 200, 200, 200, 200, 200]),
     // The signature is the credential.
     ("post", "/api/public/evidence/{ingest}", [202, 202, 202, 202, 202, 202, 202]),
+    // The agent is on the market and earns for its owner's account; another agent has hired it, as everybody may see but who.
+    ("post", "/market/register", [201, 401, 200, 200, 201, 201, 201]),
+    ("get", "/market/discover", [200, 401, 200, 200, 200, 200, 200]),
+    ("get", "/market/skills", [200, 401, 200, 200, 200, 200, 200]),
+    ("post", "/market/heartbeat", [401, 401, 204, 403, 204, 403, 204]),
+    ("get", "/market/agents/{id}", [200, 401, 200, 200, 200, 200, 200]),
+    ("delete", "/market/agents/{id}", [401, 401, 200, 403, 200, 403, 200]),
+    ("get", "/market/reputation/{agent_id}", [200, 401, 200, 200, 200, 200, 200]),
+    // Who has no credits cannot pay; the operator has no wallet.
+    ("post", "/market/jobs", [401, 401, 402, 202, 402, 402, 403]),
+    ("get", "/market/jobs", [401, 401, 200, 200, 200, 200, 200]),
+    ("get", "/market/jobs/{id}", [401, 401, 200, 200, 200, 404, 404]),
+    ("post", "/market/jobs/{id}/cancel", [401, 401, 403, 200, 403, 404, 404]),
+    ("post", "/market/jobs/{id}/result", [401, 401, 200, 403, 200, 404, 404]),
+    ("post", "/market/jobs/{id}/result/{token}", [200, 200, 200, 200, 200, 200, 200]),
+    // Nobody else has the skill.
+    ("post", "/market/quotes", [401, 401, 422, 201, 201, 201, 403]),
+    ("post", "/market/quotes/{id}/accept", [401, 401, 404, 202, 404, 404, 404]),
+    ("post", "/market/transfer", [401, 401, 403, 403, 403, 403, 403]),
+    ("get", "/market/wallets/{owner}", [401, 401, 404, 200, 404, 404, 200]),
+    ("get", "/market/ledger", [401, 401, 200, 200, 200, 404, 404]),
+    ("post", "/market/mint", [401, 401, 403, 403, 403, 403, 200]),
+    ("post", "/market/burn", [401, 401, 403, 403, 403, 403, 200]),
+    ("get", "/market/economy", [200, 401, 200, 200, 200, 200, 200]),
     ("post", "/mcp/{channel}", [401, 401, 200, 404, 200, 404, 403]),
     // Of a session that the agent opened, and so of nobody else.
     ("get", "/mcp/{channel}", [401, 401, 200, 404, 404, 404, 403]),
@@ -190,6 +216,32 @@ fn every_status_is_documented() {
     }
 }
 
+impl Market {
+    /// What belongs into the body of a route of the market.
+    fn body(&self, route: &str, new: &str) -> Option<Value> {
+        let skill = format!("skill-{}", self.owner.strip_prefix("owner-").unwrap());
+        Some(match route {
+            "/market/register" => {
+                json!({"agent_name": new, "owner_id": new, "skills": [{"skill_name": "x", "cost_per_call": 1}]})
+            }
+            "/market/heartbeat" | "/market/quotes/{id}/accept" => json!({"agent_id": self.agent}),
+            "/market/jobs" => {
+                json!({"agent_id": self.agent, "skill_name": skill, "input_data": {}, "budget": 0.1})
+            }
+            "/market/jobs/{id}/result" | "/market/jobs/{id}/result/{token}" => {
+                json!({"job_id": self.job, "status": "SUCCESS", "output_data": {}})
+            }
+            "/market/quotes" => json!({"skill_name": skill}),
+            "/market/transfer" => {
+                json!({"transfer_id": self.job, "from_owner": self.owner, "to_owner": self.owner,
+                "amount": 0.1})
+            }
+            "/market/mint" | "/market/burn" => json!({"owner": self.owner, "amount": 0.1}),
+            _ => return None,
+        })
+    }
+}
+
 /// What the routes are about, made anew for each call.
 struct World {
     name: String,
@@ -206,6 +258,43 @@ struct World {
     /// Where to post without a key: the agent's connection string, and its callback.
     foreign: String,
     callback: String,
+    market: Market,
+}
+
+/// What there is of the market: the agent, who hired it, a job between them, and offers to whoever hired.
+struct Market {
+    agent: String,
+    owner: String,
+    job: String,
+    /// Where its result is reported without a key.
+    result: String,
+    quote: String,
+}
+
+impl Market {
+    async fn make(hub: &TestHub, place: &str, itself: &str, another: &str) -> Self {
+        let ask = async |path: &str, key: &str, body: Value| {
+            let answer = hub.post(path, Some(key), &body).await;
+            assert!(answer.status < 300, "{path}: {}", answer.text);
+            answer.body
+        };
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let skill = format!("skill-{place}");
+        let skills = json!([{"skill_name": skill, "cost_per_call": 0.1}]);
+        let body = json!({"agent_name": "a", "skills": skills});
+        let agent = text(&ask("/market/register", itself, body).await["agent_id"]);
+        let owner = format!("owner-{place}");
+        let body = json!({"agent_name": "b", "owner_id": owner, "skills": [{"skill_name": "hiring", "cost_per_call": 9}]});
+        ask("/market/register", another, body).await;
+        ask("/market/mint", OPERATOR, json!({"owner": owner, "amount": 1})).await;
+        let body = json!({"agent_id": agent, "skill_name": skill, "input_data": {}, "budget": 0.1});
+        let job = text(&ask("/market/jobs", another, body).await["job_id"]);
+        let token =
+            MasterKey::new([7; 32]).job_token(JobId::parse(&job).unwrap(), AgentId::parse(&agent).unwrap());
+        let result = format!("/market/jobs/{job}/result/{token}");
+        let quote = text(&ask("/market/quotes", another, json!({"skill_name": skill})).await["quote_id"]);
+        Self { agent, owner, job, result, quote }
+    }
 }
 
 impl World {
@@ -244,6 +333,7 @@ impl World {
         let local = |url: &str| url.strip_prefix(&hub.url).expect("it is on this hub").to_owned();
         let (foreign, callback) = (local(&foreign), local(&callback));
         let bad = "ca_00000000000000000000000000000000".to_owned();
+        let market = Market::make(hub, place, &itself, &another).await;
         let keys = [
             None,
             Some(bad),
@@ -253,7 +343,20 @@ impl World {
             Some(person),
             Some(OPERATOR.to_owned()),
         ];
-        Self { name, other, keys, channel, event, trace, delivery, token, invitation, foreign, callback }
+        Self {
+            name,
+            other,
+            keys,
+            channel,
+            event,
+            trace,
+            delivery,
+            token,
+            invitation,
+            foreign,
+            callback,
+            market,
+        }
     }
 
     /// The path of a route with everything filled in.
@@ -269,6 +372,13 @@ impl World {
             "/api/v1/search" => return format!("{route}?q=hello"),
             "/agent/sent" | "/agent/sent/{trace_id}" => {
                 return format!("{}?sender={}", route.replace("{trace_id}", &self.trace), self.name);
+            }
+            "/market/jobs/{id}/result/{token}" => return self.market.result.clone(),
+            "/market/quotes/{id}/accept" => return route.replace("{id}", &self.market.quote),
+            "/market/wallets/{owner}" => return route.replace("{owner}", &self.market.owner),
+            _ if route.starts_with("/market/jobs/") => return route.replace("{id}", &self.market.job),
+            _ if route.starts_with("/market/") => {
+                return route.replace("{id}", &self.market.agent).replace("{agent_id}", &self.market.agent);
             }
             _ if route.starts_with("/api/v1/operator/accounts/") => {
                 let owner = format!("owner-{}@example.org", &self.name[2..]);
@@ -325,6 +435,7 @@ impl World {
             ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": "y", "base_version": 1}),
             ("post", "/mcp/{channel}") => initialize(),
             ("post", "/c2a") => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+            ("post", route) if route.starts_with("/market/") => return self.market.body(route, &new),
             _ => return None,
         })
     }

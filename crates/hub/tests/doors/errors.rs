@@ -1,5 +1,6 @@
 //! Every error code there is, provoked over HTTP, and the one format they all come in.
 
+use crate::market::trader;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, failure};
 use chorus_protocol::relay::{Code, MAX_BODY};
 use chorus_testkit::clock::ManualClock;
@@ -18,6 +19,8 @@ enum Shown {
     Own(Answer),
     /// As the outcome of a send, which is a success of HTTP.
     Outcome(Answer),
+    /// As the reason why a job failed.
+    Job(Answer),
     /// Not at all.
     Never(&'static str),
 }
@@ -81,6 +84,10 @@ async fn provoke(code: Code) -> Shown {
             hub.get("/agents", None).await;
             hub.get("/agents", None).await
         }
+        Code::SkillMismatch | Code::BudgetInsufficient | Code::TransferFailed | Code::AgentOffline => {
+            return Shown::Own(no_job(code).await);
+        }
+        Code::ExecutionError => return Shown::Job(failed_job(&hub).await),
         Code::Internal => return Shown::Never("it means a fault of the hub, and no request may cause one"),
         Code::Overloaded => overloaded().await,
         Code::AgentUnreachable | Code::Timeout => {
@@ -115,6 +122,35 @@ async fn gone(hub: &TestHub, key: &str) -> Answer {
     assert_eq!(hub.post(callback, None, &status).await.status, 200);
     hub.delete(&format!("{channel}/members/b"), Some(key)).await;
     hub.post(callback, None, &status).await
+}
+
+/// A job that is not taken.
+async fn no_job(code: Code) -> Answer {
+    let clock = ManualClock::new(1_800_000_000_000);
+    let hub = Setup::new().clock(&clock).start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let (skill, budget) = match code {
+        Code::SkillMismatch => ("fly", 0.1),
+        Code::BudgetInsufficient => ("analyze_text", 0.01),
+        Code::TransferFailed => ("analyze_text", 2.0),
+        _ => ("analyze_text", 0.1),
+    };
+    if code == Code::AgentOffline {
+        clock.advance(91_000);
+    }
+    let job =
+        json!({"agent_id": worker.id, "skill_name": skill, "input_data": {"text": ""}, "budget": budget});
+    hub.post("/market/jobs", Some(&boss.key), &job).await
+}
+
+/// A job that came to nothing.
+async fn failed_job(hub: &TestHub) -> Answer {
+    let (boss, worker) = (trader(hub, "boss", 1).await, trader(hub, "worker", 0).await);
+    let job = json!({"agent_id": worker.id, "skill_name": "analyze_text", "input_data": {"text": ""}, "budget": 0.1});
+    let id = hub.post("/market/jobs", Some(&boss.key), &job).await.body["job_id"].clone();
+    let path = format!("/market/jobs/{}", id.as_str().unwrap());
+    hub.post(&format!("{path}/result"), Some(&worker.key), &json!({"job_id": id, "status": "FAILURE"})).await;
+    hub.get(&path, Some(&boss.key)).await
 }
 
 /// A body that never ends.
@@ -164,6 +200,10 @@ async fn every_code_is_provoked() {
             Shown::Own(answer) => {
                 assert_eq!(answer.status, code.status(), "{}", answer.text);
                 assert_eq!(answer.body["error"]["code"], code.short(), "{}", answer.text);
+                assert!(!answer.body["error"]["message"].as_str().unwrap().is_empty());
+            }
+            Shown::Job(answer) => {
+                assert_eq!(answer.body["error"]["code"], code.as_str(), "{}", answer.text);
                 assert!(!answer.body["error"]["message"].as_str().unwrap().is_empty());
             }
             Shown::Never(reason) => assert_eq!(*code, Code::Internal, "{reason}"),

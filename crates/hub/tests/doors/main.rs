@@ -78,6 +78,10 @@ mod living_client;
 #[cfg(test)]
 mod lockouts;
 #[cfg(test)]
+mod market;
+#[cfg(test)]
+mod market_jobs;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod messages;

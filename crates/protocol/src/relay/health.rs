@@ -41,6 +41,18 @@ pub struct HealthReport {
     #[serde(default)]
     #[schema(required)]
     pub uptime_s: u64,
+    /// Whether the market's ledger added up when it was last looked at; absent until it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market: Option<MarketReport>,
+}
+
+/// What the hub says of the market's ledger.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MarketReport {
+    /// Whether wallets and holds were together what was minted and not burned.
+    pub balanced: bool,
+    /// When that was looked at.
+    pub checked_at: String,
 }
 
 /// What the hub says of its store.

@@ -7,7 +7,7 @@ use super::{GIVE_UP_MS, next_in_line};
 use crate::deliveries::{self, Hold, Lease, Way};
 use crate::directory::Agent;
 use crate::error::word;
-use crate::{StoreError, Tx, TxExt, directory, log, members};
+use crate::{StoreError, Tx, TxExt, directory, log, market, members};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::words::{EntryKind, EventKind, Transport};
 use std::collections::HashMap;
@@ -144,10 +144,14 @@ pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> R
         let id = of_agent[0].agent;
         tx.lock(id.0)?;
         let agent = directory::by_id(tx, id)?;
-        // Of one that is gone whoever tries finds out.
-        let transport = agent.as_ref().map_or(Transport::Channel, deliveries::push_transport);
         for id in of_agent {
             let Some(found) = find(tx, *id, now)? else { continue };
+            let agent = match (&agent, found.kind) {
+                (Some(agent), EntryKind::Job) => Some(market::agents::as_worker(tx, agent.clone())?),
+                (agent, _) => agent.clone(),
+            };
+            // Of one that is gone whoever tries finds out.
+            let transport = agent.as_ref().map_or(Transport::Channel, deliveries::push_transport);
             let is_done = match &agent {
                 Some(agent) => goes_or_waits(tx, *id, &found, agent, now)?,
                 None => false,
@@ -300,10 +304,12 @@ macro_rules! select_rerouted {
         concat!(
             "SELECT c.agent_id, c.seq FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id
+             LEFT JOIN market_agents m ON m.agent_id = c.agent_id
              WHERE c.due_at IS NOT NULL AND ",
             $which,
             " AND c.due_at > $1 AND d.lease_until IS NULL
-               AND ((i.open_until > $1 AND a.paused_at IS NULL) OR d.transport <> CASE WHEN a.endpoint IS NULL THEN 'channel' ELSE 'webhook' END)
+               AND ((i.open_until > $1 AND a.paused_at IS NULL) OR d.transport <> CASE WHEN CASE WHEN d.kind = 'job' THEN m.endpoint ELSE a.endpoint END IS NULL
+                                                                THEN 'channel' ELSE 'webhook' END)
              ORDER BY c.due_at LIMIT $2"
         )
     };

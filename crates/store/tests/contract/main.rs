@@ -38,6 +38,10 @@ mod inboxes;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod market;
+#[cfg(test)]
+mod market_agents;
+#[cfg(test)]
 mod mcp_sessions;
 #[cfg(test)]
 mod mechanics;

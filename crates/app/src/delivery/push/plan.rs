@@ -2,6 +2,7 @@
 
 use crate::app::{App, AppState};
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
+use crate::market::handout;
 use crate::sealing;
 use crate::secrets::WebhookSecret;
 use crate::webhooks;
@@ -10,7 +11,7 @@ use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{self, Hold, Transport, Way};
 use chorus_store::push::{Due, Outcome};
-use chorus_store::{StoreError, Tx, conversations, directory, members};
+use chorus_store::{StoreError, Tx, conversations, directory, market, members};
 
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch, signed with these.
@@ -45,9 +46,12 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     if app.stopping.is_cancelled() {
         return Ok(Plan::Without(Outcome::Again(now), None));
     }
-    let Some(agent) = directory::by_id(tx, due.id.agent)? else {
+    let Some(mut agent) = directory::by_id(tx, due.id.agent)? else {
         return Ok(Plan::refuse("the agent is not registered any more"));
     };
+    if due.kind == EntryKind::Job {
+        agent = market::agents::as_worker(tx, agent)?;
+    }
     let body = match body(tx, app, due)? {
         Ok(body) => body,
         Err(why) => return Ok(Plan::refuse(why)),
@@ -81,6 +85,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
             }
             None => (None, true),
         },
+        Transport::Webhook if due.kind == EntryKind::Job => (agent.endpoint.map(handout::url), agent.proven),
         Transport::Webhook => (agent.endpoint, agent.proven),
         Transport::Inbox => (None, agent.proven),
     };
@@ -103,6 +108,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
             };
             return Ok(event.map(open).ok_or(GONE));
         }
+        EntryKind::Job => return handout::pushed(tx, app, due),
         // Its sender waits for the outcome and decides what then.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }

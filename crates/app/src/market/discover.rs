@@ -1,0 +1,137 @@
+//! Finding agents by what they can do, the best first.
+
+use crate::app::App;
+use crate::error::Error;
+use chorus_protocol::api::Items;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::AgentId;
+use chorus_protocol::market::{
+    Credits, Discover, Discovered, Found, OfferedSkill, Presence, Reputation, SkillSearch, SkillSummary,
+};
+use chorus_protocol::page;
+use chorus_protocol::time::rfc3339;
+use chorus_store::market::discovery::{self, Place, Search};
+use chorus_store::{StoreError, Tx};
+use serde_json::Value;
+
+/// Since when a sign of life counts.
+pub(super) fn seen_since(app: &App) -> i64 {
+    app.now() - app.config.presence.as_millis() as i64
+}
+
+/// Whether somebody with these signs of life is online, and when the last of them was.
+pub(super) fn presence(app: &App, open_until: i64, seen_at: i64) -> (Presence, Option<i64>) {
+    if open_until > app.now() {
+        return (Presence::Online, Some(app.now()));
+    }
+    let online = if seen_at >= seen_since(app) { Presence::Online } else { Presence::Offline };
+    (online, (seen_at > 0).then_some(seen_at))
+}
+
+/// A schema as it was declared.
+pub(super) fn declared(schema: Option<&str>) -> Option<Value> {
+    schema.and_then(|schema| serde_json::from_str(schema).ok())
+}
+
+/// A page of agents that have a skill.
+pub async fn discover(app: &App, asked: Discover) -> Result<Discovered, Error> {
+    let mut faults = Faults::new();
+    let min_reputation =
+        asked.min_reputation.as_deref().filter(|text| !text.is_empty()).map(Reputation::parse);
+    if min_reputation == Some(None) {
+        faults.add("min_reputation", "must be a number from 0 to 100");
+    }
+    let max_cost = asked.max_cost.as_deref().filter(|text| !text.is_empty()).map(Credits::parse);
+    if let Some(Err(wrong)) = max_cost {
+        faults.add("max_cost", wrong);
+    }
+    let after = asked.after.as_deref().map(read_cursor);
+    if after == Some(None) {
+        faults.add("after", "must be the `next` of a page");
+    }
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    let words = discovery::words(asked.q.as_deref().unwrap_or_default());
+    let search = Search {
+        skill: asked.skill,
+        min_reputation: min_reputation.flatten().unwrap_or(Reputation::MIN),
+        max_cost: max_cost.and_then(Result::ok).unwrap_or(Credits::MAX),
+        words: words.into_iter().collect(),
+        seen_since: (!asked.include_offline).then(|| seen_since(app)),
+        now: app.now(),
+        except: None,
+    };
+    let (limit, after) = (asked.limit, after.flatten());
+    let find = move |tx: &mut dyn Tx| {
+        let total = discovery::count(tx, &search)?;
+        Ok((total, discovery::search(tx, &search, after.as_ref(), limit + 1)?))
+    };
+    let (total, mut found) = app.store.read::<_, StoreError, _>(find).await?;
+    let mut more = found.len() as i64 > limit;
+    found.truncate(limit.max(0) as usize);
+    let places: Vec<_> = found.iter().map(|found| cursor(&found.place)).collect();
+    let mut agents: Vec<_> = found.into_iter().map(|found| view(app, found)).collect();
+    more |= page::cut(&mut agents, app.config.quotas.page_bytes);
+    let next = places.into_iter().nth(agents.len().wrapping_sub(1)).filter(|_| more);
+    Ok(Discovered { agents, total, next })
+}
+
+fn view(app: &App, found: discovery::Found) -> Found {
+    let (status, last_seen) = presence(app, found.open_until, found.seen_at);
+    Found {
+        agent_id: found.place.agent,
+        agent_name: found.display_name,
+        api_endpoint: found.endpoint,
+        skill: OfferedSkill {
+            skill_name: found.place.name,
+            cost_per_call: found.cost,
+            description: found.description,
+            input_schema: declared(found.input_schema.as_deref()),
+            output_schema: declared(found.output_schema.as_deref()),
+        },
+        reputation_score: found.reputation,
+        status: status.into(),
+        last_seen: last_seen.map(rfc3339),
+    }
+}
+
+fn cursor(place: &Place) -> String {
+    format!("{}_{}_{}_{}", place.shortfall, place.cost, place.agent.0.simple(), place.name)
+}
+
+fn read_cursor(text: &str) -> Option<Place> {
+    let mut parts = text.splitn(4, '_');
+    let (shortfall, cost) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let agent = AgentId(uuid::Uuid::try_parse(parts.next()?).ok()?);
+    let name = parts.next()?.to_owned();
+    (!name.contains('\0')).then_some(Place { shortfall, cost, agent, name })
+}
+
+/// A page of the skills there are, by name.
+pub async fn skills(app: &App, asked: SkillSearch) -> Result<Items<SkillSummary>, Error> {
+    let (after, limit) = (asked.after.unwrap_or_default(), asked.limit);
+    let find = move |tx: &mut dyn Tx| discovery::names(tx, &after, limit + 1);
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    let items = found.into_iter().map(|found| SkillSummary {
+        skill_name: found.name,
+        agents: found.agents,
+        lowest_cost: found.lowest_cost,
+    });
+    Ok(crate::page::page(app, items.collect(), limit, |item| item.skill_name.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_back() {
+        let agent = AgentId(uuid::Uuid::from_u128(7));
+        let place = Place { shortfall: 5, cost: 10, agent, name: "a_b_c".into() };
+        assert_eq!(read_cursor(&cursor(&place)), Some(place));
+        for wrong in ["", "1", "1_2", "1_2_x_y", "a_2_00000000000000000000000000000007_n"] {
+            assert_eq!(read_cursor(wrong), None, "{wrong}");
+        }
+    }
+}

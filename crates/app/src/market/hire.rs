@@ -1,0 +1,252 @@
+//! Hiring through the hub: skill, price and presence are checked, the budget is held, and the job is on its way.
+
+use super::discover::{declared, presence, seen_since};
+use super::jobs::view;
+use super::who::{self, Fresh, Hirer};
+use crate::app::AppState;
+use crate::attention;
+use crate::caller::{Caller, key_hash};
+use crate::error::Error;
+use crate::usage::event_bytes;
+use chorus_market::escrow::check_budget;
+use chorus_market::{money, schema};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::ids::{AgentId, EventId, JobId, Principal, TraceId, WalletId};
+use chorus_protocol::market::{
+    CURRENCY, Credits, JobHandout, JobRequest, JobView, Presence, Reputation, USUAL_DEADLINE_MS,
+};
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::Reason;
+use chorus_store::directory;
+use chorus_store::market::agents::{self, Listing, Skill};
+use chorus_store::market::discovery::{self, Search};
+use chorus_store::market::jobs::{self, Agreed};
+use chorus_store::market::ledger::{self, Cause};
+use chorus_store::market::wallets;
+use chorus_store::{Tx, blocks};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use url::Url;
+
+/// A price that was offered before, whatever the skill costs now.
+pub(super) struct Offered {
+    pub(super) price: Credits,
+}
+
+/// What a job is for its agent.
+const JOB: Attention = Attention { reason: Reason::Assignment, ..attention::FOREIGN };
+
+/// Asks for a job. The same job again is the same job, however it stands by then.
+pub async fn hire(app: &AppState, caller: Caller, body: JobRequest) -> Result<JobView, Error> {
+    let act = prepare(app, caller, body).await?;
+    app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| act.run(tx, None)).await
+}
+
+/// A job that is asked for, with everything that must not be made twice.
+pub(super) struct Hire {
+    app: AppState,
+    caller: Caller,
+    pub(super) body: JobRequest,
+    pub(super) id: JobId,
+    event: EventId,
+    callback: Option<Vec<u8>>,
+    fresh: Fresh,
+}
+
+pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) -> Result<Hire, Error> {
+    if !caller.is_known() {
+        return Err(who::no_key());
+    }
+    let id = body.job_id.unwrap_or(JobId(app.environment.uuid_v4()));
+    let mut callback = None;
+    if let Some(url) = &body.callback_url {
+        if let Ok(url) = Url::parse(&url.0) {
+            let checked = app.outbound.policy().check_url(&url).await;
+            checked.map_err(|blocked| {
+                Error::new(Code::EndpointBlocked, format_args!("callback_url: {blocked}"))
+            })?;
+        }
+        let sealed = app.config.master_key.seal(app.environment.bytes(), id.as_bytes(), &url.0);
+        callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
+    }
+    let fresh = Fresh {
+        wallet: WalletId(app.environment.uuid_v7()),
+        key: key_hash(&app.secret(SecretKind::OwnerKey)),
+        trace: TraceId(app.environment.uuid_v7()),
+        now: app.now(),
+    };
+    Ok(Hire {
+        app: Arc::clone(app),
+        caller,
+        body,
+        id,
+        event: EventId(app.environment.uuid_v7()),
+        callback,
+        fresh,
+    })
+}
+
+impl Hire {
+    pub(super) fn run(&self, tx: &mut dyn Tx, offered: Option<&Offered>) -> Result<JobView, Error> {
+        let hirer = who::hirer(tx, &self.app, &self.caller, self.body.orchestrator_id, &self.fresh)?;
+        wallets::hold(tx, [hirer.wallet.id])?;
+        let content = self.content(hirer.agent);
+        if let Some(known) = jobs::by_id(tx, self.id)? {
+            if known.agreed.payer != hirer.wallet.id || known.agreed.content != content {
+                return Err(taken());
+            }
+            return view(&known, Some(&hirer.wallet.owner));
+        }
+        let (worker, skill) = self.choose(tx, hirer.agent)?;
+        let price = offered.map_or(skill.cost, |offered| offered.price);
+        check_budget(self.body.budget, price).map_err(|short| Error::new(Code::BudgetInsufficient, short))?;
+        let declared = declared(skill.input_schema.as_deref());
+        schema::check(declared.as_ref(), &self.body.input_data, "input_data")?;
+
+        let now = self.fresh.now;
+        let agreed = Agreed {
+            id: self.id,
+            content,
+            orchestrator: hirer.agent,
+            payer: hirer.wallet.id,
+            agent: worker.agent,
+            payee: worker.wallet,
+            skill: skill.name.clone(),
+            price,
+            budget: self.body.budget,
+            output_schema: skill.output_schema,
+            event: self.event,
+            callback: self.callback.clone(),
+            deadline_at: now + self.body.deadline_ms.unwrap_or(USUAL_DEADLINE_MS),
+            created_at: now,
+            trace: self.fresh.trace,
+        };
+        if !jobs::insert(tx, &agreed)? {
+            return Err(taken());
+        }
+        self.hold_budget(tx, &hirer)?;
+        self.hand_out(tx, &hirer, &agreed)?;
+        let job = jobs::by_id(tx, self.id)?
+            .ok_or_else(|| Error::internal("a job that was just asked for is gone"))?;
+        view(&job, Some(&hirer.wallet.owner))
+    }
+
+    fn hold_budget(&self, tx: &mut dyn Tx, hirer: &Hirer) -> Result<(), Error> {
+        // Read again: it is held now.
+        let balance = wallets::by_id(tx, hirer.wallet.id)?.map(|wallet| wallet.balance).unwrap_or_default();
+        let payer = money::Wallet { id: hirer.wallet.id, balance };
+        let held = money::hold(payer, self.id, self.body.budget)?;
+        let cause = Cause { job: Some(self.id), transfer: None, trace: self.fresh.trace };
+        Ok(ledger::apply(tx, held.as_slice(), cause, self.fresh.now)?)
+    }
+
+    fn hand_out(&self, tx: &mut dyn Tx, hirer: &Hirer, agreed: &Agreed) -> Result<(), Error> {
+        let handout = JobHandout {
+            job_id: self.id,
+            orchestrator_id: hirer.agent.unwrap_or(AgentId(hirer.wallet.id.0)),
+            skill_name: agreed.skill.clone(),
+            input_data: self.body.input_data.clone(),
+            budget: agreed.budget,
+            currency: CURRENCY.into(),
+            callback_url: String::new(),
+            timestamp_utc: rfc3339(agreed.created_at),
+            agent_id: Some(agreed.agent),
+            deadline_at: Some(rfc3339(agreed.deadline_at)),
+            trace_id: None,
+        };
+        let body = serde_json::to_string(&handout).map_err(Error::internal)?;
+        // Whoever hires answers for what is stored of it; an owner without an agent, for the agent that it reaches.
+        let author = self.author(hirer, agreed.agent);
+        self.app.count_bytes(tx, author, event_bytes(body.len()))?;
+        let deadline_ms = Some(agreed.deadline_at - agreed.created_at);
+        jobs::hand_out(tx, agreed, author, &body, Attention { deadline_ms, ..JOB })?;
+        self.app.push_after(tx);
+        Ok(())
+    }
+
+    fn author(&self, hirer: &Hirer, worker: AgentId) -> Principal {
+        match (&self.caller, hirer.agent, hirer.wallet.account) {
+            (_, Some(agent), _) => agent.into(),
+            (Caller::Account(person), None, _) => person.id.into(),
+            (_, None, Some(account)) => account.into(),
+            (_, None, None) => worker.into(),
+        }
+    }
+
+    /// Everything that makes it this job and no other.
+    fn content(&self, orchestrator: Option<AgentId>) -> [u8; 32] {
+        let body = &self.body;
+        let said = serde_json::json!([
+            orchestrator,
+            body.agent_id,
+            body.skill_name,
+            body.input_data,
+            body.budget.hundredths(),
+            body.callback_url,
+            body.deadline_ms,
+        ]);
+        Sha256::digest(said.to_string().as_bytes()).into()
+    }
+
+    /// The agent that is hired, with its skill: the one that was named, or the best that can be had.
+    fn choose(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<(Listing, Skill), Error> {
+        let Some(named) = self.body.agent_id else { return self.best(tx, orchestrator) };
+        let not_here = || Error::new(Code::NotFound, "agent_id: there is no such agent on the market");
+        let agent = directory::by_id(tx, named)?.ok_or_else(not_here)?;
+        let listing = agents::by_id(tx, named)?.ok_or_else(not_here)?;
+        let skill = agents::skill(tx, named, &self.body.skill_name.0)?.ok_or_else(|| {
+            let what = format_args!("agent {named} does not offer {:?}", self.body.skill_name.0);
+            Error::new(Code::SkillMismatch, what)
+        })?;
+        if agent.disabled_at.is_some()
+            || presence(&self.app, agent.open_until, agent.seen_at).0 == Presence::Offline
+        {
+            return Err(offline("the agent has shown no sign of life lately"));
+        }
+        if let Some(who) = self.caller.id()
+            && agent.has_blocks
+            && blocks::keeps_out(tx, named.into(), who)?
+        {
+            return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
+        }
+        Ok((listing, skill))
+    }
+
+    fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<(Listing, Skill), Error> {
+        let name = &self.body.skill_name.0;
+        let search = |max_cost: Credits, online: bool| Search {
+            skill: Some(name.clone()),
+            min_reputation: Reputation::MIN,
+            max_cost,
+            words: vec![],
+            seen_since: online.then(|| seen_since(&self.app)),
+            now: self.app.now(),
+            except: orchestrator,
+        };
+        let found = discovery::search(tx, &search(self.body.budget, true), None, 1)?;
+        let Some(found) = found.into_iter().next() else {
+            if !discovery::search(tx, &search(Credits::MAX, true), None, 1)?.is_empty() {
+                let what = format_args!("nobody does {name:?} for {} credits", self.body.budget);
+                return Err(Error::new(Code::BudgetInsufficient, what));
+            }
+            if !discovery::search(tx, &search(Credits::MAX, false), None, 1)?.is_empty() {
+                return Err(offline("nobody who offers this skill has shown a sign of life lately"));
+            }
+            return Err(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")));
+        };
+        let gone = || Error::internal("an agent that was just found is gone");
+        let listing = agents::by_id(tx, found.place.agent)?.ok_or_else(gone)?;
+        let skill = agents::skill(tx, found.place.agent, name)?.ok_or_else(gone)?;
+        Ok((listing, skill))
+    }
+}
+
+fn taken() -> Error {
+    Error::new(Code::Conflict, "job_id: this id was used for another job; take a new one")
+}
+
+fn offline(what: &str) -> Error {
+    Error::new(Code::AgentOffline, what).retry_after_ms(30_000)
+}

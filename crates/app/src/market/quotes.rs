@@ -1,0 +1,169 @@
+//! Offers: what several agents ask for a skill, and taking one of them before they end.
+
+use super::discover::{declared, seen_since};
+use super::hire::{self, Offered};
+use super::who::{self, Fresh};
+use crate::app::AppState;
+use crate::caller::{Caller, key_hash};
+use crate::error::Error;
+use chorus_market::schema;
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{QuoteId, TraceId, WalletId};
+use chorus_protocol::market::{
+    Accept, Credits, JobRequest, JobView, Offer, QuoteRequest, QuoteStatus, QuoteView, Reputation, SkillName,
+};
+use chorus_protocol::time::rfc3339;
+use chorus_store::market::discovery::{self, Search};
+use chorus_store::market::quotes::{self, Quote};
+use chorus_store::market::{agents, jobs, wallets};
+use chorus_store::{StoreError, Tx};
+use serde_json::Value;
+use std::sync::Arc;
+
+const USUAL_OFFERS: i64 = 5;
+const USUAL_VALID_MS: i64 = 60_000;
+
+fn unknown() -> Error {
+    Error::new(Code::NotFound, "there are no such offers, or they are not yours")
+}
+
+/// Reads the id of offers.
+pub fn id(text: &str) -> Result<QuoteId, Error> {
+    QuoteId::parse(text).ok_or_else(unknown)
+}
+
+/// Asks the best agents of a skill what they would do it for. Their prices stand until the offers end.
+pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<QuoteView, Error> {
+    if !caller.is_known() {
+        return Err(who::no_key());
+    }
+    let (hub, quote_id, now) = (Arc::clone(app), QuoteId(app.environment.uuid_v4()), app.now());
+    let fresh = Fresh {
+        wallet: WalletId(app.environment.uuid_v7()),
+        key: key_hash(&app.secret(SecretKind::OwnerKey)),
+        trace: TraceId(app.environment.uuid_v7()),
+        now,
+    };
+    let work = move |tx: &mut dyn Tx| {
+        let hirer = who::hirer(tx, &hub, &caller, None, &fresh)?;
+        let search = Search {
+            skill: Some(body.skill_name.0.clone()),
+            min_reputation: Reputation::MIN,
+            max_cost: body.budget.unwrap_or(Credits::MAX),
+            words: vec![],
+            seen_since: Some(seen_since(&hub)),
+            now,
+            except: hirer.agent,
+        };
+        let found = discovery::search(tx, &search, None, body.limit.unwrap_or(USUAL_OFFERS))?;
+        let mut offers = vec![];
+        for found in found {
+            let fits = body.input_data.as_ref().is_none_or(|input| {
+                schema::check(declared(found.input_schema.as_deref()).as_ref(), input, "input_data").is_ok()
+            });
+            if fits {
+                let expected_ms = jobs::usual_time(tx, found.place.agent, &found.place.name)?;
+                let (agent, price, reputation) = (found.place.agent, found.cost, found.reputation);
+                offers.push(quotes::Offer { agent, price, expected_ms, reputation });
+            }
+        }
+        if offers.is_empty() {
+            let what =
+                format_args!("nobody offers {:?} now, for this input and this budget", body.skill_name.0);
+            return Err(Error::new(Code::SkillMismatch, what));
+        }
+        let quote = Quote {
+            id: quote_id,
+            payer: hirer.wallet.id,
+            skill: body.skill_name.0.clone(),
+            input: body.input_data.as_ref().map(ToString::to_string),
+            job: None,
+            valid_until: now + body.valid_ms.unwrap_or(USUAL_VALID_MS),
+            created_at: now,
+            trace: fresh.trace,
+            offers,
+        };
+        quotes::insert(tx, &quote)?;
+        Ok(view(tx, quote, now)?)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError> {
+    let status = match quote.job {
+        Some(_) => QuoteStatus::Accepted,
+        None if now >= quote.valid_until => QuoteStatus::Expired,
+        None => QuoteStatus::Open,
+    };
+    let mut offers = vec![];
+    for offer in quote.offers {
+        let name = agents::by_id(tx, offer.agent)?.map(|listing| listing.display_name);
+        offers.push(Offer {
+            agent_id: offer.agent,
+            agent_name: name.unwrap_or_default(),
+            price: offer.price,
+            expected_ms: offer.expected_ms,
+            reputation_score: offer.reputation,
+        });
+    }
+    Ok(QuoteView {
+        quote_id: quote.id,
+        skill_name: quote.skill,
+        status: status.into(),
+        offers,
+        valid_until: rfc3339(quote.valid_until),
+    })
+}
+
+/// Takes one offer: it becomes a job at the price that was offered. The same again is the same job.
+pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -> Result<JobView, Error> {
+    let find = move |tx: &mut dyn Tx| quotes::by_id(tx, id);
+    let quote = app.store.read::<_, StoreError, _>(find).await?;
+    let offer = quote
+        .as_ref()
+        .and_then(|quote| quote.offers.iter().find(|offer| offer.agent == body.agent_id))
+        .cloned();
+    let input = body.input_data.or_else(|| {
+        let kept = quote.as_ref().and_then(|quote| quote.input.as_deref());
+        kept.and_then(|kept| serde_json::from_str(kept).ok())
+    });
+    let request = JobRequest {
+        job_id: body.job_id.or(quote.as_ref().and_then(|quote| quote.job)),
+        orchestrator_id: None,
+        agent_id: Some(body.agent_id),
+        skill_name: SkillName(quote.as_ref().map(|quote| quote.skill.clone()).unwrap_or_default()),
+        input_data: input.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+        budget: offer.as_ref().map_or(Credits::ZERO, |offer| offer.price),
+        currency: None,
+        callback_url: body.callback_url,
+        deadline_ms: body.deadline_ms,
+        timestamp_utc: None,
+    };
+    let act = hire::prepare(app, caller.clone(), request).await?;
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx| {
+        let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
+        let payer = wallets::by_id(tx, quote.payer)?.ok_or_else(unknown)?;
+        if !who::sees(tx, &caller, &payer)? || caller == Caller::Operator {
+            return Err(unknown());
+        }
+        let offer = offer.clone().ok_or_else(|| Faults::one("agent_id", "made no offer here"))?;
+        match quote.job {
+            Some(job) if job != act.id => {
+                return Err(Error::new(Code::Conflict, "an offer was taken already; it is one job"));
+            }
+            None if now >= quote.valid_until => {
+                return Err(Error::new(Code::Conflict, "the offers have ended; ask again"));
+            }
+            Some(_) | None => {}
+        }
+        let job = act.run(tx, Some(&Offered { price: offer.price }))?;
+        if quote.job.is_none() && !quotes::accept(tx, id, act.id)? {
+            return Err(Error::new(Code::Conflict, "an offer was taken at this moment; it is one job"));
+        }
+        Ok(job)
+    };
+    app.store.write::<_, Error, _>(work).await
+}

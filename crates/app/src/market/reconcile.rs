@@ -1,0 +1,164 @@
+//! What happens on the market by itself: deadlines, callbacks, signs of life that are written together, and adding it all up.
+//!
+//! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
+
+use super::callbacks;
+use super::settle::{self, Ended};
+use crate::app::{App, AppState};
+use crate::error::Error;
+use chorus_market::escrow::Verdict;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, JobId};
+use chorus_store::market::{jobs, ledger, quotes};
+use chorus_store::{StoreError, Tx, inboxes};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(500);
+/// Every so many ticks it is all added up, and what is old is forgotten.
+const SLOW_TICKS: u64 = 60;
+/// So many jobs are ended in one step.
+const STEP: i64 = 100;
+/// How long offers are remembered beyond their end.
+const QUOTES_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
+/// More signs of life do not wait to be written; those beyond are lost, and the next ones are not.
+const MOST_SEEN: usize = 100_000;
+
+/// What a node knows of the market in memory.
+#[derive(Default)]
+pub struct Market {
+    /// Signs of life: when, and whether that is still to be written.
+    seen: Mutex<HashMap<AgentId, (i64, bool)>>,
+    /// There is a callback to call.
+    callback: Arc<Notify>,
+    /// The last time it was all added up: whether it was right, and when.
+    reconciled: Mutex<Option<(bool, i64)>>,
+}
+
+impl Market {
+    /// Whether a sign of life of an agent is so young that nothing needs to be looked up.
+    pub(super) fn is_alive(&self, app: &App, agent: AgentId) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = app.now() - app.config.presence.as_millis() as i64 / 2;
+        seen.get(&agent).is_some_and(|(at, _)| *at >= since)
+    }
+
+    /// An agent lives; it is written with the others.
+    pub(super) fn saw(&self, agent: AgentId, now: i64) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() < MOST_SEEN || seen.contains_key(&agent) {
+            seen.insert(agent, (now, true));
+        }
+    }
+
+    /// If this transaction is committed, callbacks are looked at.
+    pub(super) fn callback_after(&self, tx: &mut dyn Tx) {
+        let callback = Arc::clone(&self.callback);
+        tx.after_commit(Box::new(move || callback.notify_one()));
+    }
+
+    /// The last time it was all added up: whether it was right, and when.
+    pub fn reconciled(&self) -> Option<(bool, i64)> {
+        *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_seen(&self, oldest: i64) -> Vec<(AgentId, i64)> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let unwritten = seen.iter().filter(|(_, (_, unwritten))| *unwritten);
+        let found: Vec<_> = unwritten.map(|(agent, (at, _))| (*agent, *at)).collect();
+        seen.retain(|_, (at, _)| *at >= oldest);
+        for (_, unwritten) in seen.values_mut() {
+            *unwritten = false;
+        }
+        found
+    }
+}
+
+/// Ticks until the hub stops.
+pub async fn run(app: AppState) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut tick = 0;
+    loop {
+        let hinted = tokio::select! {
+            _ = interval.tick() => false,
+            () = app.market.callback.notified() => true,
+            () = app.stopping.cancelled() => break,
+        };
+        report("call back", callbacks::step(&app).await.map_err(Into::into));
+        if hinted {
+            continue;
+        }
+        report("end overdue jobs", end_overdue(&app).await);
+        report("write signs of life", write_seen(&app).await.map_err(Into::into));
+        if tick % SLOW_TICKS == 0 {
+            report("add up the ledger", add_up(&app).await.map_err(Into::into));
+            report("forget old offers", forget_quotes(&app).await.map_err(Into::into));
+        }
+        tick += 1;
+    }
+    report("write signs of life", write_seen(&app).await.map_err(Into::into));
+}
+
+fn report(what: &str, done: Result<(), Error>) {
+    if let Err(error) = done {
+        tracing::warn!(error = error.message, "could not {what}; it is tried again");
+    }
+}
+
+/// Jobs whose time is over fail, and are refunded.
+pub async fn end_overdue(app: &AppState) -> Result<(), Error> {
+    loop {
+        let now = app.now();
+        let find = move |tx: &mut dyn Tx| jobs::find_overdue(tx, now, STEP);
+        let overdue = app.store.read::<_, StoreError, _>(find).await?;
+        let more = overdue.len() as i64 == STEP;
+        for id in overdue {
+            let hub = Arc::clone(app);
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| overdue_in(tx, &hub, id)).await?;
+        }
+        if !more || app.stopping.is_cancelled() {
+            return Ok(());
+        }
+    }
+}
+
+/// Ends one job whose time is over: whoever never had it was away, whoever had it did not do it.
+fn overdue_in(tx: &mut dyn Tx, app: &App, id: JobId) -> Result<(), Error> {
+    let Some(job) = jobs::by_id(tx, id)? else { return Ok(()) };
+    let (code, why) = if jobs::was_handed(tx, &job.agreed)? {
+        (Code::ExecutionError, "the agent had the job and gave no result before its deadline")
+    } else {
+        (Code::AgentOffline, "the agent could not be reached before the deadline")
+    };
+    settle::settle(tx, app, &job, Verdict::Overdue, &Ended::because(code.as_str(), why))?;
+    Ok(())
+}
+
+async fn write_seen(app: &App) -> Result<(), StoreError> {
+    let seen = app.market.take_seen(app.now() - app.config.presence.as_millis() as i64);
+    if seen.is_empty() {
+        return Ok(());
+    }
+    let write = move |tx: &mut dyn Tx| seen.iter().try_for_each(|(agent, at)| inboxes::seen(tx, *agent, *at));
+    app.store.write::<_, StoreError, _>(write).await
+}
+
+async fn add_up(app: &App) -> Result<(), StoreError> {
+    let sums = app.store.read::<_, StoreError, _>(ledger::sums).await?;
+    if !sums.balanced() {
+        tracing::error!(?sums, "the ledger does not add up");
+    }
+    let mut reconciled = app.market.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
+    *reconciled = Some((sums.balanced(), app.now()));
+    Ok(())
+}
+
+async fn forget_quotes(app: &App) -> Result<(), StoreError> {
+    let cutoff = app.now() - QUOTES_KEPT_MS;
+    let old = move |tx: &mut dyn Tx| quotes::remove_before(tx, cutoff, STEP);
+    app.store.write::<_, StoreError, _>(old).await.map(drop)
+}

@@ -1,0 +1,333 @@
+//! Coming to the market: an agent offers skills, and earns for an owner.
+//!
+//! An owner is claimed by its first use, which gives it a key; later uses need that key, or the account that was signed in. An agent
+//! that is new here is new in the directory as well, under its name as a slug.
+
+use super::who::{self, Fresh};
+use crate::app::{App, AppState};
+use crate::audit::RequestContext;
+use crate::caller::{Caller, key_hash};
+use crate::charge::count_registration;
+use crate::config::Signup;
+use crate::error::Error;
+use crate::rate::rate_key;
+use chorus_market::schema::Schema;
+use chorus_protocol::address::MAX_LEN;
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, TraceId, WalletId, is_id};
+use chorus_protocol::market::{Registered, Registration, RegistrationStatus};
+use chorus_store::audit::{Action, Subject};
+use chorus_store::directory::{self, Agent, KeyHash, Record};
+use chorus_store::market::agents::{self, NewListing, Skill};
+use chorus_store::market::wallets::{self, NewWallet, Wallet};
+use chorus_store::{Tx, inboxes};
+use serde_json::json;
+use std::collections::HashSet;
+use std::sync::Arc;
+use url::Url;
+
+/// So many names are tried for a slug that is taken.
+const MOST_NAMES: usize = 50;
+/// A slug is so long at most.
+const MAX_SLUG: usize = 48;
+
+/// Puts an agent on the market, or replaces what it says there. Says whether it is new there.
+pub async fn register(
+    app: &AppState,
+    caller: Caller,
+    context: RequestContext,
+    body: Registration,
+) -> Result<(bool, Registered), Error> {
+    let skills = check_skills(&body)?;
+    if let Some(id) = body.agent_id.filter(|id| !(1..=7).contains(&id.0.get_version_num())) {
+        return Err(
+            Faults::one("agent_id", format_args!("must be a UUID of version 1 to 7, not {id}")).into()
+        );
+    }
+    if let Some(endpoint) = &body.api_endpoint {
+        // What is no URL was refused before.
+        if let Ok(url) = Url::parse(&endpoint.0) {
+            let checked = app.outbound.policy().check_url(&url).await;
+            checked.map_err(|blocked| {
+                Error::new(Code::EndpointBlocked, format_args!("api_endpoint: {blocked}"))
+            })?;
+        }
+    }
+    count_new(app, &caller, &context, body.agent_id).await?;
+    let (agent_secret, owner_secret) = (app.secret(SecretKind::AgentKey), app.secret(SecretKind::OwnerKey));
+    let fresh = Fresh {
+        wallet: WalletId(app.environment.uuid_v7()),
+        key: key_hash(&owner_secret),
+        trace: TraceId(app.environment.uuid_v7()),
+        now: app.now(),
+    };
+    let act = Act {
+        app: Arc::clone(app),
+        caller,
+        context,
+        body,
+        skills,
+        new_agent: AgentId(app.environment.uuid_v4()),
+        agent_key: key_hash(&agent_secret),
+        fresh,
+    };
+    let done = app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| act.run(tx)).await?;
+    let status = if done.is_new { RegistrationStatus::Registered } else { RegistrationStatus::Updated };
+    let registered = Registered {
+        status: status.into(),
+        agent_id: done.agent.id,
+        reputation_score: done.reputation,
+        address: Some(app.address(&done.agent.name)),
+        owner_id: Some(done.owner),
+        api_key: done.agent_made.then_some(agent_secret),
+        owner_key: done.owner_made.then_some(owner_secret),
+    };
+    Ok((done.is_new, registered))
+}
+
+/// The skills as they are kept, or everything that is wrong with them.
+fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
+    let (mut faults, mut names) = (Faults::new(), HashSet::new());
+    for (index, skill) in body.skills.iter().enumerate() {
+        if !names.insert(&skill.skill_name) {
+            faults.add(&format!("skills[{index}].skill_name"), "is there twice");
+        }
+        for (name, schema) in [("input_schema", &skill.input_schema), ("output_schema", &skill.output_schema)]
+        {
+            if let Some(schema) = schema {
+                Schema::read(schema, &format!("skills[{index}].{name}"), &mut faults);
+            }
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    let kept = body.skills.iter().map(|skill| Skill {
+        name: skill.skill_name.0.clone(),
+        description: skill.description.clone(),
+        cost: skill.cost_per_call,
+        input_schema: skill.input_schema.as_ref().map(ToString::to_string),
+        output_schema: skill.output_schema.as_ref().map(ToString::to_string),
+    });
+    Ok(kept.collect())
+}
+
+/// Counts a registration if it would be a new agent's, and says whether new ones are let in at all.
+async fn count_new(
+    app: &App,
+    caller: &Caller,
+    context: &RequestContext,
+    named: Option<AgentId>,
+) -> Result<(), Error> {
+    if matches!(caller, Caller::Agent(_) | Caller::Operator) {
+        return Ok(());
+    }
+    if let Some(named) = named {
+        let find = move |tx: &mut dyn Tx| directory::by_id(tx, named);
+        if app.store.read::<_, chorus_store::StoreError, _>(find).await?.is_some() {
+            return Ok(());
+        }
+    }
+    if app.config.signup != Signup::Open && !matches!(caller, Caller::Account(_)) {
+        let what = "sign-up is not open on this hub; register with an account's token or with the key of an agent that is here";
+        return Err(Error::new(Code::Forbidden, what));
+    }
+    count_registration(app, rate_key(context.client))
+}
+
+struct Act {
+    app: AppState,
+    caller: Caller,
+    context: RequestContext,
+    body: Registration,
+    skills: Vec<Skill>,
+    new_agent: AgentId,
+    agent_key: KeyHash,
+    fresh: Fresh,
+}
+
+struct Done {
+    agent: Agent,
+    agent_made: bool,
+    owner: String,
+    owner_made: bool,
+    reputation: chorus_protocol::market::Reputation,
+    is_new: bool,
+}
+
+impl Act {
+    fn run(&self, tx: &mut dyn Tx) -> Result<Done, Error> {
+        let known = self.known_agent(tx)?;
+        let (wallet, owner_made) = self.wallet(tx, known.as_ref())?;
+        let agent_made = known.is_none();
+        let agent = match known {
+            Some(agent) => agent,
+            None => self.make_agent(tx)?,
+        };
+        let listing = NewListing {
+            agent: agent.id,
+            wallet: wallet.id,
+            display_name: self.body.agent_name.0.clone(),
+            endpoint: self.body.api_endpoint.as_ref().map(|endpoint| endpoint.0.clone()),
+            skills: self.skills.clone(),
+            trace: self.fresh.trace,
+        };
+        let (reputation, is_new) = agents::save(tx, &listing, self.fresh.now)?;
+        inboxes::seen(tx, agent.id, self.fresh.now)?;
+        let detail = json!({"name": agent.name, "owner": wallet.owner, "skills": self.skills.len()});
+        let subject = Subject::Agent(agent.id);
+        self.context.record(tx, &self.app, &self.caller, Action::SkillsOffered, subject, detail)?;
+        Ok(Done { agent, agent_made, owner: wallet.owner, owner_made, reputation, is_new })
+    }
+
+    /// The agent that is meant, if it is there, and this caller may speak for it.
+    fn known_agent(&self, tx: &mut dyn Tx) -> Result<Option<Agent>, Error> {
+        if let Caller::Agent(identity) = &self.caller {
+            if self.body.agent_id.is_some_and(|named| named != identity.id) {
+                let what = "agent_id: your key is another agent's; leave it out, or register without a key";
+                return Err(Error::new(Code::Forbidden, what));
+            }
+            let agent = directory::by_id(tx, identity.id)?;
+            return agent.map(Some).ok_or_else(|| Error::unauthorized("this key is not valid (any more)"));
+        }
+        let Some(named) = self.body.agent_id else { return Ok(None) };
+        let Some(agent) = directory::by_id(tx, named)? else {
+            if agents::was_agent(tx, named)? || agents::is_foreign_id(tx, named.0)? {
+                return Err(Error::new(
+                    Code::Conflict,
+                    "agent_id: this id was used before; take another one",
+                ));
+            }
+            return Ok(None);
+        };
+        let listed = agents::by_id(tx, named)?;
+        let wallet = listed.map_or(Ok(None), |listed| wallets::by_id(tx, listed.wallet))?;
+        let by_account = matches!(&self.caller, Caller::Account(person) if agent.owner == Some(person.id));
+        if by_account || wallet.is_some_and(|wallet| who::owns(&self.caller, &wallet)) {
+            return Ok(Some(agent));
+        }
+        Err(self.refused(
+            "agent_id: this agent is there already; show its key or its owner's as Authorization: Bearer",
+        ))
+    }
+
+    fn refused(&self, what: &str) -> Error {
+        match self.caller {
+            Caller::Nobody => Error::unauthorized(what),
+            _ => Error::new(Code::Forbidden, what),
+        }
+    }
+
+    /// Whose wallet is paid, and whether its owner is new.
+    fn wallet(&self, tx: &mut dyn Tx, agent: Option<&Agent>) -> Result<(Wallet, bool), Error> {
+        let listed = agent.map_or(Ok(None), |agent| agents::by_id(tx, agent.id))?;
+        let listed = listed.map_or(Ok(None), |listed| wallets::by_id(tx, listed.wallet))?;
+        let account = match &self.caller {
+            Caller::Account(person) => Some(person.id),
+            // Its key speaks for it, and it earns for the account it belongs to.
+            Caller::Agent(_) => agent.and_then(|agent| agent.owner),
+            Caller::Owner(_) | Caller::Operator | Caller::EditLink(_) | Caller::Nobody => None,
+        };
+        let Some(owner) = self.body.owner_id.as_ref().map(|owner| owner.0.as_str()) else {
+            let own = match &self.caller {
+                Caller::Owner(id) => wallets::by_id(tx, *id)?,
+                _ => listed,
+            };
+            return match (own, account) {
+                (Some(own), _) => Ok((own, false)),
+                (None, Some(account)) => Ok((who::of_account(tx, &self.app, account, &self.fresh)?, false)),
+                (None, None) => Err(Faults::one("owner_id", "is required").into()),
+            };
+        };
+        if who::is_reserved(owner) {
+            let own = account
+                .filter(|account| who::is_account(&self.caller, owner) || account.to_string() == owner);
+            let own = own.ok_or_else(|| {
+                self.refused(
+                    "owner_id: account ids and email addresses are for their accounts only; show its token",
+                )
+            })?;
+            return Ok((who::of_account(tx, &self.app, own, &self.fresh)?, false));
+        }
+        if let Some(wallet) = wallets::by_owner(tx, owner)? {
+            let mine = who::owns(&self.caller, &wallet)
+                || matches!(self.caller, Caller::Agent(_))
+                    && listed.is_some_and(|listed| listed.id == wallet.id);
+            if mine {
+                return Ok((wallet, false));
+            }
+            return Err(self.refused(
+                "owner_id: this owner is known; show the owner's key as Authorization: Bearer cw_…",
+            ));
+        }
+        let new = NewWallet {
+            id: self.fresh.wallet,
+            owner: owner.to_owned(),
+            account,
+            key: Some(self.fresh.key),
+            trace: self.fresh.trace,
+        };
+        let made = who::make(tx, &self.app, &new, self.fresh.now)?;
+        let made =
+            made.ok_or_else(|| Error::new(Code::Conflict, "owner_id: somebody claimed it at this moment"))?;
+        Ok((made, true))
+    }
+
+    /// A new agent of the directory.
+    fn make_agent(&self, tx: &mut dyn Tx) -> Result<Agent, Error> {
+        let host = self.app.config.host_name.len();
+        let slug = slug(&self.body.agent_name.0, MAX_SLUG.min(MAX_LEN.saturating_sub(host + 40)));
+        let mut name = None;
+        for n in 1..=MOST_NAMES {
+            let tried = if n == 1 { slug.clone() } else { format!("{slug}-{n}") };
+            if !is_id(&tried) && directory::by_name(tx, &tried)?.is_none() {
+                name = Some(tried);
+                break;
+            }
+        }
+        let id = self.body.agent_id.unwrap_or(self.new_agent);
+        let name = name.unwrap_or_else(|| format!("{slug}-{}", self.new_agent.0.simple()));
+        let record = Record { name, endpoint: None, card: None };
+        let agent = directory::insert(tx, id, &record, &self.agent_key, self.fresh.trace, self.fresh.now)?;
+        if let Caller::Account(person) = &self.caller {
+            directory::set_owner(tx, id, Some(person.id), None)?;
+        }
+        let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name, "endpoint": null}));
+        self.context.record(tx, &self.app, &self.caller, Action::AgentRegistered, subject, detail)?;
+        Ok(agent)
+    }
+}
+
+/// A name for an address: letters, digits, '.', '_' and '-' as they are, runs of anything else as one '-'.
+fn slug(name: &str, longest: usize) -> String {
+    let mut slug = String::new();
+    for sign in name.chars() {
+        match sign {
+            sign if sign.is_ascii_alphanumeric() || matches!(sign, '.' | '_' | '-') => slug.push(sign),
+            _ if slug.ends_with('-') => {}
+            _ => slug.push('-'),
+        }
+    }
+    let slug: String = slug.trim_matches(['-', '.']).chars().take(longest.max(8)).collect();
+    if slug.bytes().any(|byte| byte.is_ascii_alphanumeric()) { slug } else { "agent".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_becomes_an_address() {
+        for (name, slug) in [
+            ("Text-Analyst-3000", "Text-Analyst-3000"),
+            ("Human-readable name", "Human-readable-name"),
+            ("  a  b  ", "a-b"),
+            ("下午", "agent"),
+            ("...", "agent"),
+            ("x下午y", "x-y"),
+        ] {
+            assert_eq!(super::slug(name, 48), slug);
+        }
+        assert_eq!(super::slug(&"x".repeat(100), 48).len(), 48);
+    }
+}

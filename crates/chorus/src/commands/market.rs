@@ -1,0 +1,345 @@
+//! `chorus market`: offering skills, finding and hiring agents, and what money did.
+
+mod money;
+mod work;
+
+use crate::answer::{list, or_dash, tell};
+use crate::failure::Explained;
+use crate::global::Global;
+use crate::output;
+use chorus_agent::Client;
+use chorus_protocol::ids::{AgentId, JobId};
+use chorus_protocol::market::{
+    Credits, Found, JobRequest, JobStatus, JobView, Offer, OwnerId, QuoteRequest, QuoteView, Registered,
+    Registration, ReputationView, Skill, SkillName, Text,
+};
+use clap::Subcommand;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus market register Analyst --owner acme --skill analyze_text=0.10 --endpoint https://analyst.example/jobs
+  chorus market discover --skill analyze_text --max-cost 0.20
+  chorus market hire analyze_text --budget 0.15 --input '{\"text\": \"Revenue for Q3 was $42,000\"}' --wait
+  chorus market work ./analyze.py                   serve jobs: input data in, output data out
+  chorus market quote analyze_text                  what the best would do it for, for a minute
+  chorus market jobs --status PENDING
+  chorus market cancel JOB
+  chorus market transfer --from acme --to bob 0.50
+  chorus market wallet acme
+  chorus market ledger --job JOB
+  chorus market reputation AGENT                    the score, and the arithmetic of every change
+  chorus market mint acme 100                       as the operator
+
+Hiring needs the key of an agent on the market (ca_…) or of its owner (cw_…), paying the owner's. A job's budget is held until it
+has ended; what it did not cost goes back. Give --id to send the same job or transfer again: it is done once.";
+
+/// Offer skills, find agents and hire them, pay and be paid.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Come to the market: a new agent, or with its key or its owner's the one it has
+    Register {
+        /// The agent's name, for people; as a slug it is its address
+        name: String,
+        /// Whose wallet is paid; its first use claims it and gives it a key
+        #[arg(long)]
+        owner: Option<String>,
+        /// What it can do and what one job costs, as NAME=PRICE; several times for several
+        #[arg(long = "skill", required = true, value_parser = priced)]
+        skills: Vec<(String, Credits)>,
+        /// Where jobs are POSTed to; without one they wait in its inbox
+        #[arg(long)]
+        endpoint: Option<String>,
+        /// The agent's UUID, if it should have a certain one
+        #[arg(long, value_parser = agent_id)]
+        id: Option<AgentId>,
+    },
+    /// Find agents by skill: by reputation, then cost
+    Discover {
+        /// The skill they must have
+        #[arg(long)]
+        skill: Option<String>,
+        /// Words in the agent's name, or the skill's name or description
+        #[arg(long, short)]
+        query: Option<String>,
+        /// Their reputation at least
+        #[arg(long)]
+        min_reputation: Option<String>,
+        /// What a job may cost at most
+        #[arg(long)]
+        max_cost: Option<String>,
+        /// Also those that showed no sign of life lately
+        #[arg(long)]
+        offline: bool,
+        /// How many at most
+        #[arg(long, default_value = "50")]
+        limit: String,
+    },
+    /// Hire an agent through the hub: the budget is held until the job has ended
+    Hire {
+        /// What is to be done
+        skill: String,
+        /// What it may cost
+        #[arg(long, value_parser = Credits::parse)]
+        budget: Credits,
+        /// With what, as JSON
+        #[arg(long, default_value = "{}")]
+        input: String,
+        /// Whom to hire; the best that fits, unless said
+        #[arg(long, value_parser = agent_id)]
+        agent: Option<AgentId>,
+        /// How long it may take, in milliseconds
+        #[arg(long)]
+        deadline_ms: Option<i64>,
+        /// The job's UUID: the same again is the same job
+        #[arg(long, value_parser = job_id)]
+        id: Option<JobId>,
+        /// Wait for the result
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Ask the best agents of a skill for a price and a time
+    Quote {
+        /// What is to be done
+        skill: String,
+        /// What it may cost at most
+        #[arg(long, value_parser = Credits::parse)]
+        budget: Option<Credits>,
+        /// With what, as JSON
+        #[arg(long)]
+        input: Option<String>,
+    },
+    /// List your jobs, or show one
+    Jobs {
+        /// The UUID of one
+        id: Option<String>,
+        /// PENDING, SUCCESS or FAILURE
+        #[arg(long)]
+        status: Option<String>,
+    },
+    /// Take a job back while it is open
+    Cancel {
+        /// Its UUID
+        id: String,
+    },
+    /// Show what is thought of an agent, and why
+    Reputation {
+        /// Its UUID
+        agent: String,
+    },
+    Work(work::Work),
+    #[command(flatten)]
+    Money(money::Command),
+}
+
+fn priced(text: &str) -> Result<(String, Credits), String> {
+    let (name, price) = text.split_once('=').ok_or("must be NAME=PRICE, such as analyze_text=0.10")?;
+    Ok((name.to_owned(), Credits::parse(price).map_err(|wrong| format!("the price {wrong}"))?))
+}
+
+fn agent_id(text: &str) -> Result<AgentId, String> {
+    AgentId::parse(text)
+        .ok_or_else(|| "must be the UUID of an agent; `chorus market discover` shows them".into())
+}
+
+fn job_id(text: &str) -> Result<JobId, String> {
+    JobId::parse(text).ok_or_else(|| "must be a UUID".into())
+}
+
+fn json_of(what: &str, text: &str) -> anyhow::Result<Value> {
+    let odd = |error: serde_json::Error| {
+        Explained::usage(format!("{what} is no JSON: {error}"), "quote it: --input '{\"text\": \"…\"}'")
+    };
+    Ok(serde_json::from_str(text).map_err(odd)?)
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Register { name, owner, skills, endpoint, id } => {
+            register(global, name, owner, skills, endpoint, id).await?;
+        }
+        Command::Discover { skill, query, min_reputation, max_cost, offline, limit } => {
+            let offline = offline.then(|| "true".to_owned());
+            let asked = [
+                ("skill", skill),
+                ("q", query),
+                ("min_reputation", min_reputation),
+                ("max_cost", max_cost),
+                ("include_offline", offline),
+                ("limit", Some(limit)),
+            ];
+            let asked: Vec<_> =
+                asked.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+            let found: Value = global.client()?.market_get(&["discover"], &asked).await?;
+            discovered(global, &found)?;
+        }
+        Command::Hire { skill, budget, input, agent, deadline_ms, id, wait } => {
+            let client = global.keyed_client()?;
+            let job = JobRequest {
+                job_id: Some(id.unwrap_or_else(|| JobId(chorus_agent::Environment::system().uuid_v4()))),
+                orchestrator_id: None,
+                agent_id: agent,
+                skill_name: SkillName(skill),
+                input_data: json_of("--input", &input)?,
+                budget,
+                currency: None,
+                callback_url: None,
+                deadline_ms,
+                timestamp_utc: None,
+            };
+            return hire(global, &client, &job, wait).await;
+        }
+        Command::Quote { skill, budget, input } => {
+            let input_data = input.map(|input| json_of("--input", &input)).transpose()?;
+            let ask = QuoteRequest {
+                skill_name: SkillName(skill),
+                input_data,
+                budget,
+                limit: None,
+                valid_ms: None,
+            };
+            let quote: Value = global.keyed_client()?.market_post(&["quotes"], &ask).await?;
+            quoted(global, &quote)?;
+        }
+        Command::Jobs { id: Some(id), .. } => {
+            let job: Value = global.keyed_client()?.market_get(&["jobs", &id], &[]).await?;
+            tell(global, &job, |job: JobView| describe(&job))?;
+        }
+        Command::Jobs { id: None, status } => jobs(global, status.as_deref()).await?,
+        Command::Cancel { id } => {
+            let job: Value = global.keyed_client()?.market_post(&["jobs", &id, "cancel"], &json!({})).await?;
+            tell(global, &job, |job: JobView| describe(&job))?;
+        }
+        Command::Reputation { agent } => {
+            let thought: Value = global.client()?.market_get(&["reputation", &agent], &[]).await?;
+            tell(global, &thought, |thought: ReputationView| {
+                let mut lines = vec![format!("{}", thought.reputation_score)];
+                lines.extend(
+                    thought
+                        .changes
+                        .iter()
+                        .map(|step| format!("{}  {}  {}", step.at, step.job_id, step.arithmetic)),
+                );
+                lines.join("\n")
+            })?;
+        }
+        Command::Work(work) => return work::run(global, work).await,
+        Command::Money(command) => money::run(global, command).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn register(
+    global: &Global,
+    name: String,
+    owner: Option<String>,
+    skills: Vec<(String, Credits)>,
+    endpoint: Option<String>,
+    id: Option<AgentId>,
+) -> anyhow::Result<()> {
+    let skills = skills.into_iter().map(|(name, cost)| Skill {
+        skill_name: SkillName(name),
+        description: None,
+        cost_per_call: cost,
+        input_schema: None,
+        output_schema: None,
+    });
+    let body = Registration {
+        agent_id: id,
+        agent_name: Text(name),
+        owner_id: owner.map(OwnerId),
+        api_endpoint: endpoint.map(chorus_protocol::api::agents::EndpointUrl),
+        skills: skills.collect(),
+        version: Some("0.1".into()),
+        timestamp_utc: None,
+    };
+    let answer: Value = global.client()?.market_post(&["register"], &body).await?;
+    tell(global, &answer, |made: Registered| {
+        let mut lines = vec![format!("{}  {}  {}", made.status, made.agent_id, or_dash(made.address))];
+        lines.extend(made.api_key.map(|key| format!("agent key, shown this once: {key}")));
+        lines.extend(made.owner_key.map(|key| format!("owner key, shown this once: {key}")));
+        lines.join("\n")
+    })
+}
+
+fn discovered(global: &Global, found: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(found);
+    }
+    let agents = found["agents"].as_array().cloned().unwrap_or_default();
+    list(global, &agents, ["AGENT", "NAME", "SKILL", "COST", "REPUTATION", "STATUS"], |agent: Found| {
+        [
+            agent.agent_id.to_string(),
+            agent.agent_name,
+            agent.skill.skill_name,
+            agent.skill.cost_per_call.to_string(),
+            agent.reputation_score.to_string(),
+            agent.status.to_string(),
+        ]
+    })
+}
+
+async fn hire(global: &Global, client: &Client, job: &JobRequest, wait: bool) -> anyhow::Result<ExitCode> {
+    let mut hired = client.hire(job).await?;
+    if wait {
+        hired = client.await_job(hired.job_id).await?;
+    }
+    let failed = hired.status.known() == Some(JobStatus::Failure);
+    tell(global, &serde_json::to_value(&hired)?, |job: JobView| describe(&job))?;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn describe(job: &JobView) -> String {
+    let mut lines = vec![
+        format!("{}  {}  {}", job.job_id, job.skill_name, job.status),
+        format!("agent {}; held {}, paid {}; until {}", job.agent_id, job.held, job.settled, job.deadline_at),
+    ];
+    lines.extend(job.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)));
+    let output = job.result.as_ref().and_then(|result| result.output_data.as_ref());
+    lines.extend(output.map(ToString::to_string));
+    lines.join("\n")
+}
+
+fn quoted(global: &Global, quote: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(quote);
+    }
+    let shown: QuoteView = crate::answer::read(quote)?;
+    output::talk(format!("offers {} stand until {}", shown.quote_id, shown.valid_until));
+    let offers = quote["offers"].as_array().cloned().unwrap_or_default();
+    list(global, &offers, ["AGENT", "NAME", "PRICE", "USUALLY MS", "REPUTATION"], |offer: Offer| {
+        [
+            offer.agent_id.to_string(),
+            offer.agent_name,
+            offer.price.to_string(),
+            or_dash(offer.expected_ms.map(|ms| ms.to_string())),
+            offer.reputation_score.to_string(),
+        ]
+    })
+}
+
+async fn jobs(global: &Global, status: Option<&str>) -> anyhow::Result<()> {
+    let mut query = vec![("limit", "200")];
+    query.extend(status.map(|status| ("status", status)));
+    let page: Value = global.keyed_client()?.market_get(&["jobs"], &query).await?;
+    let items = page["items"].as_array().cloned().unwrap_or_default();
+    list(global, &items, ["JOB", "SKILL", "STATUS", "HELD", "PAID", "AGENT", "CREATED"], |job: JobView| {
+        [
+            job.job_id.to_string(),
+            job.skill_name,
+            job.status.to_string(),
+            job.held.to_string(),
+            job.settled.to_string(),
+            job.agent_id.to_string(),
+            job.created_at,
+        ]
+    })
+}

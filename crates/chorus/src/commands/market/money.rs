@@ -1,0 +1,118 @@
+//! What is paid, held, made and taken away.
+
+use crate::answer::{list, or_dash, tell};
+use crate::global::Global;
+use chorus_agent::Environment;
+use chorus_protocol::ids::TransferId;
+use chorus_protocol::market::{
+    Credits, Issue, Issued, MovementView, OwnerId, Transfer, TransferView, WalletView,
+};
+use clap::Subcommand;
+use serde_json::Value;
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Pay another owner, with the owner's key
+    Transfer {
+        /// Who pays
+        #[arg(long)]
+        from: String,
+        /// Who is paid
+        #[arg(long)]
+        to: String,
+        /// How much
+        #[arg(value_parser = Credits::parse)]
+        amount: Credits,
+        /// The transfer's UUID: the same again is done once
+        #[arg(long, value_parser = transfer_id)]
+        id: Option<TransferId>,
+    },
+    /// Show what an owner has
+    Wallet {
+        /// The owner
+        owner: String,
+    },
+    /// Show what moved, the newest first
+    Ledger {
+        /// Of whose wallet; your own unless said
+        #[arg(long)]
+        owner: Option<String>,
+        /// Of one job
+        #[arg(long)]
+        job: Option<String>,
+        /// Not older than this RFC 3339 time
+        #[arg(long)]
+        since: Option<String>,
+    },
+    /// Make credits, as the operator
+    Mint {
+        /// Whose wallet
+        owner: String,
+        /// How much
+        #[arg(value_parser = Credits::parse)]
+        amount: Credits,
+    },
+    /// Take credits away, as the operator
+    Burn {
+        /// Whose wallet
+        owner: String,
+        /// How much
+        #[arg(value_parser = Credits::parse)]
+        amount: Credits,
+    },
+}
+
+fn transfer_id(text: &str) -> Result<TransferId, String> {
+    TransferId::parse(text).ok_or_else(|| "must be a UUID".into())
+}
+
+pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()> {
+    let client = global.keyed_client()?;
+    match command {
+        Command::Transfer { from, to, amount, id } => {
+            let body = Transfer {
+                transfer_id: id.unwrap_or_else(|| TransferId(Environment::system().uuid_v4())),
+                from_owner: OwnerId(from),
+                to_owner: OwnerId(to),
+                amount,
+                job_id: None,
+                timestamp_utc: None,
+            };
+            let paid: Value = client.market_post(&["transfer"], &body).await?;
+            tell(global, &paid, |paid: TransferView| {
+                format!("{}: {} from {} to {}", paid.transfer_id, paid.amount, paid.from_owner, paid.to_owner)
+            })
+        }
+        Command::Wallet { owner } => {
+            let wallet: Value = client.market_get(&["wallets", &owner], &[]).await?;
+            tell(global, &wallet, |wallet: WalletView| {
+                format!("{}: {} to spend, {} held for jobs", wallet.owner, wallet.balance, wallet.held)
+            })
+        }
+        Command::Ledger { owner, job, since } => {
+            let asked = [("owner", owner), ("job", job), ("since", since), ("limit", Some("200".into()))];
+            let asked: Vec<_> =
+                asked.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+            let page: Value = client.market_get(&["ledger"], &asked).await?;
+            let items = page["items"].as_array().cloned().unwrap_or_default();
+            list(global, &items, ["AT", "KIND", "FROM", "TO", "AMOUNT", "BALANCE"], |moved: MovementView| {
+                [
+                    moved.at,
+                    moved.kind.to_string(),
+                    or_dash(moved.debit),
+                    or_dash(moved.credit),
+                    moved.amount.to_string(),
+                    or_dash(moved.balance.map(|balance| balance.to_string())),
+                ]
+            })
+        }
+        Command::Mint { owner, amount } => issue(global, "mint", owner, amount).await,
+        Command::Burn { owner, amount } => issue(global, "burn", owner, amount).await,
+    }
+}
+
+async fn issue(global: &Global, what: &str, owner: String, amount: Credits) -> anyhow::Result<()> {
+    let body = Issue { owner: OwnerId(owner), amount };
+    let issued: Value = global.keyed_client()?.market_post(&[what], &body).await?;
+    tell(global, &issued, |issued: Issued| format!("{}: {} to spend", issued.owner, issued.balance))
+}

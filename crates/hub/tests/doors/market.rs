@@ -1,0 +1,482 @@
+//! The market by its document: every example of it, with placeholders filled in; who is found, in which order; whose is what.
+
+use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually};
+use chorus_protocol::code::Code;
+use chorus_protocol::market::Credits;
+use chorus_testkit::clock::ManualClock;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+pub(crate) const BEGIN: i64 = 1_800_000_000_000;
+
+/// Somebody on the market, with its keys.
+pub(crate) struct Trader {
+    pub(crate) id: String,
+    pub(crate) key: String,
+    pub(crate) owner: String,
+    pub(crate) owner_key: String,
+}
+
+/// The document's registration, of this agent and owner, at this price.
+pub(crate) fn registration(name: &str, owner: &str, cost: &str) -> Value {
+    let cost: Value = serde_json::from_str(cost).unwrap();
+    json!({
+        "agent_name": name, "owner_id": owner,
+        "skills": [{
+            "skill_name": "analyze_text", "description": "Extracts structured data from unstructured text",
+            "cost_per_call": cost, "input_schema": {"text": "string"}, "output_schema": {"entities": "list"}
+        }],
+        "version": "0.1", "timestamp_utc": "2026-02-11T14:15:09Z"
+    })
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+/// Registers an agent of an owner of its own, which gets so many credits.
+pub(crate) async fn trader(hub: &TestHub, name: &str, credits: i64) -> Trader {
+    trader_at(hub, name, credits, None).await
+}
+
+/// The same with an endpoint for jobs.
+pub(crate) async fn trader_at(hub: &TestHub, name: &str, credits: i64, endpoint: Option<&str>) -> Trader {
+    let owner = format!("owner of {name}");
+    let mut body = registration(name, &owner, "0.10");
+    body["api_endpoint"] = json!(endpoint);
+    let answer = hub.post("/market/register", None, &body).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    if credits > 0 {
+        let minted =
+            hub.post("/market/mint", Some(OPERATOR), &json!({"owner": owner, "amount": credits})).await;
+        assert_eq!(minted.status, 200, "{}", minted.text);
+    }
+    Trader {
+        id: text(&answer.body["agent_id"]),
+        key: text(&answer.body["api_key"]),
+        owner_key: text(&answer.body["owner_key"]),
+        owner,
+    }
+}
+
+pub(crate) async fn balance(hub: &TestHub, owner: &str) -> (Value, Value) {
+    let wallet = hub.get(&format!("/market/wallets/{}", owner.replace(' ', "%20")), Some(OPERATOR)).await;
+    assert_eq!(wallet.status, 200, "{}", wallet.text);
+    (wallet.body["balance"].clone(), wallet.body["held"].clone())
+}
+
+pub(crate) async fn assert_balanced(hub: &TestHub) {
+    let economy = hub.get("/market/economy", None).await.body;
+    assert_eq!(economy["balanced"], true, "{economy}");
+}
+
+async fn refused(hub: &TestHub, path: &str, key: Option<&str>, body: &Value, code: Code) -> String {
+    let answer = hub.post(path, key, body).await;
+    answer.own_failure(code).to_owned()
+}
+
+/// A client written from the document alone, plus its keys and minted credits: registers, discovers, pays.
+#[tokio::test]
+async fn the_documents_examples() {
+    let hub = TestHub::start();
+    let body = json!({
+        "agent_id": "a3b8d1b6-0b3b-4b1a-9c1a-1a2b3c4d5e6f",
+        "agent_name": "Text-Analyst-3000",
+        "owner_id": "agent_owner_id",
+        "api_endpoint": "https://agent.example:8443/jobs",
+        "skills": [{
+            "skill_name": "analyze_text",
+            "description": "Extracts structured data from unstructured text",
+            "cost_per_call": 0.10,
+            "input_schema": {"text": "string"},
+            "output_schema": {"entities": "list"}
+        }],
+        "version": "0.1",
+        "timestamp_utc": "2026-02-11T14:15:09Z"
+    });
+    let answer = hub.post("/market/register", None, &body).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    assert_eq!(answer.body["status"], "registered");
+    assert_eq!(answer.body["agent_id"], body["agent_id"]);
+    assert_eq!(answer.body["reputation_score"], 50.0);
+    assert!(answer.text.contains("\"reputation_score\":50.0"), "{}", answer.text);
+    assert_eq!(answer.body["address"], "Text-Analyst-3000@chorus.example");
+    assert!(
+        text(&answer.body["api_key"]).starts_with("ca_")
+            && text(&answer.body["owner_key"]).starts_with("cw_")
+    );
+
+    let found = hub.get("/market/discover?skill=analyze_text&min_reputation=50&max_cost=0.10", None).await;
+    assert_eq!(found.status, 200);
+    let agent = &found.body["agents"][0];
+    assert_eq!(agent["agent_id"], body["agent_id"]);
+    assert_eq!(agent["agent_name"], "Text-Analyst-3000");
+    assert_eq!(agent["api_endpoint"], "https://agent.example:8443/jobs");
+    assert_eq!(agent["skill"]["skill_name"], "analyze_text");
+    assert_eq!(agent["skill"]["cost_per_call"], 0.10);
+    assert_eq!((&agent["reputation_score"], &agent["status"]), (&json!(50.0), &json!("online")));
+    assert_eq!((&found.body["total"], &found.body["next"]), (&json!(1), &json!(null)));
+
+    // After a direct job, paid as in the document.
+    let payer = trader(&hub, "orchestrator", 1).await;
+    let transfer = json!({
+        "transfer_id": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "from_owner": payer.owner, "to_owner": "agent_owner_id", "amount": 0.10,
+        "job_id": "0b0e7f6e-3c52-4c1e-8a64-0d2b7f0a1b2c", "timestamp_utc": "2026-02-11T14:15:09Z"
+    });
+    for _ in 0..3 {
+        let paid = hub.post("/market/transfer", Some(&payer.owner_key), &transfer).await;
+        assert_eq!((paid.status, &paid.body["status"]), (200, &json!("SUCCESS")), "{}", paid.text);
+    }
+    assert_eq!(balance(&hub, &payer.owner).await, (json!(0.9), json!(0.0)));
+    assert_eq!(balance(&hub, "agent_owner_id").await, (json!(0.1), json!(0.0)));
+    let mut other = transfer.clone();
+    other["amount"] = json!(0.2);
+    refused(&hub, "/market/transfer", Some(&payer.owner_key), &other, Code::Conflict).await;
+    assert_balanced(&hub).await;
+}
+
+#[tokio::test]
+async fn an_owner_is_claimed_by_its_first_use() {
+    let hub = TestHub::start();
+    let one = trader(&hub, "one", 0).await;
+    let again = registration("two", &one.owner, "0.20");
+    refused(&hub, "/market/register", None, &again, Code::Unauthorized).await;
+    let other = trader(&hub, "other", 0).await;
+    for key in [&other.key, &other.owner_key, OPERATOR] {
+        refused(&hub, "/market/register", Some(key), &again, Code::Forbidden).await;
+    }
+    let person = hub.account("person@example.org").await;
+    refused(&hub, "/market/register", Some(&person), &again, Code::Forbidden).await;
+    let second = hub.post("/market/register", Some(&one.owner_key), &again).await;
+    assert_eq!(second.status, 201, "{}", second.text);
+    assert!(second.body["api_key"].is_string() && second.body.get("owner_key").is_none());
+    // Reserved names are for their accounts, whether there are any or not.
+    for reserved in ["person@example.org", "nobody@example.org", "acc_00000000000000000000000000000000"] {
+        refused(&hub, "/market/register", None, &registration("x", reserved, "1"), Code::Unauthorized).await;
+        refused(
+            &hub,
+            "/market/register",
+            Some(&one.key),
+            &registration("one", reserved, "1"),
+            Code::Forbidden,
+        )
+        .await;
+    }
+    let own =
+        hub.post("/market/register", Some(&person), &registration("mine", "person@example.org", "1")).await;
+    assert_eq!(own.status, 201, "{}", own.text);
+    assert!(text(&own.body["owner_id"]).starts_with("acc_") && own.body.get("owner_key").is_none());
+    // It is the person's agent at every other door, and needs no owner_id any more.
+    let agents = hub.get("/api/v1/agents?mine=true", Some(&person)).await.body;
+    assert_eq!(agents["items"][0]["agent_id"], own.body["agent_id"]);
+    let mut bare = registration("mine", "", "2");
+    bare.as_object_mut().unwrap().remove("owner_id");
+    let key = text(&own.body["api_key"]);
+    let updated = hub.post("/market/register", Some(&key), &bare).await;
+    assert_eq!((updated.status, &updated.body["owner_id"]), (200, &own.body["owner_id"]), "{}", updated.text);
+    refused(&hub, "/market/register", None, &bare, Code::Validation).await;
+}
+
+#[tokio::test]
+async fn registering_again_needs_a_key_and_keeps_what_was_earned() {
+    let hub = TestHub::start();
+    let one = trader(&hub, "one", 0).await;
+    let other = trader(&hub, "other", 0).await;
+    let mut body = registration("one", &one.owner, "0.30");
+    body["agent_id"] = json!(one.id);
+    refused(&hub, "/market/register", None, &body, Code::Unauthorized).await;
+    refused(&hub, "/market/register", Some(&other.key), &body, Code::Forbidden).await;
+    refused(&hub, "/market/register", Some(&other.owner_key), &body, Code::Forbidden).await;
+    for key in [&one.key, &one.owner_key] {
+        let answer = hub.post("/market/register", Some(key), &body).await;
+        assert_eq!((answer.status, &answer.body["status"]), (200, &json!("updated")), "{}", answer.text);
+        assert!(answer.body.get("api_key").is_none());
+    }
+    let shown = hub.get(&format!("/market/agents/{}", one.id), None).await.body;
+    assert_eq!(shown["skills"][0]["cost_per_call"], 0.3);
+    assert_eq!(shown["owner_id"], json!(one.owner));
+    // A relay agent comes to the market with its own key, as the same agent.
+    let relay = hub.register("relay").await;
+    let id = text(&hub.get("/agents/relay", None).await.data()["id"]);
+    let joined =
+        hub.post("/market/register", Some(&relay), &registration("Relay", "relay's owner", "1")).await;
+    assert_eq!((joined.status, text(&joined.body["agent_id"])), (201, id), "{}", joined.text);
+    assert!(joined.body.get("api_key").is_none() && joined.body["owner_key"].is_string());
+    // A deleted one's id stays taken; ids that are something else's, or could be, are refused.
+    assert_eq!(hub.delete(&format!("/market/agents/{}", one.id), Some(&one.key)).await.status, 200);
+    refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Conflict).await;
+    body["agent_id"] = json!("00000000-0000-0000-0000-000000000000");
+    refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Validation).await;
+    body["agent_id"] = json!("a3b8d1b6-0b3b-8b1a-9c1a-1a2b3c4d5e6f");
+    refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Validation).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_registration() {
+    let hub = TestHub::start();
+    let mut body = registration("one", "o", "0.10");
+    body["skills"] = json!([
+        {"skill_name": "a", "cost_per_call": 1, "input_schema": {"x": "float"}},
+        {"skill_name": "a", "cost_per_call": 1, "output_schema": {"type": "object", "oneOf": []}}
+    ]);
+    let faults = refused(&hub, "/market/register", None, &body, Code::Validation).await;
+    for expected in [
+        "skills[0].input_schema.x: must be string, number",
+        "skills[1].skill_name: is there twice",
+        "skills[1].output_schema.oneOf: is a keyword that this hub does not check",
+    ] {
+        assert!(faults.contains(expected), "{expected}: {faults}");
+    }
+    for cost in ["0.001", "-1", "\"1\"", "1e2", "0.100", "99999999999999999999"] {
+        let raw = registration("one", "o", "0.10")
+            .to_string()
+            .replace("\"cost_per_call\":0.1", &format!("\"cost_per_call\":{cost}"));
+        let request = hub.request(reqwest::Method::POST, "/market/register", None).body(raw);
+        Answer::of(request).await.own_failure(Code::Validation);
+    }
+    body = registration("one", "o", "0.10");
+    body["api_endpoint"] = json!("http://10.0.0.1/jobs");
+    refused(&hub, "/market/register", None, &body, Code::EndpointBlocked).await;
+    assert_eq!(hub.get("/market/discover?include_offline=true", None).await.body["total"], 0);
+}
+
+#[tokio::test]
+async fn discovery_filters_ranks_and_pages() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let mut all = vec![];
+    for n in 0..5 {
+        let mut body = registration(&format!("agent {n}"), &format!("o{n}"), &format!("0.{}", 5 - n));
+        body["skills"][0]["description"] =
+            json!(format!("Knows the {} by heart", if n % 2 == 0 { "Odyssey" } else { "Iliad" }));
+        let answer = hub.post("/market/register", None, &body).await;
+        all.push((text(&answer.body["agent_id"]), text(&answer.body["api_key"])));
+    }
+    let names = async |query: &str| {
+        let found = hub.get(&format!("/market/discover?{query}"), None).await;
+        assert_eq!(found.status, 200, "{}", found.text);
+        let agents = found.body["agents"].as_array().unwrap().clone();
+        agents.iter().map(|agent| text(&agent["agent_name"])).collect::<Vec<_>>()
+    };
+    // The same reputation: the cheapest first.
+    let ranked = ["agent 4", "agent 3", "agent 2", "agent 1", "agent 0"];
+    assert_eq!(names("skill=analyze_text").await, ranked);
+    assert_eq!(names("").await, ranked);
+    assert_eq!(names("skill=analyze_text&max_cost=0.2").await, ranked[..2]);
+    assert_eq!(names("skill=nothing").await, Vec::<String>::new());
+    assert_eq!(names("min_reputation=50.0001").await, Vec::<String>::new());
+    assert_eq!(names("q=ODYSSEY").await, ["agent 4", "agent 2", "agent 0"]);
+    assert_eq!(names("q=iliad+heart&skill=analyze_text").await, ["agent 3", "agent 1"]);
+    assert_eq!(names("q=agent+odyssey+1").await, Vec::<String>::new());
+    let (mut paged, mut after) = (vec![], String::new());
+    loop {
+        let page = hub.get(&format!("/market/discover?limit=2{after}"), None).await.body;
+        assert_eq!(page["total"], 5);
+        paged.extend(page["agents"].as_array().unwrap().iter().map(|agent| text(&agent["agent_name"])));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(paged, ranked);
+    for wrong in
+        ["min_reputation=101", "min_reputation=x", "max_cost=0.001", "after=x", "limit=0", "limit=201"]
+    {
+        hub.get(&format!("/market/discover?{wrong}"), None).await.own_failure(Code::Validation);
+    }
+    let skills = hub.get("/market/skills", None).await.body;
+    assert_eq!(skills["items"], json!([{"skill_name": "analyze_text", "agents": 5, "lowest_cost": 0.1}]));
+
+    // After the time that a sign of life counts, only those who gave another one are there.
+    clock.advance(91_000);
+    assert_eq!(names("").await, Vec::<String>::new());
+    let offline = hub.get("/market/discover?include_offline=true", None).await.body;
+    assert_eq!((&offline["total"], &offline["agents"][0]["status"]), (&json!(5), &json!("offline")));
+    assert!(offline["agents"][0]["last_seen"].is_string());
+    let (id, key) = &all[2];
+    let (_, other) = &all[3];
+    let alive = json!({"agent_id": id});
+    hub.post("/market/heartbeat", Some(other), &alive).await.own_failure(Code::Forbidden);
+    hub.post("/market/heartbeat", None, &alive).await.own_failure(Code::Unauthorized);
+    let nobody = json!({"agent_id": "a3b8d1b6-0b3b-4b1a-9c1a-1a2b3c4d5e6f"});
+    hub.post("/market/heartbeat", Some(key), &nobody).await.own_failure(Code::NotFound);
+    assert_eq!(hub.post("/market/heartbeat", Some(key), &alive).await.status, 204);
+    assert!(names("").await.contains(&"agent 2".to_owned()));
+    // Those that come while it is alive are written together.
+    clock.advance(60_000);
+    assert_eq!(hub.post("/market/heartbeat", Some(key), &alive).await.status, 204);
+    clock.advance(60_000);
+    eventually(async || names("").await, |found| found.contains(&"agent 2".to_owned())).await;
+}
+
+#[tokio::test]
+async fn an_open_inbox_is_online() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let one = trader(&hub, "one", 0).await;
+    let inbox = hub.inbox(&one.key, None).await;
+    clock.advance(89_000);
+    let online = async || hub.get("/market/discover", None).await.body["total"].clone();
+    assert_eq!(online().await, 1);
+    drop(inbox);
+}
+
+#[tokio::test]
+async fn money_is_the_operators_to_make() {
+    let hub = TestHub::start();
+    let one = trader(&hub, "one", 0).await;
+    let mint = |owner: &str, amount: Value| json!({"owner": owner, "amount": amount});
+    for path in ["/market/mint", "/market/burn"] {
+        refused(&hub, path, None, &mint(&one.owner, json!(1)), Code::Unauthorized).await;
+        for key in [&one.key, &one.owner_key] {
+            refused(&hub, path, Some(key), &mint(&one.owner, json!(1)), Code::Forbidden).await;
+        }
+        for wrong in [json!(0), json!(-1), json!("1"), json!(0.001), json!(1e20), json!(null)] {
+            refused(&hub, path, Some(OPERATOR), &mint(&one.owner, wrong), Code::Validation).await;
+        }
+        refused(&hub, path, Some(OPERATOR), &mint("nobody", json!(1)), Code::NotFound).await;
+    }
+    let minted = hub.post("/market/mint", Some(OPERATOR), &mint(&one.owner, json!(1.5))).await;
+    assert_eq!((minted.status, &minted.body["balance"]), (200, &json!(1.5)));
+    refused(&hub, "/market/burn", Some(OPERATOR), &mint(&one.owner, json!(1.51)), Code::TransferFailed).await;
+    let burned = hub.post("/market/burn", Some(OPERATOR), &mint(&one.owner, json!(0.5))).await;
+    assert_eq!((burned.status, &burned.body["balance"]), (200, &json!(1.0)));
+    refused(
+        &hub,
+        "/market/mint",
+        Some(OPERATOR),
+        &mint(&one.owner, json!(9_999_999_999_999_i64)),
+        Code::Validation,
+    )
+    .await;
+    let economy = hub.get("/market/economy", None).await.body;
+    let expected = json!({"minted": 1.5, "burned": 0.5, "wallets": 1.0, "held": 0.0, "balanced": true});
+    assert_eq!(economy, expected);
+    // By an account's address too, which has a wallet then.
+    hub.account("rich@example.org").await;
+    let minted = hub.post("/market/mint", Some(OPERATOR), &mint("rich@example.org", json!(2))).await;
+    assert_eq!((minted.status, &minted.body["balance"]), (200, &json!(2.0)), "{}", minted.text);
+    // It is in the audit log, and in the report of the hub's health.
+    let audit = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await.text;
+    assert!(
+        audit.contains("credits.minted")
+            && audit.contains("credits.burned")
+            && audit.contains("skills.offered")
+    );
+    let health =
+        eventually(async || hub.get("/health", None).await.body["data"]["market"].clone(), Value::is_object)
+            .await;
+    assert_eq!(health["balanced"], true);
+}
+
+#[tokio::test]
+async fn a_new_owner_is_given_what_is_set() {
+    let hub = Setup::new().config(|config| config.market_grant = Credits::parse("2.50").unwrap()).start();
+    let one = trader(&hub, "one", 0).await;
+    assert_eq!(balance(&hub, &one.owner).await, (json!(2.5), json!(0.0)));
+    // Once, not with each agent.
+    hub.post("/market/register", Some(&one.owner_key), &registration("two", &one.owner, "1")).await;
+    assert_eq!(balance(&hub, &one.owner).await.0, 2.5);
+    assert_balanced(&hub).await;
+}
+
+#[tokio::test]
+async fn nobody_spends_or_sees_anothers_credits() {
+    let hub = TestHub::start();
+    let (one, other) = (trader(&hub, "one", 5).await, trader(&hub, "other", 5).await);
+    let pay = |from: &str, to: &str, amount: Value| json!({"transfer_id": "f81d4fae-7dec-11d0-a765-000000000001", "from_owner": from, "to_owner": to, "amount": amount});
+    let steal = pay(&one.owner, &other.owner, json!(1));
+    refused(&hub, "/market/transfer", None, &steal, Code::Unauthorized).await;
+    for key in [&other.key, &other.owner_key, &one.key, OPERATOR] {
+        refused(&hub, "/market/transfer", Some(key), &steal, Code::Forbidden).await;
+    }
+    // Whose wallet there is, and whose there is not, is the same to others.
+    refused(
+        &hub,
+        "/market/transfer",
+        Some(&one.owner_key),
+        &pay("nobody", &one.owner, json!(1)),
+        Code::Forbidden,
+    )
+    .await;
+    refused(
+        &hub,
+        "/market/transfer",
+        Some(&one.owner_key),
+        &pay(&one.owner, "nobody", json!(1)),
+        Code::NotFound,
+    )
+    .await;
+    refused(
+        &hub,
+        "/market/transfer",
+        Some(&one.owner_key),
+        &pay(&one.owner, &other.owner, json!(5.01)),
+        Code::TransferFailed,
+    )
+    .await;
+    for wrong in [json!(0), json!(-1), json!("1"), json!(0.001)] {
+        let body = pay(&one.owner, &other.owner, wrong);
+        refused(&hub, "/market/transfer", Some(&one.owner_key), &body, Code::Validation).await;
+    }
+    refused(
+        &hub,
+        "/market/transfer",
+        Some(&one.owner_key),
+        &pay(&one.owner, &one.owner, json!(1)),
+        Code::Validation,
+    )
+    .await;
+    assert_eq!(
+        (balance(&hub, &one.owner).await.0, balance(&hub, &other.owner).await.0),
+        (json!(5.0), json!(5.0))
+    );
+
+    let wallet = "/market/wallets/owner%20of%20one";
+    let messages: BTreeSet<_> = [
+        hub.get(wallet, Some(&other.owner_key)).await,
+        hub.get(wallet, Some(&other.key)).await,
+        hub.get("/market/wallets/nobody", Some(&other.key)).await,
+        hub.get("/market/ledger?owner=owner%20of%20one", Some(&other.owner_key)).await,
+        hub.get("/market/ledger?owner=nobody", Some(&other.owner_key)).await,
+    ]
+    .iter()
+    .map(|answer| answer.own_failure(Code::NotFound).to_owned())
+    .collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    hub.get(wallet, None).await.own_failure(Code::Unauthorized);
+    for key in [&one.key, &one.owner_key, OPERATOR] {
+        let shown = hub.get(wallet, Some(key)).await;
+        assert_eq!(shown.body, json!({"owner": one.owner, "balance": 5.0, "held": 0.0}));
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_tells_every_movement() {
+    let hub = TestHub::start();
+    let (one, other) = (trader(&hub, "one", 5).await, trader(&hub, "other", 0).await);
+    for n in 1..=3_u32 {
+        let id = format!("00000000-0000-4000-8000-00000000000{n}");
+        let body =
+            json!({"transfer_id": id, "from_owner": one.owner, "to_owner": other.owner, "amount": 0.5});
+        assert_eq!(hub.post("/market/transfer", Some(&one.owner_key), &body).await.status, 200);
+    }
+    let ledger = hub.get("/market/ledger?limit=3", Some(&one.owner_key)).await.body;
+    let items = ledger["items"].as_array().unwrap();
+    let seen: Vec<_> = items
+        .iter()
+        .map(|item| (item["number"].as_i64().unwrap(), item["balance"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(seen, [(4, 3.5), (3, 4.0), (2, 4.5)]);
+    assert_eq!((&items[0]["debit"], &items[0]["credit"]), (&json!(one.owner), &json!(other.owner)));
+    let rest = hub
+        .get(&format!("/market/ledger?after={}", ledger["next"].as_str().unwrap()), Some(&one.owner_key))
+        .await
+        .body;
+    assert_eq!((&rest["items"][0]["kind"], &rest["next"]), (&json!("mint"), &json!(null)));
+    let since = hub.get("/market/ledger?since=2999-01-01T00:00:00Z", Some(&one.owner_key)).await.body;
+    assert_eq!(since["items"], json!([]));
+    hub.get("/market/ledger?since=yesterday", Some(&one.owner_key)).await.own_failure(Code::Validation);
+    hub.get("/market/ledger", None).await.own_failure(Code::Unauthorized);
+    let theirs = hub.get("/market/ledger", Some(&other.key)).await.body;
+    assert_eq!(theirs["items"].as_array().unwrap().len(), 3);
+}

@@ -1,0 +1,572 @@
+//! Jobs through the hub: hired, delivered, done or not, paid once; and offers.
+
+use crate::market::{BEGIN, Trader, assert_balanced, balance, registration, trader, trader_at};
+use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
+use chorus_protocol::code::Code;
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
+use serde_json::{Value, json};
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+/// The document's job, for this agent.
+fn job(n: u32, agent: &str) -> Value {
+    json!({
+        "job_id": format!("f81d4fae-7dec-11d0-a765-{n:012}"), "agent_id": agent,
+        "skill_name": "analyze_text", "input_data": {"text": "Revenue for Q3 was $42,000..."},
+        "budget": 0.15, "currency": "chorus_credits_v1", "timestamp_utc": "2026-02-11T14:15:09Z"
+    })
+}
+
+fn id(job: &Value) -> String {
+    text(&job["job_id"])
+}
+
+/// The document's result.
+fn success(job: &Value) -> Value {
+    json!({
+        "job_id": job["job_id"], "status": "SUCCESS",
+        "output_data": {"entities": [{"type": "revenue", "value": 42000, "period": "Q3"}]},
+        "execution_cost": 0.10, "execution_time_ms": 1250, "error_message": null, "timestamp_utc": "2026-02-11T14:15:09Z"
+    })
+}
+
+async fn hire(hub: &TestHub, key: &str, job: &Value) -> Value {
+    let answer = hub.post("/market/jobs", Some(key), job).await;
+    assert_eq!(answer.status, 202, "{}", answer.text);
+    answer.body
+}
+
+async fn result(hub: &TestHub, key: &str, job: &Value, result: &Value) -> Answer {
+    hub.post(&format!("/market/jobs/{}/result", id(job)), Some(key), result).await
+}
+
+async fn shown(hub: &TestHub, key: &str, job: &Value) -> Value {
+    let answer = hub.get(&format!("/market/jobs/{}", id(job)), Some(key)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.body
+}
+
+async fn ended(hub: &TestHub, key: &str, job: &Value) -> Value {
+    eventually(async || shown(hub, key, job).await, |shown| shown["status"] != "PENDING").await
+}
+
+async fn score(hub: &TestHub, agent: &Trader) -> Value {
+    hub.get(&format!("/market/reputation/{}", agent.id), None).await.body["reputation_score"].clone()
+}
+
+/// Hired, held, done, paid, refunded, and thought better of.
+#[tokio::test]
+async fn a_job_from_hiring_to_payment() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let mut inbox = hub.inbox(&worker.key, None).await;
+    let job = job(1, &worker.id);
+    let hired = hire(&hub, &boss.key, &job).await;
+    assert_eq!(
+        (&hired["status"], &hired["held"], &hired["settled"]),
+        (&json!("PENDING"), &json!(0.15), &json!(0.0))
+    );
+    assert_eq!((&hired["agent_id"], &hired["orchestrator_id"]), (&json!(worker.id), &json!(boss.id)));
+    assert!(hired["deadline_at"].is_string() && hired.get("result").is_none());
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(0.85), json!(0.15)));
+    assert_balanced(&hub).await;
+
+    // What the agent gets is the document's job request, with an address for the result.
+    let handed = inbox.event("job").await;
+    for name in ["job_id", "skill_name", "input_data", "budget", "currency"] {
+        assert_eq!(handed[name], job[name], "{name}");
+    }
+    assert_eq!(handed["orchestrator_id"], json!(boss.id));
+    let callback = text(&handed["callback_url"]).strip_prefix(&hub.url).unwrap().to_owned();
+    assert!(callback.starts_with(&format!("/market/jobs/{}/result/tok_", id(&job))), "{callback}");
+    let taken = hub.post(&callback, None, &success(&job)).await;
+    assert_eq!(
+        (taken.status, &taken.body["status"], &taken.body["settled"]),
+        (200, &json!("SUCCESS"), &json!(0.1)),
+        "{}",
+        taken.text
+    );
+
+    let done = shown(&hub, &boss.key, &job).await;
+    assert_eq!(
+        (&done["status"], &done["held"], &done["settled"]),
+        (&json!("SUCCESS"), &json!(0.0), &json!(0.1))
+    );
+    assert_eq!(done["result"]["output_data"], success(&job)["output_data"]);
+    assert_eq!(done["result"]["agent_id"], json!(worker.id));
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(0.9), json!(0.0)));
+    assert_eq!(balance(&hub, &worker.owner).await, (json!(0.1), json!(0.0)));
+    let thought = hub.get(&format!("/market/reputation/{}", worker.id), None).await.body;
+    assert_eq!(thought["reputation_score"], 51.0);
+    let step = &thought["changes"][0];
+    assert_eq!((&step["job_id"], &step["status"]), (&job["job_id"], &json!("SUCCESS")));
+    assert_eq!(step["arithmetic"], "50.0000 + 2.0 × 50.0000 / 100 = 51.0000");
+    let ledger = hub.get(&format!("/market/ledger?job={}", id(&job)), Some(&boss.owner_key)).await.body;
+    let mut kinds: Vec<_> =
+        ledger["items"].as_array().unwrap().iter().map(|item| text(&item["kind"])).collect();
+    kinds.sort();
+    assert_eq!(kinds, ["hold", "refund"]);
+
+    // However often anybody retries: it is the same job, the same result, the same money.
+    assert_eq!(hire(&hub, &boss.key, &job).await["status"], "SUCCESS");
+    assert_eq!(hub.post(&callback, None, &success(&job)).await.status, 200);
+    assert_eq!(result(&hub, &worker.key, &job, &success(&job)).await.status, 200);
+    let mut other = success(&job);
+    other["execution_cost"] = json!(0.15);
+    result(&hub, &worker.key, &job, &other).await.own_failure(Code::Conflict);
+    let mut changed = job.clone();
+    changed["budget"] = json!(0.2);
+    hub.post("/market/jobs", Some(&boss.key), &changed).await.own_failure(Code::Conflict);
+    // Escrow has paid it: a transfer for it is refused.
+    let pay = json!({"transfer_id": id(&job), "from_owner": boss.owner, "to_owner": worker.owner, "amount": 0.1, "job_id": job["job_id"]});
+    hub.post("/market/transfer", Some(&boss.owner_key), &pay).await.own_failure(Code::Conflict);
+    assert_eq!(balance(&hub, &worker.owner).await.0, 0.1);
+    assert_eq!(score(&hub, &worker).await, 51.0);
+    assert_balanced(&hub).await;
+}
+
+/// Living workers answer less than the document prints.
+#[tokio::test]
+async fn results_that_say_little_and_results_that_contradict() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let one = job(1, &worker.id);
+    hire(&hub, &boss.key, &one).await;
+    let mut wrong = success(&one);
+    wrong["job_id"] = json!("f81d4fae-7dec-11d0-a765-000000000009");
+    result(&hub, &worker.key, &one, &wrong).await.own_failure(Code::Validation);
+    wrong = success(&one);
+    wrong["agent_id"] = json!(boss.id);
+    result(&hub, &worker.key, &one, &wrong).await.own_failure(Code::Validation);
+    wrong = success(&one);
+    wrong["execution_cost"] = json!(0.001);
+    result(&hub, &worker.key, &one, &wrong).await.own_failure(Code::Validation);
+    // It takes longer.
+    let pending = json!({"job_id": one["job_id"], "status": "PENDING"});
+    assert_eq!(result(&hub, &worker.key, &one, &pending).await.body["status"], "PENDING");
+    let short = json!({"job_id": one["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
+    assert_eq!(result(&hub, &worker.key, &one, &short).await.body["settled"], 0.1);
+    let filled = shown(&hub, &boss.key, &one).await["result"].clone();
+    assert!(filled["execution_time_ms"].is_i64() && filled["timestamp_utc"].is_string());
+    assert_eq!(filled["execution_cost"], 0.1);
+
+    // Above the budget it is the budget; nothing is nothing.
+    for (n, cost, paid) in [(2, json!(9), 0.15), (3, json!(0), 0.0)] {
+        let job = job(n, &worker.id);
+        hire(&hub, &boss.key, &job).await;
+        let mut said = success(&job);
+        said["execution_cost"] = cost;
+        assert_eq!(result(&hub, &worker.key, &job, &said).await.body["settled"], paid);
+    }
+    // A failure pays nothing, and costs 4.5.
+    let before = score(&hub, &worker).await.as_f64().unwrap();
+    let failing = job(4, &worker.id);
+    hire(&hub, &boss.key, &failing).await;
+    let failure = json!({"job_id": failing["job_id"], "status": "FAILURE", "error_message": "out of paper"});
+    assert_eq!(result(&hub, &worker.key, &failing, &failure).await.body["status"], "FAILURE");
+    let failed = shown(&hub, &boss.key, &failing).await;
+    assert_eq!(failed["error"], json!({"code": "EXECUTION_ERROR", "message": "out of paper"}));
+    let after = score(&hub, &worker).await.as_f64().unwrap();
+    assert!((before - after - 4.5).abs() < 1e-9, "{before} {after}");
+    // So does output that is not what the skill declares.
+    let broken = job(5, &worker.id);
+    hire(&hub, &boss.key, &broken).await;
+    let said = json!({"job_id": broken["job_id"], "status": "SUCCESS", "output_data": {"entities": "none"}});
+    assert_eq!(result(&hub, &worker.key, &broken, &said).await.body["status"], "FAILURE");
+    let failed = shown(&hub, &boss.key, &broken).await;
+    assert!(text(&failed["error"]["message"]).contains("output_data.entities: must be a list"), "{failed}");
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(0.75), json!(0.0)));
+    assert_balanced(&hub).await;
+}
+
+#[tokio::test]
+async fn what_keeps_a_job_from_being_taken_moves_nothing() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let refuse = async |change: &dyn Fn(&mut Value), code: Code| {
+        let mut job = job(1, &worker.id);
+        change(&mut job);
+        hub.post("/market/jobs", Some(&boss.key), &job).await.own_failure(code).to_owned()
+    };
+    refuse(&|job| job["skill_name"] = json!("fly"), Code::SkillMismatch).await;
+    let by_hub = |job: &mut Value| drop(job.as_object_mut().unwrap().remove("agent_id"));
+    refuse(
+        &|job| {
+            by_hub(job);
+            job["skill_name"] = json!("fly");
+        },
+        Code::SkillMismatch,
+    )
+    .await;
+    refuse(&|job| job["budget"] = json!(0.09), Code::BudgetInsufficient).await;
+    refuse(
+        &|job| {
+            by_hub(job);
+            job["budget"] = json!(0.09);
+        },
+        Code::BudgetInsufficient,
+    )
+    .await;
+    refuse(&|job| job["budget"] = json!(1.01), Code::TransferFailed).await;
+    refuse(&|job| job["agent_id"] = json!("a3b8d1b6-0b3b-4b1a-9c1a-1a2b3c4d5e6f"), Code::NotFound).await;
+    refuse(&|job| job["orchestrator_id"] = json!(worker.id), Code::Forbidden).await;
+    let faults = refuse(&|job| job["input_data"] = json!({"text": 7}), Code::Validation).await;
+    assert_eq!(faults, "input_data.text: must be a string, not a number");
+    refuse(&|job| job["callback_url"] = json!("http://10.0.0.1/x"), Code::EndpointBlocked).await;
+    for wrong in [json!(-1), json!("0.15"), json!(0.001), json!(1e30), json!(null)] {
+        refuse(&|job| job["budget"] = wrong.clone(), Code::Validation).await;
+    }
+    for (name, wrong) in [
+        ("currency", json!("EUR")),
+        ("deadline_ms", json!(10)),
+        ("job_id", json!("x")),
+        ("skill_name", json!("")),
+    ] {
+        refuse(&|job| job[name] = wrong.clone(), Code::Validation).await;
+    }
+    hub.post("/market/jobs", None, &job(1, &worker.id)).await.own_failure(Code::Unauthorized);
+    hub.post("/market/jobs", Some(OPERATOR), &job(1, &worker.id)).await.own_failure(Code::Forbidden);
+    // Somebody without a wallet.
+    let poor = hub.register("poor").await;
+    hub.post("/market/jobs", Some(&poor), &job(1, &worker.id)).await.own_failure(Code::TransferFailed);
+    clock.advance(91_000);
+    refuse(&|_| {}, Code::AgentOffline).await;
+    refuse(&by_hub, Code::AgentOffline).await;
+    // Gone between discovery and hiring.
+    assert_eq!(
+        hub.delete(&format!("/market/agents/{}", worker.id), Some(&worker.owner_key)).await.status,
+        200
+    );
+    refuse(&|_| {}, Code::NotFound).await;
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
+    let jobs = hub.get("/market/jobs", Some(&boss.key)).await.body;
+    assert_eq!(jobs["items"], json!([]));
+    assert_balanced(&hub).await;
+}
+
+#[tokio::test]
+async fn the_hub_picks_the_best_that_is_not_oneself() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let mut cheap = registration("cheap", "cheap's", "0.05");
+    cheap["skills"][0]["input_schema"] = json!({});
+    let cheap = hub.post("/market/register", None, &cheap).await.body;
+    let mut job = job(1, &worker.id);
+    job.as_object_mut().unwrap().remove("agent_id");
+    let hired = hire(&hub, &boss.key, &job).await;
+    assert_eq!(hired["agent_id"], cheap["agent_id"]);
+}
+
+#[tokio::test]
+async fn others_learn_nothing_of_a_job() {
+    let hub = TestHub::start();
+    let (boss, worker, other) =
+        (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await, trader(&hub, "other", 1).await);
+    let job = job(1, &worker.id);
+    hire(&hub, &boss.owner_key, &job).await;
+    let at = format!("/market/jobs/{}", id(&job));
+    let nothing = "/market/jobs/f81d4fae-7dec-11d0-a765-000000000077";
+    for key in [&other.key, &other.owner_key, OPERATOR] {
+        let there = hub.get(&at, Some(key)).await.own_failure(Code::NotFound).to_owned();
+        assert_eq!(there, hub.get(nothing, Some(key)).await.own_failure(Code::NotFound));
+        hub.post(&format!("{at}/cancel"), Some(key), &json!({})).await.own_failure(Code::NotFound);
+        result(&hub, key, &job, &success(&job)).await.own_failure(Code::NotFound);
+        let ledger = hub.get(&format!("/market/ledger?job={}", id(&job)), Some(key)).await.body;
+        assert_eq!(ledger["items"].as_array().unwrap().is_empty(), key != OPERATOR, "{ledger}");
+        assert_eq!(hub.get("/market/jobs", Some(key)).await.body["items"], json!([]));
+    }
+    // Whoever hires reports no result, whoever is hired takes nothing back.
+    result(&hub, &boss.owner_key, &job, &success(&job)).await.own_failure(Code::Forbidden);
+    hub.post(&format!("{at}/cancel"), Some(&worker.key), &json!({})).await.own_failure(Code::Forbidden);
+    for token in ["tok_", "tok_00", "x", &format!("tok_{}", "0".repeat(64))] {
+        hub.post(&format!("{at}/result/{token}"), None, &success(&job)).await.own_failure(Code::NotFound);
+    }
+    // Another's job_id is taken, and says nothing else.
+    hub.post("/market/jobs", Some(&other.key), &job).await.own_failure(Code::Conflict);
+    for key in [&boss.owner_key, &worker.key, &worker.owner_key] {
+        assert_eq!(hub.get("/market/jobs", Some(key)).await.body["items"][0]["job_id"], job["job_id"]);
+        let owner = shown(&hub, key, &job).await.get("owner_id").cloned();
+        assert_eq!(owner.is_some(), key == &boss.owner_key);
+    }
+    assert_eq!(shown(&hub, &boss.owner_key, &job).await["status"], "PENDING");
+}
+
+#[tokio::test]
+async fn taking_a_job_back() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let job = job(1, &worker.id);
+    hire(&hub, &boss.key, &job).await;
+    let cancel = format!("/market/jobs/{}/cancel", id(&job));
+    for _ in 0..2 {
+        let answer = hub.post(&cancel, Some(&boss.key), &json!({})).await;
+        assert_eq!((answer.status, &answer.body["status"]), (200, &json!("FAILURE")), "{}", answer.text);
+        assert_eq!(answer.body["error"]["code"], "CANCELLED");
+    }
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
+    assert_eq!(score(&hub, &worker).await, 50.0);
+    result(&hub, &worker.key, &job, &success(&job)).await.own_failure(Code::Conflict);
+    assert_eq!(balance(&hub, &worker.owner).await.0, 0.0);
+}
+
+#[tokio::test]
+async fn an_owners_job_to_its_own_agent_moves_no_reputation() {
+    let hub = TestHub::start();
+    let worker = trader(&hub, "worker", 1).await;
+    let job = job(1, &worker.id);
+    hire(&hub, &worker.owner_key, &job).await;
+    assert_eq!(result(&hub, &worker.key, &job, &success(&job)).await.status, 200);
+    assert_eq!(balance(&hub, &worker.owner).await, (json!(1.0), json!(0.0)));
+    assert_eq!(score(&hub, &worker).await, 50.0);
+    let changes = hub.get(&format!("/market/reputation/{}", worker.id), None).await.body["changes"].clone();
+    assert_eq!(changes, json!([]));
+}
+
+#[tokio::test]
+async fn a_deadline_refunds_and_counts() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    // Nobody ever took it.
+    let job_one = job(1, &worker.id);
+    hire(&hub, &boss.key, &job_one).await;
+    clock.advance(300_000);
+    let failed = ended(&hub, &boss.key, &job_one).await;
+    assert_eq!(
+        (&failed["status"], &failed["error"]["code"]),
+        (&json!("FAILURE"), &json!("AGENT_OFFLINE")),
+        "{failed}"
+    );
+    assert_eq!(score(&hub, &worker).await, 45.5);
+    result(&hub, &worker.key, &job_one, &success(&job_one)).await.own_failure(Code::Conflict);
+    // It had it, and did not do it.
+    let mut inbox = hub.inbox(&worker.key, None).await;
+    let mut job_two = job(2, &worker.id);
+    job_two["deadline_ms"] = json!(60_000);
+    hire(&hub, &boss.key, &job_two).await;
+    inbox.event("job").await;
+    inbox.event("job").await;
+    // How far an inbox was handed is written a little later.
+    let agent: chorus_protocol::ids::AgentId = chorus_protocol::ids::AgentId::parse(&worker.id).unwrap();
+    let handed = async || {
+        let read = move |tx: &mut dyn chorus_store::Tx| chorus_store::inboxes::handed_through(tx, agent);
+        hub.store().read::<_, chorus_store::StoreError, _>(read).await.unwrap()
+    };
+    eventually(handed, |through| *through >= 2).await;
+    clock.advance(60_000);
+    let failed = ended(&hub, &boss.key, &job_two).await;
+    assert_eq!(failed["error"]["code"], "EXECUTION_ERROR", "{failed}");
+    assert_eq!(score(&hub, &worker).await, 41.0);
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
+    assert_balanced(&hub).await;
+}
+
+/// The document's own way: POST to the agent's endpoint, answered at once.
+#[tokio::test]
+async fn a_job_by_endpoint_answered_at_once() {
+    let hub = TestHub::start();
+    let agent = FakeAgent::start().await;
+    let boss = trader(&hub, "boss", 1).await;
+    let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/work", agent.addr()))).await;
+    let one = job(1, &worker.id);
+    agent.set(Reply::Json(200, success(&one)));
+    hire(&hub, &boss.key, &one).await;
+    let done = ended(&hub, &boss.key, &one).await;
+    assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{done}");
+    let posted = agent.wait_for(1, SOON).await;
+    assert_eq!(posted[0].path, "/work/jobs");
+    assert_eq!(posted[0].body["job_id"], one["job_id"]);
+    assert!(posted[0].headers.contains_key("webhook-signature"));
+
+    // Taken, and answered later at the address that came with it.
+    agent.set(Reply::Json(202, json!({"status": "accepted"})));
+    let two = job(2, &worker.id);
+    hire(&hub, &boss.key, &two).await;
+    let posted = agent.wait_for(2, SOON).await;
+    let callback = text(&posted[1].body["callback_url"]).strip_prefix(&hub.url).unwrap().to_owned();
+    assert_eq!(hub.post(&callback, None, &success(&two)).await.body["status"], "SUCCESS");
+
+    // Tried again while the agent is down.
+    agent.set(Reply::Json(503, json!({})));
+    let three = job(3, &worker.id);
+    hire(&hub, &boss.key, &three).await;
+    agent.wait_for(3, SOON).await;
+    agent.set(Reply::Json(200, success(&three)));
+    assert_eq!(ended(&hub, &boss.key, &three).await["status"], "SUCCESS");
+
+    // What the agent will never take fails at once.
+    agent.set(Reply::Json(400, json!({})));
+    let four = job(4, &worker.id);
+    hire(&hub, &boss.key, &four).await;
+    let failed = ended(&hub, &boss.key, &four).await;
+    assert_eq!(
+        (&failed["status"], &failed["error"]["code"]),
+        (&json!("FAILURE"), &json!("EXECUTION_ERROR")),
+        "{failed}"
+    );
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(0.7), json!(0.0)));
+    assert_balanced(&hub).await;
+}
+
+/// Whoever hires is told at its own address, again until it listens.
+#[tokio::test]
+async fn a_callback_tells_the_result() {
+    let hub = TestHub::start();
+    let listener = FakeAgent::start().await;
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    listener.set(Reply::Json(500, json!({})));
+    let mut one = job(1, &worker.id);
+    one["callback_url"] = json!(format!("http://{}/results", listener.addr()));
+    hire(&hub, &boss.key, &one).await;
+    assert_eq!(result(&hub, &worker.key, &one, &success(&one)).await.status, 200);
+    listener.wait_for(1, SOON).await;
+    listener.set(Reply::Json(200, json!({})));
+    let told = listener.wait_for(2, SOON).await;
+    assert_eq!(told[1].path, "/results");
+    for name in ["job_id", "status", "output_data", "execution_cost", "execution_time_ms"] {
+        assert_eq!(told[1].body[name], success(&one)[name], "{name}");
+    }
+    assert_eq!(told[1].body["agent_id"], json!(worker.id));
+    // What failed is told as well.
+    let mut two = job(2, &worker.id);
+    two["callback_url"] = one["callback_url"].clone();
+    hire(&hub, &boss.key, &two).await;
+    hub.post(&format!("/market/jobs/{}/cancel", id(&two)), Some(&boss.key), &json!({})).await;
+    let told = listener.wait_for(3, SOON).await;
+    assert_eq!((&told[2].body["status"], &told[2].body["execution_cost"]), (&json!("FAILURE"), &json!(0.0)));
+}
+
+/// An agent that knows the Channel Protocol only.
+#[tokio::test]
+async fn a_job_by_connection_string() {
+    let hub = TestHub::start();
+    let agent = FakeAgent::start().await;
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let connection = json!({"connection_string": format!("http://{}/inbox/sk_a1b2c3d4e5f6", agent.addr())});
+    let set = hub
+        .ask("put", &format!("/api/v1/agents/{}/connection", worker.id), Some(&worker.key), &connection)
+        .await;
+    assert_eq!(set.status, 200, "{}", set.text);
+    let one = job(1, &worker.id);
+    hire(&hub, &boss.key, &one).await;
+    let posted = agent.wait_for(1, SOON).await.remove(0).body;
+    assert!(text(&posted["message"]["content"]).contains("Revenue for Q3"), "{posted}");
+    let callback = text(&posted["callback"]).strip_prefix(&hub.url).unwrap().to_owned();
+    let said = json!({"type": "message", "content": "{\"entities\": [1]}"});
+    let taken = hub.post(&callback, None, &said).await;
+    assert_eq!(taken.status, 200, "{}", taken.text);
+    let done = shown(&hub, &boss.key, &one).await;
+    assert_eq!(
+        (&done["status"], &done["result"]["output_data"]),
+        (&json!("SUCCESS"), &json!({"entities": [1]}))
+    );
+    // Or it cannot.
+    let two = job(2, &worker.id);
+    hire(&hub, &boss.key, &two).await;
+    let posted = agent.wait_for(2, SOON).await.remove(1).body;
+    let callback = text(&posted["callback"]).strip_prefix(&hub.url).unwrap().to_owned();
+    let said = json!({"type": "error", "message": "no idea"});
+    assert_eq!(hub.post(&callback, None, &said).await.status, 200);
+    assert_eq!(shown(&hub, &boss.key, &two).await["error"]["message"], "no idea");
+    assert_balanced(&hub).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_leaves_gives_back_what_is_held() {
+    for path in ["/market/agents", "/agents"] {
+        let hub = TestHub::start();
+        let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+        for n in 1..=2 {
+            hire(&hub, &boss.key, &job(n, &worker.id)).await;
+        }
+        assert_eq!(balance(&hub, &boss.owner).await.1, 0.3);
+        assert_eq!(hub.delete(&format!("{path}/{}", worker.id), Some(&worker.key)).await.status, 200);
+        assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)), "{path}");
+        let failed = shown(&hub, &boss.key, &job(1, &worker.id)).await;
+        assert_eq!(
+            (&failed["status"], &failed["error"]["code"]),
+            (&json!("FAILURE"), &json!("AGENT_OFFLINE"))
+        );
+        hub.get(&format!("/market/agents/{}", worker.id), None).await.own_failure(Code::NotFound);
+        assert_balanced(&hub).await;
+    }
+}
+
+#[tokio::test]
+async fn offers_are_asked_for_and_one_is_taken() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let (boss, one, other) =
+        (trader(&hub, "boss", 1).await, trader(&hub, "one", 0).await, trader(&hub, "other", 0).await);
+    let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x"}});
+    let quote = hub.post("/market/quotes", Some(&boss.key), &ask).await;
+    assert_eq!(quote.status, 201, "{}", quote.text);
+    let quote = quote.body;
+    let mut agents: Vec<_> =
+        quote["offers"].as_array().unwrap().iter().map(|offer| text(&offer["agent_id"])).collect();
+    agents.sort();
+    let mut expected = vec![one.id.clone(), other.id.clone()];
+    expected.sort();
+    assert_eq!((agents, &quote["status"]), (expected, &json!("open")));
+    // Its price stands, whatever it asks of others by now.
+    hub.post("/market/register", Some(&one.key), &registration("one", &one.owner, "0.90")).await;
+    let accept = format!("/market/quotes/{}/accept", text(&quote["quote_id"]));
+    let take = json!({"agent_id": one.id, "job_id": "f81d4fae-7dec-11d0-a765-000000000001"});
+    hub.post(&accept, Some(&other.key), &take).await.own_failure(Code::NotFound);
+    hub.post(&accept, None, &take).await.own_failure(Code::Unauthorized);
+    hub.post(&accept, Some(&boss.key), &json!({"agent_id": boss.id})).await.own_failure(Code::Validation);
+    for _ in 0..2 {
+        let taken = hub.post(&accept, Some(&boss.key), &take).await;
+        assert_eq!((taken.status, &taken.body["budget"]), (202, &json!(0.1)), "{}", taken.text);
+    }
+    hub.post(
+        &accept,
+        Some(&boss.key),
+        &json!({"agent_id": other.id, "job_id": "f81d4fae-7dec-11d0-a765-000000000002"}),
+    )
+    .await
+    .own_failure(Code::Conflict);
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(0.9), json!(0.1)));
+    // Later it is too late.
+    let late = hub.post("/market/quotes", Some(&boss.key), &ask).await.body;
+    clock.advance(60_000);
+    let accept = format!("/market/quotes/{}/accept", text(&late["quote_id"]));
+    hub.post(&accept, Some(&boss.key), &json!({"agent_id": other.id})).await.own_failure(Code::Conflict);
+    let nobody = json!({"skill_name": "fly"});
+    hub.post("/market/quotes", Some(&boss.key), &nobody).await.own_failure(Code::SkillMismatch);
+    hub.post("/market/quotes", None, &ask).await.own_failure(Code::Unauthorized);
+}
+
+/// Everybody at once, twice over: the sum stays, nothing is paid twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_jobs_at_once_with_retries() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let hub = setup.config(|config| config.rate_limit = None).start();
+        let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 1).await);
+        // 1.00 pays for six of them at 0.15 each. Each is asked for twice.
+        let (hub, boss, worker) = (&hub, &boss, &worker);
+        let each = (0..30_u32).map(|n| async move {
+            let job = job(n / 2, &worker.id);
+            let hired = hub.post("/market/jobs", Some(&boss.key), &job).await;
+            if hired.status != 202 {
+                hired.own_failure(Code::TransferFailed);
+                return;
+            }
+            let reported = result(hub, &worker.key, &job, &success(&job)).await;
+            assert_eq!(reported.status, 200, "{}", reported.text);
+            assert_balanced(hub).await;
+        });
+        futures_util::future::join_all(each).await;
+        assert_balanced(hub).await;
+        let done = hub.get("/market/jobs?status=SUCCESS&limit=100", Some(&boss.key)).await.body;
+        let done = done["items"].as_array().unwrap().len() as f64;
+        assert!(done >= 6.0);
+        let (left, held) = balance(hub, &boss.owner).await;
+        assert_eq!(held, 0.0);
+        assert!((left.as_f64().unwrap() - (1.0 - done * 0.1)).abs() < 1e-9, "{left} after {done}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Agents on the market: whose wallet they earn for, where jobs are POSTed to, what they can do.
+
+use super::{credits, discovery, shortfall, wallets};
+use crate::directory::{self, Agent};
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AgentId, TraceId, WalletId};
+use chorus_protocol::market::{Credits, Reputation};
+use uuid::Uuid;
+
+/// What the market knows of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// Which agent.
+    pub agent: AgentId,
+    /// Whose wallet is paid.
+    pub wallet: WalletId,
+    /// What it is called, for people.
+    pub display_name: String,
+    /// Where jobs are POSTed to.
+    pub endpoint: Option<String>,
+    /// What is thought of it.
+    pub reputation: Reputation,
+    /// When it came to the market.
+    pub registered_at: i64,
+}
+
+/// A skill as it was declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// What it is called.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+    /// What it costs.
+    pub cost: Credits,
+    /// What it takes, JSON.
+    pub input_schema: Option<String>,
+    /// What it gives, JSON.
+    pub output_schema: Option<String>,
+}
+
+/// What the market knows of this agent, also if it is gone from the directory.
+pub fn by_id(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Listing>, StoreError> {
+    let row = tx.first(
+        "SELECT wallet_id, display_name, endpoint, reputation, registered_at FROM market_agents WHERE agent_id = $1",
+        &[(&agent).into()],
+    )?;
+    let Some(mut row) = row else { return Ok(None) };
+    Ok(Some(Listing {
+        agent,
+        wallet: WalletId(row.uuid(0)?),
+        display_name: row.text(1)?,
+        endpoint: row.opt_text(2)?,
+        reputation: Reputation::clamped(row.int(3)?),
+        registered_at: row.int(4)?,
+    }))
+}
+
+/// The agent as jobs reach it: by the endpoint it has for them, and by no other. That is proven where endpoints must be only if it
+/// is the one that was.
+pub fn as_worker(tx: &mut dyn Tx, agent: Agent) -> Result<Agent, StoreError> {
+    let row = tx.first("SELECT endpoint FROM market_agents WHERE agent_id = $1", &[(&agent.id).into()])?;
+    let endpoint = row.map_or(Ok(None), |mut row| row.opt_text(0))?;
+    let proven = agent.proven && agent.endpoint == endpoint;
+    Ok(Agent { endpoint, proven, ..agent })
+}
+
+/// Whether something else than an agent has this id: streams share their numbers.
+pub fn is_foreign_id(tx: &mut dyn Tx, id: Uuid) -> Result<bool, StoreError> {
+    let row = tx.first(
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM accounts WHERE id = $1) OR EXISTS (SELECT 1 FROM conversations WHERE id = $1)
+                    OR EXISTS (SELECT 1 FROM wallets WHERE id = $1)",
+        &[(&id).into()],
+    )?;
+    Ok(row.is_some())
+}
+
+/// Whether there ever was an agent of this id.
+pub fn was_agent(tx: &mut dyn Tx, id: AgentId) -> Result<bool, StoreError> {
+    Ok(tx.first("SELECT 1 FROM agents WHERE id = $1", &[(&id).into()])?.is_some())
+}
+
+/// What a registration says.
+#[derive(Debug, Clone)]
+pub struct NewListing {
+    /// Which agent.
+    pub agent: AgentId,
+    /// Whose wallet is paid.
+    pub wallet: WalletId,
+    /// What it is called, for people.
+    pub display_name: String,
+    /// Where jobs are POSTed to.
+    pub endpoint: Option<String>,
+    /// What it offers, in its order.
+    pub skills: Vec<Skill>,
+    /// What it belongs to.
+    pub trace: TraceId,
+}
+
+/// Puts an agent on the market, or replaces what it says there; its reputation stays. Says what that is, and whether it is new.
+pub fn save(tx: &mut dyn Tx, new: &NewListing, now: i64) -> Result<(Reputation, bool), StoreError> {
+    let known = by_id(tx, new.agent)?;
+    tx.execute(
+        "INSERT INTO market_agents (agent_id, wallet_id, display_name, endpoint, reputation, changes, registered_at, updated_at,
+                                    trace_id)
+         VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $7)
+         ON CONFLICT (agent_id) DO UPDATE SET wallet_id = $2, display_name = $3, endpoint = $4, updated_at = $6",
+        &[
+            (&new.agent).into(),
+            (&new.wallet).into(),
+            new.display_name.as_str().into(),
+            new.endpoint.as_deref().into(),
+            Reputation::NEUTRAL.ten_thousandths().into(),
+            now.into(),
+            (&new.trace).into(),
+        ],
+    )?;
+    let reputation = known.as_ref().map_or(Reputation::NEUTRAL, |known| known.reputation);
+    remove_skills(tx, new.agent)?;
+    for (place, skill) in (0_i64..).zip(&new.skills) {
+        tx.execute(
+            "INSERT INTO skills (agent_id, name, place, description, cost, input_schema, output_schema, shortfall)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            &[
+                (&new.agent).into(),
+                skill.name.as_str().into(),
+                place.into(),
+                skill.description.as_deref().into(),
+                skill.cost.hundredths().into(),
+                skill.input_schema.as_deref().into(),
+                skill.output_schema.as_deref().into(),
+                shortfall(reputation).into(),
+            ],
+        )?;
+        let texts = [&new.display_name, &skill.name, skill.description.as_deref().unwrap_or_default()];
+        discovery::index(tx, new.agent, &skill.name, &texts)?;
+    }
+    Ok((reputation, known.is_none()))
+}
+
+/// Takes an agent's offers off the market. What is known of it stays: its reputation, and whose it was.
+pub fn remove_skills(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM skills WHERE agent_id = $1", &[(&agent).into()])?;
+    tx.execute("DELETE FROM skill_words WHERE agent_id = $1", &[(&agent).into()])?;
+    Ok(())
+}
+
+macro_rules! select_skill {
+    ($rest:literal) => {
+        concat!(
+            "SELECT name, description, cost, input_schema, output_schema FROM skills WHERE agent_id = $1",
+            $rest
+        )
+    };
+}
+
+fn read_skill(mut row: Row) -> Result<Skill, StoreError> {
+    Ok(Skill {
+        name: row.text(0)?,
+        description: row.opt_text(1)?,
+        cost: credits(row.int(2)?)?,
+        input_schema: row.opt_text(3)?,
+        output_schema: row.opt_text(4)?,
+    })
+}
+
+/// What an agent offers, in its order.
+pub fn skills(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<Skill>, StoreError> {
+    let rows = tx.query(select_skill!(" ORDER BY place"), &[(&agent).into()])?;
+    rows.into_iter().map(read_skill).collect()
+}
+
+/// One skill of an agent.
+pub fn skill(tx: &mut dyn Tx, agent: AgentId, name: &str) -> Result<Option<Skill>, StoreError> {
+    tx.first(select_skill!(" AND name = $2"), &[(&agent).into(), name.into()])?.map(read_skill).transpose()
+}
+
+/// The wallet that an agent earns and pays with: the one it is on the market for; else that of the account it belongs to.
+pub fn wallet_of(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<wallets::Wallet>, StoreError> {
+    if let Some(listing) = by_id(tx, agent)? {
+        return wallets::by_id(tx, listing.wallet);
+    }
+    let owner = directory::owner_of(tx, agent)?;
+    owner.map_or(Ok(None), |owner| wallets::by_owner(tx, &owner.to_string()))
+}

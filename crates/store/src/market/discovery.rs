@@ -1,0 +1,294 @@
+//! Finding skills: by name, by words, by what they cost and what is thought of their agents; the best first.
+//!
+//! The order is that of an index (reputation, then cost, then id), so a page costs what it holds, and what it passes over because
+//! its agent is away. Words are kept beside the skills; a search by words goes through what has the rarest-looking of them.
+
+use super::{credits, shortfall};
+use crate::{Param, Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::AgentId;
+use chorus_protocol::market::{Credits, Reputation};
+use std::collections::BTreeSet;
+
+/// So many words of a skill are known.
+const MAX_WORDS: usize = 100;
+/// A word is known by so many of its characters.
+const WORD_LENGTH: usize = 32;
+/// So many words of a search count.
+const SEARCH_WORDS: usize = 4;
+/// No more than this are counted.
+pub const MOST_COUNTED: i64 = 10_000;
+
+/// What is looked for.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The name of the skill.
+    pub skill: Option<String>,
+    /// The least reputation.
+    pub min_reputation: Reputation,
+    /// The highest cost.
+    pub max_cost: Credits,
+    /// Words that must all be there.
+    pub words: Vec<String>,
+    /// Whoever showed a sign of life since then is online; none for everybody.
+    pub seen_since: Option<i64>,
+    /// What time it is, for open inboxes.
+    pub now: i64,
+    /// Not this agent.
+    pub except: Option<AgentId>,
+}
+
+/// The place of a skill in the order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What its agent's reputation lacks of the best.
+    pub shortfall: i64,
+    /// What it costs, in hundredths.
+    pub cost: i64,
+    /// Whose.
+    pub agent: AgentId,
+    /// Its name.
+    pub name: String,
+}
+
+/// A skill that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where it stands.
+    pub place: Place,
+    /// What its agent is called.
+    pub display_name: String,
+    /// Where jobs are POSTed to.
+    pub endpoint: Option<String>,
+    /// What it does.
+    pub description: Option<String>,
+    /// What it costs.
+    pub cost: Credits,
+    /// What it takes.
+    pub input_schema: Option<String>,
+    /// What it gives.
+    pub output_schema: Option<String>,
+    /// What is thought of its agent.
+    pub reputation: Reputation,
+    /// Until when its agent's inbox counts as open.
+    pub open_until: i64,
+    /// The last other sign of life.
+    pub seen_at: i64,
+}
+
+/// The words of a text, as they are compared.
+pub fn words(text: &str) -> BTreeSet<String> {
+    let lower = text.to_lowercase();
+    let words = lower.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| word.chars().take(WORD_LENGTH).collect()).take(MAX_WORDS).collect()
+}
+
+/// Remembers the words of a skill.
+pub(super) fn index(tx: &mut dyn Tx, agent: AgentId, name: &str, texts: &[&str]) -> Result<(), StoreError> {
+    for word in words(&texts.join(" ")) {
+        tx.execute(
+            "INSERT INTO skill_words (word, agent_id, name) VALUES ($1, $2, $3)",
+            &[word.as_str().into(), (&agent).into(), name.into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// What every search asks: $1 to $4 are the place after which it begins, $5 the largest shortfall, $6 the highest cost, $7 and $8
+/// what counts as online, $9 whom not.
+macro_rules! conditions {
+    () => {
+        "(s.shortfall, s.cost, s.agent_id, s.name) > ($1, $2, $3, $4) AND s.shortfall <= $5 AND s.cost <= $6
+         AND a.deleted_at IS NULL AND a.disabled_at IS NULL AND a.owner_disabled_at IS NULL
+         AND (i.open_until > $7 OR i.seen_at >= $8) AND s.agent_id <> $9"
+    };
+}
+
+macro_rules! joins {
+    () => {
+        "JOIN market_agents m ON m.agent_id = s.agent_id JOIN agents a ON a.id = s.agent_id
+         JOIN inboxes i ON i.agent_id = s.agent_id"
+    };
+}
+
+macro_rules! select_found {
+    ($from:literal, $which:literal) => {
+        concat!(
+            "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
+                    s.output_schema, i.open_until, i.seen_at FROM ",
+            $from,
+            " ",
+            joins!(),
+            " WHERE ",
+            conditions!(),
+            $which,
+            " ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
+        )
+    };
+}
+
+macro_rules! count_found {
+    ($from:literal, $which:literal) => {
+        concat!(
+            "SELECT COUNT(*) FROM (SELECT 1 AS one FROM ",
+            $from,
+            " ",
+            joins!(),
+            " WHERE ",
+            conditions!(),
+            $which,
+            " LIMIT $10) AS found"
+        )
+    };
+}
+
+const BY_NAME: [&str; 2] =
+    [select_found!("skills s", " AND s.name = $11"), count_found!("skills s", " AND s.name = $11")];
+const ALL: [&str; 2] = [select_found!("skills s", ""), count_found!("skills s", "")];
+
+/// Those that have the first word, and of these those that have the others.
+macro_rules! by_words {
+    ($query:ident) => {
+        $query!(
+            "skill_words w JOIN skills s ON s.agent_id = w.agent_id AND s.name = w.name",
+            " AND w.word = $11
+             AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $12 AND o.agent_id = s.agent_id AND o.name = s.name)
+             AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $13 AND o.agent_id = s.agent_id AND o.name = s.name)
+             AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $14 AND o.agent_id = s.agent_id AND o.name = s.name)
+             AND ($15 = '' OR s.name = $15)"
+        )
+    };
+}
+const BY_WORDS: [&str; 2] = [by_words!(select_found), by_words!(count_found)];
+
+/// Skills after a place, the best first.
+pub fn search(
+    tx: &mut dyn Tx,
+    search: &Search,
+    after: Option<&Place>,
+    limit: i64,
+) -> Result<Vec<Found>, StoreError> {
+    let mut found = vec![];
+    run(tx, search, after, limit, 0, &mut |row| {
+        found.push(read(row)?);
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// How many there are, as far as they are counted.
+pub fn count(tx: &mut dyn Tx, search: &Search) -> Result<i64, StoreError> {
+    let mut total = 0;
+    run(tx, search, None, MOST_COUNTED, 1, &mut |mut row| {
+        total = row.int(0)?;
+        Ok(false)
+    })?;
+    Ok(total)
+}
+
+fn run(
+    tx: &mut dyn Tx,
+    search: &Search,
+    after: Option<&Place>,
+    limit: i64,
+    query: usize,
+    take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    let first = Place { shortfall: -1, cost: 0, agent: AgentId(uuid::Uuid::nil()), name: String::new() };
+    let after = after.unwrap_or(&first);
+    let except = search.except.unwrap_or(AgentId(uuid::Uuid::nil()));
+    let mut params: Vec<Param<'_>> = vec![
+        after.shortfall.into(),
+        after.cost.into(),
+        (&after.agent).into(),
+        after.name.as_str().into(),
+        shortfall(search.min_reputation).into(),
+        search.max_cost.hundredths().into(),
+        search.now.into(),
+        search.seen_since.unwrap_or(i64::MIN).into(),
+        (&except).into(),
+        limit.into(),
+    ];
+    // The longest is likely the rarest.
+    let mut words: Vec<&str> = search.words.iter().map(String::as_str).collect();
+    words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    let sql = match (words.first(), &search.skill) {
+        (Some(rarest), skill) => {
+            let wanted = words.iter().copied().chain(std::iter::repeat(*rarest)).take(SEARCH_WORDS);
+            params.extend(wanted.map(Param::from));
+            params.push(skill.as_deref().unwrap_or_default().into());
+            BY_WORDS
+        }
+        (None, Some(skill)) => {
+            params.push(skill.as_str().into());
+            BY_NAME
+        }
+        (None, None) => ALL,
+    };
+    tx.each(sql[query], &params, take)
+}
+
+fn read(mut row: Row) -> Result<Found, StoreError> {
+    let place =
+        Place { shortfall: row.int(0)?, cost: row.int(1)?, agent: AgentId(row.uuid(2)?), name: row.text(3)? };
+    Ok(Found {
+        display_name: row.text(4)?,
+        endpoint: row.opt_text(5)?,
+        description: row.opt_text(6)?,
+        cost: credits(place.cost)?,
+        input_schema: row.opt_text(7)?,
+        output_schema: row.opt_text(8)?,
+        reputation: Reputation::clamped(Reputation::MAX.ten_thousandths() - place.shortfall),
+        open_until: row.int(9)?,
+        seen_at: row.int(10)?,
+        place,
+    })
+}
+
+/// A name that agents offer skills under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The name.
+    pub name: String,
+    /// How many offer it.
+    pub agents: i64,
+    /// What the cheapest asks.
+    pub lowest_cost: Credits,
+}
+
+/// The names of skills after this one, in order.
+pub fn names(tx: &mut dyn Tx, after: &str, limit: i64) -> Result<Vec<Summary>, StoreError> {
+    tx.query(
+        "SELECT name, COUNT(*), MIN(cost) FROM skills WHERE name > $1 GROUP BY name ORDER BY name LIMIT $2",
+        &[after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        Ok(Summary { name: row.text(0)?, agents: row.int(1)?, lowest_cost: credits(row.int(2)?)? })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// The order of a page is that of its index: nothing is sorted, and nobody else's skills are looked at.
+    #[tokio::test]
+    async fn each_search_has_its_index() {
+        for (sql, params, index) in [(BY_NAME[0], 11, "skills_by_name"), (ALL[0], 10, "skills_by_rank")] {
+            let plan = plan_of(sql, params).await;
+            assert!(plan.starts_with("SEARCH s USING ") && plan.contains(index), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+        }
+        let plan = plan_of(BY_WORDS[0], 15).await;
+        assert!(plan.contains("(word=?)") && !plan.contains("SCAN"), "{plan}");
+    }
+
+    #[test]
+    fn words_are_compared_without_case_and_signs() {
+        let found = words("Extracts STRUCTURED-data, from (text)… Ärger 下午");
+        let expected = ["data", "extracts", "from", "structured", "text", "ärger", "下午"];
+        assert_eq!(found, expected.into_iter().map(str::to_owned).collect());
+    }
+}

@@ -1,0 +1,343 @@
+//! Jobs that go through the hub: what was agreed on, how they stand, and their delivery to the agent.
+//!
+//! A job ends once: [`end`] says whether it was this call that ended it, and whoever ends one moves its money in the same
+//! transaction. Its id is its idempotency.
+
+use super::credits;
+use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use crate::error::word;
+use crate::{Param, Row, StoreError, Tx, TxExt, conversations, directory};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{
+    AgentId, ConversationId, DeliveryId, EventId, JobId, Principal, TraceId, WalletId,
+};
+use chorus_protocol::market::{Credits, JobStatus};
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
+
+/// What was agreed on when a job was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agreed {
+    /// Which job.
+    pub id: JobId,
+    /// A hash of all that was asked for.
+    pub content: [u8; 32],
+    /// The agent that hires, if it is one.
+    pub orchestrator: Option<AgentId>,
+    /// Whose wallet pays.
+    pub payer: WalletId,
+    /// The agent that is hired.
+    pub agent: AgentId,
+    /// Whose wallet is paid.
+    pub payee: WalletId,
+    /// What is to be done.
+    pub skill: String,
+    /// What that cost then.
+    pub price: Credits,
+    /// What it may cost.
+    pub budget: Credits,
+    /// What must come of it, JSON.
+    pub output_schema: Option<String>,
+    /// What is handed to the agent.
+    pub event: EventId,
+    /// Where the result is POSTed to, sealed.
+    pub callback: Option<Vec<u8>>,
+    /// Until when a result counts.
+    pub deadline_at: i64,
+    /// When it was asked for.
+    pub created_at: i64,
+    /// What it belongs to.
+    pub trace: TraceId,
+}
+
+/// A job and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// What was agreed on.
+    pub agreed: Agreed,
+    /// How it stands.
+    pub status: JobStatus,
+    /// What was paid.
+    pub paid: Credits,
+    /// What came of it, JSON.
+    pub result: Option<String>,
+    /// Why it failed: a code and a sentence.
+    pub error: Option<(String, String)>,
+    /// When it ended.
+    pub ended_at: Option<i64>,
+    /// How often its callback was called.
+    pub callback_attempts: i64,
+}
+
+macro_rules! select_job {
+    ($($rest:literal),+) => {
+        concat!(
+            "SELECT id, content, orchestrator_id, payer_id, agent_id, payee_id, skill, price, budget, output_schema, event_id,
+                    callback, deadline_at, created_at, trace_id, status, paid, result, error_code, error_message, ended_at,
+                    callback_attempts FROM jobs WHERE ",
+            $($rest),+
+        )
+    };
+}
+
+fn job(mut row: Row) -> Result<Job, StoreError> {
+    let content = row.bytes(1)?;
+    let agreed = Agreed {
+        id: JobId(row.uuid(0)?),
+        content: content.try_into().map_err(|_| StoreError::unexpected("a hash of another length"))?,
+        orchestrator: row.opt_bytes(2)?.as_deref().and_then(AgentId::from_slice),
+        payer: WalletId(row.uuid(3)?),
+        agent: AgentId(row.uuid(4)?),
+        payee: WalletId(row.uuid(5)?),
+        skill: row.text(6)?,
+        price: credits(row.int(7)?)?,
+        budget: credits(row.int(8)?)?,
+        output_schema: row.opt_text(9)?,
+        event: EventId(row.uuid(10)?),
+        callback: row.opt_bytes(11)?,
+        deadline_at: row.int(12)?,
+        created_at: row.int(13)?,
+        trace: TraceId(row.uuid(14)?),
+    };
+    Ok(Job {
+        agreed,
+        status: word(&row.text(15)?, JobStatus::parse)?,
+        paid: credits(row.int(16)?)?,
+        result: row.opt_text(17)?,
+        error: row.opt_text(18)?.zip(row.opt_text(19)?),
+        ended_at: row.opt_int(20)?,
+        callback_attempts: row.int(21)?,
+    })
+}
+
+/// The job of this id.
+pub fn by_id(tx: &mut dyn Tx, id: JobId) -> Result<Option<Job>, StoreError> {
+    tx.first(select_job!("id = $1"), &[(&id).into()])?.map(job).transpose()
+}
+
+/// Remembers a job that is asked for, and says whether it is new.
+pub fn insert(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
+    let inserted = tx.execute(
+        "INSERT INTO jobs (id, content, orchestrator_id, payer_id, agent_id, payee_id, skill, price, budget, output_schema, status,
+                           paid, event_id, callback, deadline_at, created_at, trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'PENDING', 0, $11, $12, $13, $14, $15) ON CONFLICT (id) DO NOTHING",
+        &[
+            (&new.id).into(),
+            new.content.as_slice().into(),
+            new.orchestrator.as_ref().into(),
+            (&new.payer).into(),
+            (&new.agent).into(),
+            (&new.payee).into(),
+            new.skill.as_str().into(),
+            new.price.hundredths().into(),
+            new.budget.hundredths().into(),
+            new.output_schema.as_deref().into(),
+            (&new.event).into(),
+            new.callback.as_deref().into(),
+            new.deadline_at.into(),
+            new.created_at.into(),
+            (&new.trace).into(),
+        ],
+    )?;
+    Ok(inserted == 1)
+}
+
+/// How a job ended.
+#[derive(Debug, Clone)]
+pub struct End<'a> {
+    /// `SUCCESS` or `FAILURE`.
+    pub status: JobStatus,
+    /// What was paid.
+    pub paid: Credits,
+    /// What came of it, JSON.
+    pub result: Option<&'a str>,
+    /// Why it failed.
+    pub error: Option<(&'a str, &'a str)>,
+    /// When.
+    pub now: i64,
+}
+
+/// Ends a job, and says whether it was still open. Its callback, if it has one, is to be called now.
+pub fn end(tx: &mut dyn Tx, id: JobId, end: &End<'_>) -> Result<bool, StoreError> {
+    let ended = tx.execute(
+        "UPDATE jobs SET status = $2, paid = $3, result = $4, error_code = $5, error_message = $6, ended_at = $7,
+                callback_due_at = CASE WHEN callback IS NULL THEN NULL ELSE $7 END
+         WHERE id = $1 AND status = 'PENDING'",
+        &[
+            (&id).into(),
+            end.status.as_str().into(),
+            end.paid.hundredths().into(),
+            end.result.into(),
+            end.error.map(|(code, _)| code).into(),
+            end.error.map(|(_, message)| message).into(),
+            end.now.into(),
+        ],
+    )?;
+    Ok(ended == 1)
+}
+
+/// Jobs whose time is over, at most `limit`.
+pub fn find_overdue(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<JobId>, StoreError> {
+    let sql = "SELECT id FROM jobs WHERE status = 'PENDING' AND deadline_at <= $1 ORDER BY deadline_at, id LIMIT $2";
+    ids(tx, sql, &[now.into(), limit.into()])
+}
+
+/// Open jobs of an agent, at most `limit`.
+pub fn open_of_agent(tx: &mut dyn Tx, agent: AgentId, limit: i64) -> Result<Vec<JobId>, StoreError> {
+    let sql =
+        "SELECT id FROM jobs WHERE agent_id = $1 AND status = 'PENDING' ORDER BY created_at, id LIMIT $2";
+    ids(tx, sql, &[(&agent).into(), limit.into()])
+}
+
+fn ids(tx: &mut dyn Tx, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<JobId>, StoreError> {
+    tx.query(sql, params)?.into_iter().map(|mut row| Ok(JobId(row.uuid(0)?))).collect()
+}
+
+/// Whose jobs are listed.
+#[derive(Debug, Clone, Copy)]
+pub enum Side {
+    /// What an agent does, or has done for it.
+    Agent(AgentId),
+    /// What a wallet pays, or is paid for.
+    Wallet(WalletId),
+}
+
+/// Where a list of jobs goes on.
+pub type Cursor = (i64, JobId);
+
+macro_rules! select_side {
+    ($column:literal) => {
+        select_job!(
+            $column,
+            " = $1 AND (created_at, id) < ($2, $3) AND ($4 = '' OR status = $4) ORDER BY created_at DESC, id DESC LIMIT $5"
+        )
+    };
+}
+
+/// Somebody's jobs, the newest first.
+pub fn list(
+    tx: &mut dyn Tx,
+    side: Side,
+    status: Option<JobStatus>,
+    before: Option<Cursor>,
+    limit: i64,
+) -> Result<Vec<Job>, StoreError> {
+    let (sql, who) = match side {
+        Side::Agent(agent) => ([select_side!("orchestrator_id"), select_side!("agent_id")], agent.0),
+        Side::Wallet(wallet) => ([select_side!("payer_id"), select_side!("payee_id")], wallet.0),
+    };
+    let (time, id) = before.unwrap_or((i64::MAX, JobId(uuid::Uuid::max())));
+    let status = status.map_or("", JobStatus::as_str);
+    let params = [(&who).into(), time.into(), (&id).into(), status.into(), limit.into()];
+    let mut found: Vec<Job> = vec![];
+    for sql in sql {
+        for row in tx.query(sql, &params)? {
+            found.push(job(row)?);
+        }
+    }
+    found.sort_by_key(|job| std::cmp::Reverse((job.agreed.created_at, job.agreed.id)));
+    // Who hires itself is on both sides.
+    found.dedup_by_key(|job| job.agreed.id);
+    found.truncate(limit.max(0) as usize);
+    Ok(found)
+}
+
+/// How long an agent's jobs of a skill took, on average over its last hundred that were done.
+pub fn usual_time(tx: &mut dyn Tx, agent: AgentId, skill: &str) -> Result<Option<i64>, StoreError> {
+    let row = tx.first(
+        "SELECT CAST(AVG(took) AS BIGINT) FROM (SELECT ended_at - created_at AS took FROM jobs
+             WHERE agent_id = $1 AND skill = $2 AND status = 'SUCCESS' ORDER BY created_at DESC LIMIT 100) AS done",
+        &[(&agent).into(), skill.into()],
+    )?;
+    row.map_or(Ok(None), |mut row| row.opt_int(0))
+}
+
+/// Puts a job on its way to its agent, by the best way that has open for jobs, until its deadline. The caller holds wallets, if
+/// any, already: the agent's inbox is taken here.
+pub fn hand_out(
+    tx: &mut dyn Tx,
+    job: &Agreed,
+    author: Principal,
+    body: &str,
+    attention: Attention,
+) -> Result<(), StoreError> {
+    let (now, conversation) = (job.created_at, ConversationId::of_job(job.id));
+    let event = conversations::NewEvent {
+        id: job.event,
+        conversation,
+        author,
+        trace: job.trace,
+        thread: None,
+        target: None,
+    };
+    conversations::append_job(tx, &event, body, now)?;
+    let gone = || StoreError::unexpected("a job for an agent that is gone");
+    let agent = directory::by_id(tx, job.agent)?.ok_or_else(gone)?;
+    let agent = super::agents::as_worker(tx, agent)?;
+    let pushed = deliveries::push_transport(&agent);
+    let (transport, state, push) = match deliveries::way(&agent, None, now) {
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
+        Way::Inbox | Way::WaitBehind(_) => (Transport::Inbox, DeliveryState::Queued, None),
+        Way::Webhook | Way::Connection => {
+            (pushed, DeliveryState::Waiting, Some((Some(now), job.deadline_at)))
+        }
+        Way::WaitForOwner(_) => {
+            (pushed, DeliveryState::Waiting, Some((Some(job.deadline_at), job.deadline_at)))
+        }
+    };
+    let delivery = NewDelivery {
+        agent: job.agent,
+        event: job.event,
+        kind: EntryKind::Job,
+        transport,
+        state,
+        lease: None,
+        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: None }),
+        trace: job.trace,
+    };
+    let seq = tx.next_seq(job.agent.0)?;
+    deliveries::append(tx, &delivery, seq, now)
+}
+
+/// The delivery of a job.
+pub fn delivery(tx: &mut dyn Tx, job: &Agreed) -> Result<Option<DeliveryId>, StoreError> {
+    let row = tx.first(
+        "SELECT agent_id, seq FROM chats WHERE event_id = $1 AND agent_id = $2 LIMIT 1",
+        &[(&job.event).into(), (&job.agent).into()],
+    )?;
+    row.map(|mut row| Ok(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? })).transpose()
+}
+
+/// Whether a job came to its agent: its endpoint took it, or its inbox was handed it.
+pub fn was_handed(tx: &mut dyn Tx, job: &Agreed) -> Result<bool, StoreError> {
+    let row = tx.first(
+        "SELECT 1 FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
+                      JOIN inboxes i ON i.agent_id = c.agent_id
+         WHERE c.event_id = $1 AND c.agent_id = $2
+           AND (d.state = 'delivered' OR (d.transport = 'inbox' AND d.seq <= i.handed_through)) LIMIT 1",
+        &[(&job.event).into(), (&job.agent).into()],
+    )?;
+    Ok(row.is_some())
+}
+
+/// Ended jobs whose callback is due, at most `limit`.
+pub fn find_callbacks(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<JobId>, StoreError> {
+    let sql = "SELECT id FROM jobs WHERE callback_due_at IS NOT NULL AND callback_due_at <= $1
+               ORDER BY callback_due_at, id LIMIT $2";
+    ids(tx, sql, &[now.into(), limit.into()])
+}
+
+/// Takes a callback that is due, until `until`, when it is due again; nothing if somebody else was faster.
+pub fn lease_callback(tx: &mut dyn Tx, id: JobId, now: i64, until: i64) -> Result<Option<Job>, StoreError> {
+    let taken = tx.execute(
+        "UPDATE jobs SET callback_due_at = $3, callback_attempts = callback_attempts + 1
+         WHERE id = $1 AND callback_due_at IS NOT NULL AND callback_due_at <= $2",
+        &[(&id).into(), now.into(), until.into()],
+    )?;
+    if taken == 1 { by_id(tx, id) } else { Ok(None) }
+}
+
+/// The callback is tried again at this time, or never.
+pub fn finish_callback(tx: &mut dyn Tx, id: JobId, again_at: Option<i64>) -> Result<(), StoreError> {
+    tx.execute("UPDATE jobs SET callback_due_at = $2 WHERE id = $1", &[(&id).into(), again_at.into()])?;
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! The ledger: every movement is one row, and moves what it says in the transaction that writes it.
+//!
+//! Each wallet numbers its movements by its own stream. A transfer is known by its id, and made once.
+
+use super::{credits, wallets};
+use crate::error::word;
+use crate::{Param, Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{JobId, TraceId, TransferId, WalletId};
+use chorus_protocol::market::{Credits, Movement, MovementKind, Purse};
+
+/// What movements are for.
+#[derive(Debug, Clone, Copy)]
+pub struct Cause {
+    /// A job.
+    pub job: Option<JobId>,
+    /// A transfer.
+    pub transfer: Option<TransferId>,
+    /// What they belong to.
+    pub trace: TraceId,
+}
+
+/// Applies what the engine said, in its order. A wallet or a hold that does not have what leaves it ends the transaction.
+pub fn apply(tx: &mut dyn Tx, movements: &[Movement], cause: Cause, now: i64) -> Result<(), StoreError> {
+    let touched = movements.iter().flat_map(|moved| [moved.from, moved.to]).filter_map(Purse::wallet);
+    wallets::hold(tx, touched)?;
+    movements.iter().try_for_each(|moved| apply_one(tx, moved, cause, now))
+}
+
+fn apply_one(tx: &mut dyn Tx, moved: &Movement, cause: Cause, now: i64) -> Result<(), StoreError> {
+    let amount = moved.amount.hundredths();
+    let debit = match moved.from {
+        Purse::Wallet(id) => Some((id, change(tx, id, -amount)?)),
+        Purse::Hold(job) => {
+            release(tx, job, amount)?;
+            None
+        }
+        Purse::Issue => None,
+    };
+    let credit = match (moved.to, moved.from) {
+        (Purse::Wallet(id), _) => Some((id, change(tx, id, amount)?)),
+        (Purse::Hold(job), Purse::Wallet(payer)) => {
+            tx.execute(
+                "INSERT INTO holds (job_id, wallet_id, amount) VALUES ($1, $2, $3)",
+                &[(&job).into(), (&payer).into(), amount.into()],
+            )?;
+            None
+        }
+        (Purse::Hold(_), _) => return Err(StoreError::unexpected("a hold that no wallet fills")),
+        (Purse::Issue, _) => None,
+    };
+    // The smaller stream first; `apply` holds both.
+    let number = |tx: &mut dyn Tx, end: &Option<(WalletId, i64)>| {
+        end.as_ref().map(|(id, _)| tx.next_seq(id.0)).transpose()
+    };
+    let (debit_seq, credit_seq) = (number(tx, &debit)?, number(tx, &credit)?);
+    tx.append(
+        "INSERT INTO ledger (kind, debit_id, debit_seq, debit_balance, credit_id, credit_seq, credit_balance, amount, job_id,
+                             transfer_id, created_at, trace_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        &[
+            moved.kind.as_str().into(),
+            debit.as_ref().map(|(id, _)| id).into(),
+            debit_seq.into(),
+            debit.as_ref().map(|(_, balance)| *balance).into(),
+            credit.as_ref().map(|(id, _)| id).into(),
+            credit_seq.into(),
+            credit.as_ref().map(|(_, balance)| *balance).into(),
+            amount.into(),
+            cause.job.as_ref().into(),
+            cause.transfer.as_ref().into(),
+            now.into(),
+            (&cause.trace).into(),
+        ],
+    )
+}
+
+/// Puts so much into a wallet, or takes it out, and says what is in it then.
+fn change(tx: &mut dyn Tx, id: WalletId, by: i64) -> Result<i64, StoreError> {
+    let row = tx.first(
+        "UPDATE wallets SET balance = balance + $2 WHERE id = $1 RETURNING balance",
+        &[(&id).into(), by.into()],
+    )?;
+    row.ok_or_else(|| StoreError::unexpected("no such wallet"))?.int(0)
+}
+
+fn release(tx: &mut dyn Tx, job: JobId, amount: i64) -> Result<(), StoreError> {
+    let all =
+        tx.execute("DELETE FROM holds WHERE job_id = $1 AND amount = $2", &[(&job).into(), amount.into()])?;
+    if all == 1 {
+        return Ok(());
+    }
+    let some = tx.execute(
+        "UPDATE holds SET amount = amount - $2 WHERE job_id = $1 AND amount > $2",
+        &[(&job).into(), amount.into()],
+    )?;
+    if some == 1 { Ok(()) } else { Err(StoreError::unexpected("not so much is held for the job")) }
+}
+
+/// A transfer as it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Which.
+    pub id: TransferId,
+    /// Who paid.
+    pub from: WalletId,
+    /// Who was paid.
+    pub to: WalletId,
+    /// How much.
+    pub amount: Credits,
+    /// What for.
+    pub job: Option<JobId>,
+    /// When.
+    pub created_at: i64,
+}
+
+/// The transfer of this id.
+pub fn transfer(tx: &mut dyn Tx, id: TransferId) -> Result<Option<Transfer>, StoreError> {
+    let row = tx.first(
+        "SELECT from_id, to_id, amount, job_id, created_at FROM transfers WHERE id = $1",
+        &[(&id).into()],
+    )?;
+    let Some(mut row) = row else { return Ok(None) };
+    Ok(Some(Transfer {
+        id,
+        from: WalletId(row.uuid(0)?),
+        to: WalletId(row.uuid(1)?),
+        amount: credits(row.int(2)?)?,
+        job: row.opt_bytes(3)?.as_deref().and_then(JobId::from_slice),
+        created_at: row.int(4)?,
+    }))
+}
+
+/// Remembers a transfer, and says whether it is new.
+pub fn insert_transfer(tx: &mut dyn Tx, new: &Transfer, trace: TraceId) -> Result<bool, StoreError> {
+    let inserted = tx.execute(
+        "INSERT INTO transfers (id, from_id, to_id, amount, job_id, created_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (id) DO NOTHING",
+        &[
+            (&new.id).into(),
+            (&new.from).into(),
+            (&new.to).into(),
+            new.amount.hundredths().into(),
+            new.job.as_ref().into(),
+            new.created_at.into(),
+            (&trace).into(),
+        ],
+    )?;
+    Ok(inserted == 1)
+}
+
+/// One row of the ledger, as the wallet sees it that was asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place in that wallet; 0 if a job was asked about.
+    pub number: i64,
+    /// Why.
+    pub kind: MovementKind,
+    /// Whose wallet it left.
+    pub debit: Option<String>,
+    /// Whose wallet it came into.
+    pub credit: Option<String>,
+    /// How much.
+    pub amount: Credits,
+    /// For which job.
+    pub job: Option<JobId>,
+    /// By which transfer.
+    pub transfer: Option<TransferId>,
+    /// What that wallet held then.
+    pub balance: Option<Credits>,
+    /// When.
+    pub created_at: i64,
+}
+
+macro_rules! select_entries {
+    ($number:literal, $balance:literal, $which:literal) => {
+        concat!(
+            "SELECT ",
+            $number,
+            " AS number, l.kind, d.owner, c.owner, l.amount, l.job_id, l.transfer_id, ",
+            $balance,
+            ", l.created_at FROM ledger l LEFT JOIN wallets d ON d.id = l.debit_id LEFT JOIN wallets c ON c.id = l.credit_id WHERE ",
+            $which
+        )
+    };
+}
+
+fn entry(mut row: Row) -> Result<Entry, StoreError> {
+    Ok(Entry {
+        number: row.int(0)?,
+        kind: word(&row.text(1)?, MovementKind::parse)?,
+        debit: row.opt_text(2)?,
+        credit: row.opt_text(3)?,
+        amount: credits(row.int(4)?)?,
+        job: row.opt_bytes(5)?.as_deref().and_then(JobId::from_slice),
+        transfer: row.opt_bytes(6)?.as_deref().and_then(TransferId::from_slice),
+        balance: row.opt_int(7)?.map(credits).transpose()?,
+        created_at: row.int(8)?,
+    })
+}
+
+/// What moved out of a wallet and into it, the newest first, below the place `before` and not older than `since`.
+pub fn of_wallet(
+    tx: &mut dyn Tx,
+    id: WalletId,
+    before: i64,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<Entry>, StoreError> {
+    const OUT: &str = select_entries!(
+        "l.debit_seq",
+        "l.debit_balance",
+        "l.debit_id = $1 AND l.debit_seq < $2 AND l.created_at >= $3 ORDER BY l.debit_seq DESC LIMIT $4"
+    );
+    const IN: &str = select_entries!(
+        "l.credit_seq",
+        "l.credit_balance",
+        "l.credit_id = $1 AND l.credit_seq < $2 AND l.created_at >= $3 ORDER BY l.credit_seq DESC LIMIT $4"
+    );
+    let params: [Param<'_>; 4] = [(&id).into(), before.into(), since.into(), limit.into()];
+    let mut found = vec![];
+    for sql in [OUT, IN] {
+        for row in tx.query(sql, &params)? {
+            found.push(entry(row)?);
+        }
+    }
+    found.sort_by_key(|entry: &Entry| std::cmp::Reverse(entry.number));
+    found.truncate(limit.max(0) as usize);
+    Ok(found)
+}
+
+/// What moved for a job, in order; there are few.
+pub fn of_job(tx: &mut dyn Tx, job: JobId, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    let sql = select_entries!(
+        "CAST(0 AS BIGINT)",
+        "CAST(NULL AS BIGINT)",
+        "l.job_id = $1 ORDER BY l.created_at, l.kind LIMIT $2"
+    );
+    tx.query(sql, &[(&job).into(), limit.into()])?.into_iter().map(entry).collect()
+}
+
+/// The sum of it all, in hundredths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// What was made.
+    pub minted: i64,
+    /// What was taken away.
+    pub burned: i64,
+    /// What all wallets hold.
+    pub wallets: i64,
+    /// What is held for jobs.
+    pub held: i64,
+}
+
+impl Sums {
+    /// Whether nothing was made or lost but by the operator.
+    pub fn balanced(&self) -> bool {
+        self.wallets + self.held == self.minted - self.burned
+    }
+}
+
+/// Adds it all up, in one snapshot: one statement is one on both databases.
+pub fn sums(tx: &mut dyn Tx) -> Result<Sums, StoreError> {
+    let row = tx.first(
+        "SELECT CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'mint') AS BIGINT),
+                CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'burn') AS BIGINT),
+                CAST((SELECT COALESCE(SUM(balance), 0) FROM wallets) AS BIGINT),
+                CAST((SELECT COALESCE(SUM(amount), 0) FROM holds) AS BIGINT)",
+        &[],
+    )?;
+    let Some(mut row) = row else { return Ok(Sums::default()) };
+    Ok(Sums { minted: row.int(0)?, burned: row.int(1)?, wallets: row.int(2)?, held: row.int(3)? })
+}
+
+/// What there is: made, and not taken away.
+pub fn supply(tx: &mut dyn Tx) -> Result<Credits, StoreError> {
+    let row = tx.first(
+        "SELECT CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'mint') AS BIGINT)
+              - CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'burn') AS BIGINT)",
+        &[],
+    )?;
+    credits(row.map_or(Ok(0), |mut row| row.int(0))?)
+}

@@ -1,0 +1,336 @@
+//! Agents on the market: how they are found, what is thought of them, how jobs reach them, and what they offer for how long.
+
+use crate::attention::MENTIONED;
+use crate::market::{agreed, credits, wallet};
+use crate::support::{
+    Fixture, LEASE_END, NODE, NOW, agent, entries, fresh, key, on_both, read, record, write,
+};
+use chorus_protocol::ids::{AgentId, JobId, QuoteId, TraceId, WalletId};
+use chorus_protocol::market::{Credits, JobStatus, Reputation};
+use chorus_protocol::words::{EntryKind, Transport};
+use chorus_store::deliveries::Lease;
+use chorus_store::market::agents::{self, NewListing, Skill};
+use chorus_store::market::discovery::{self, Search};
+use chorus_store::market::jobs::{self, Agreed};
+use chorus_store::market::quotes::{self, Offer, Quote};
+use chorus_store::market::reputation::{self, Change};
+use chorus_store::push::{self, Due, Room};
+use chorus_store::{Store, Tx, access, directory, inboxes};
+
+on_both![
+    registering_again_keeps_the_reputation,
+    the_best_come_first_page_by_page,
+    what_does_not_fit_is_not_found,
+    words_find_skills,
+    a_change_of_reputation_is_recorded_and_ranks,
+    a_job_goes_by_the_way_that_is_open,
+    an_endpoint_for_jobs_gets_no_chat,
+    offers_stand_until_they_are_taken,
+];
+
+fn skill(name: &str, cost: i64) -> Skill {
+    Skill {
+        name: name.into(),
+        description: Some(format!("Does {name} well")),
+        cost: credits(cost),
+        input_schema: Some("{}".into()),
+        output_schema: None,
+    }
+}
+
+/// A new agent on the market that earns for this wallet, and was seen now.
+pub(crate) async fn listed(store: &Store, name: &str, wallet: WalletId, skills: &[(&str, i64)]) -> AgentId {
+    let id = agent(store, name).await.id;
+    let skills = skills.iter().map(|(name, cost)| skill(name, *cost)).collect();
+    list(store, id, name, wallet, None, skills).await;
+    write(store, move |tx| inboxes::seen(tx, id, NOW)).await;
+    id
+}
+
+async fn list(
+    store: &Store,
+    agent: AgentId,
+    name: &str,
+    wallet: WalletId,
+    endpoint: Option<&str>,
+    skills: Vec<Skill>,
+) -> (Reputation, bool) {
+    let new = NewListing {
+        agent,
+        wallet,
+        display_name: format!("The {name}"),
+        endpoint: endpoint.map(Into::into),
+        skills,
+        trace: TraceId(fresh()),
+    };
+    write(store, move |tx: &mut dyn Tx| agents::save(tx, &new, NOW)).await
+}
+
+fn everything() -> Search {
+    Search {
+        skill: None,
+        min_reputation: Reputation::MIN,
+        max_cost: Credits::MAX,
+        words: vec![],
+        seen_since: Some(NOW - 90),
+        now: NOW,
+        except: None,
+    }
+}
+
+async fn found(store: &Store, search: &Search) -> Vec<(AgentId, String)> {
+    let (search, counted) = (search.clone(), search.clone());
+    let total = read(store, move |tx| discovery::count(tx, &counted)).await;
+    let all = read(store, move |tx| discovery::search(tx, &search, None, 100)).await;
+    assert_eq!(total, all.len() as i64);
+    all.into_iter().map(|found| (found.place.agent, found.place.name)).collect()
+}
+
+async fn rate(store: &Store, agent: AgentId, new: &str) {
+    let new = Reputation::parse(new).unwrap();
+    let change = Change {
+        number: 0,
+        job: JobId(fresh()),
+        status: JobStatus::Success,
+        old: Reputation::NEUTRAL,
+        new,
+        arithmetic: "by hand".into(),
+        created_at: NOW,
+    };
+    write(store, move |tx| reputation::record(tx, agent, &change)).await;
+}
+
+async fn registering_again_keeps_the_reputation(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let id = agent(store, "worker").await.id;
+    let first = list(store, id, "worker", owner, None, vec![skill("a", 1), skill("b", 2)]).await;
+    assert_eq!(first, (Reputation::NEUTRAL, true));
+    rate(store, id, "92.3").await;
+    let again = list(store, id, "worker", owner, Some("https://worker.example/"), vec![skill("b", 3)]).await;
+    assert_eq!(again, (Reputation::parse("92.3").unwrap(), false));
+    assert_eq!(read(store, move |tx| agents::skills(tx, id)).await, [skill("b", 3)]);
+    assert_eq!(read(store, move |tx| agents::skill(tx, id, "a")).await, None);
+    let listing = read(store, move |tx| agents::by_id(tx, id)).await.unwrap();
+    assert_eq!((listing.wallet, listing.endpoint.as_deref()), (owner, Some("https://worker.example/")));
+    assert_eq!(read(store, move |tx| agents::wallet_of(tx, id)).await.unwrap().id, owner);
+    assert!(read(store, move |tx| agents::is_foreign_id(tx, owner.0)).await);
+    assert!(!read(store, move |tx| agents::is_foreign_id(tx, id.0)).await);
+    assert!(read(store, move |tx| agents::was_agent(tx, id)).await);
+}
+
+async fn the_best_come_first_page_by_page(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let mut expected = vec![];
+    for (n, score, cost) in [(0, "50", 10), (1, "92.3", 30), (2, "92.3", 20), (3, "10", 1), (4, "92.3", 20)] {
+        let id = listed(store, &format!("worker-{n}"), owner, &[("sum", cost), ("other", 5)]).await;
+        rate(store, id, score).await;
+        let shortfall = 1_000_000 - Reputation::parse(score).unwrap().ten_thousandths();
+        expected.push((shortfall, cost, id));
+    }
+    expected.sort_unstable();
+    let expected: Vec<_> = expected.into_iter().map(|(.., id)| (id, "sum".to_owned())).collect();
+    let search = Search { skill: Some("sum".into()), ..everything() };
+    assert_eq!(found(store, &search).await, expected);
+    // The same page by page.
+    let (mut pages, mut after) = (vec![], None);
+    loop {
+        let (search, from) = (search.clone(), after.clone());
+        let page = read(store, move |tx| discovery::search(tx, &search, from.as_ref(), 2)).await;
+        let Some(last) = page.last() else { break };
+        after = Some(last.place.clone());
+        pages.extend(page.into_iter().map(|found| (found.place.agent, found.place.name)));
+    }
+    assert_eq!(pages, expected);
+    let all = found(store, &everything()).await;
+    assert_eq!(all.len(), 10);
+    let names = read(store, |tx| discovery::names(tx, "", 10)).await;
+    let names: Vec<_> = names.into_iter().map(|one| (one.name, one.agents, one.lowest_cost)).collect();
+    assert_eq!(names, [("other".into(), 5, credits(5)), ("sum".into(), 5, credits(1))]);
+    assert_eq!(read(store, |tx| discovery::names(tx, "other", 10)).await.len(), 1);
+}
+
+async fn what_does_not_fit_is_not_found(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let worker = listed(store, "worker", owner, &[("sum", 10)]).await;
+    let is_found = async |search: Search| !found(store, &search).await.is_empty();
+    assert!(is_found(everything()).await);
+    assert!(
+        is_found(Search { min_reputation: Reputation::NEUTRAL, max_cost: credits(10), ..everything() }).await
+    );
+    assert!(!is_found(Search { skill: Some("Sum".into()), ..everything() }).await);
+    assert!(
+        !is_found(Search { min_reputation: Reputation::parse("50.0001").unwrap(), ..everything() }).await
+    );
+    assert!(!is_found(Search { max_cost: credits(9), ..everything() }).await);
+    assert!(!is_found(Search { except: Some(worker), ..everything() }).await);
+    // Away, unless its inbox is open.
+    let away = Search { seen_since: Some(NOW + 1), ..everything() };
+    assert!(!is_found(away.clone()).await);
+    assert!(is_found(Search { seen_since: None, ..everything() }).await);
+    write(store, move |tx| inboxes::open(tx, worker, fresh(), NODE, NOW + 10)).await;
+    assert!(is_found(away).await);
+    write(store, move |tx| access::disable_agent(tx, worker, NOW)).await;
+    assert!(!is_found(Search { seen_since: None, ..everything() }).await);
+    write(store, move |tx| access::enable_agent(tx, worker, NOW)).await;
+    write(store, move |tx| access::delete_agent(tx, worker, NOW, &fresh)).await;
+    assert!(!is_found(Search { seen_since: None, ..everything() }).await);
+}
+
+async fn words_find_skills(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let one = listed(store, "analyst", owner, &[("extract_text", 10), ("sum", 20)]).await;
+    let other = listed(store, "painter", owner, &[("draw", 10)]).await;
+    let by = async |words: &[&str], skill: Option<&str>| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        found(store, &Search { words, skill: skill.map(Into::into), ..everything() }).await
+    };
+    let of = |agent, name: &str| (agent, name.to_owned());
+    assert_eq!(by(&["painter"], None).await, [of(other, "draw")]);
+    assert_eq!(by(&["text"], None).await, [of(one, "extract_text")]);
+    assert_eq!(by(&["does", "analyst"], None).await, [of(one, "extract_text"), of(one, "sum")]);
+    assert_eq!(by(&["does", "analyst"], Some("sum")).await, [of(one, "sum")]);
+    assert_eq!(by(&["painter", "sum"], None).await, []);
+    assert_eq!(by(&["the"], None).await.len(), 3);
+    write(store, move |tx| agents::remove_skills(tx, one)).await;
+    assert_eq!(by(&["the"], None).await, [of(other, "draw")]);
+}
+
+async fn a_change_of_reputation_is_recorded_and_ranks(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let (one, other) = (
+        listed(store, "one", owner, &[("sum", 10)]).await,
+        listed(store, "other", owner, &[("sum", 10)]).await,
+    );
+    for score in ["51", "52"] {
+        rate(store, other, score).await;
+    }
+    let order = found(store, &everything()).await;
+    assert_eq!(order.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), [other, one]);
+    let changes = read(store, move |tx| reputation::changes(tx, other, i64::MAX, 10)).await;
+    let seen: Vec<_> = changes.iter().map(|change| (change.number, change.new.to_string())).collect();
+    assert_eq!(seen, [(2, "52.0000".into()), (1, "51.0000".into())]);
+    assert_eq!(read(store, move |tx| reputation::changes(tx, other, 2, 10)).await, changes[1..]);
+    assert_eq!(read(store, move |tx| reputation::changes(tx, one, i64::MAX, 10)).await, []);
+}
+
+async fn hand_out(store: &Store, agent: AgentId) -> Agreed {
+    let payer = WalletId(fresh());
+    let job = agreed(payer, payer, agent);
+    let asked = job.clone();
+    write(store, move |tx| {
+        jobs::insert(tx, &asked)?;
+        jobs::hand_out(tx, &asked, agent.into(), "{\"job\": 1}", MENTIONED)
+    })
+    .await;
+    job
+}
+
+async fn lease(store: &Store, now: i64) -> Vec<Due> {
+    let room = Room { tries: 10, retries: 10, per_agent: 10 };
+    let found = read(store, move |tx| push::find_due(tx, NODE, now, &room)).await;
+    write(store, move |tx| push::lease(tx, &found, now, Lease { owner: NODE, until: LEASE_END })).await
+}
+
+async fn a_job_goes_by_the_way_that_is_open(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let at = Some("https://worker.example/");
+    let waiting = async |id: AgentId, transport: Transport| {
+        let due = lease(store, NOW).await;
+        let kinds: Vec<_> =
+            due.iter().map(|due| (due.id.agent, due.kind, due.transport, due.give_up_at)).collect();
+        assert_eq!(kinds, [(id, EntryKind::Job, transport, NOW + 1000)]);
+        assert_eq!(read(store, |tx| push::find_rerouted(tx, NOW + 1, 10)).await, []);
+    };
+    // Nothing but its inbox.
+    let quiet = listed(store, "quiet", owner, &[("sum", 1)]).await;
+    let job = hand_out(store, quiet).await;
+    let all = entries(store, quiet).await;
+    assert_eq!((all.len(), all[0].kind, all[0].is_streamed()), (1, EntryKind::Job, true));
+    assert!(
+        !read(store, {
+            let job = job.clone();
+            move |tx| jobs::was_handed(tx, &job)
+        })
+        .await
+    );
+    write(store, move |tx| inboxes::hand_through(tx, quiet, 1, NOW)).await;
+    assert!(read(store, move |tx| jobs::was_handed(tx, &job)).await);
+    // An endpoint for jobs, whatever it has for envelopes.
+    let posted = listed(store, "posted", owner, &[]).await;
+    list(store, posted, "posted", owner, at, vec![skill("sum", 1)]).await;
+    let job = hand_out(store, posted).await;
+    waiting(posted, Transport::Webhook).await;
+    let id = read(store, move |tx| jobs::delivery(tx, &job)).await.unwrap();
+    assert_eq!(id.agent, posted);
+    // An open inbox comes before it.
+    write(store, move |tx| inboxes::open(tx, posted, fresh(), NODE, NOW + 10)).await;
+    hand_out(store, posted).await;
+    assert_eq!(lease(store, NOW).await, []);
+    // A connection string, if there is nothing else; an endpoint for envelopes is none for jobs.
+    let channel = {
+        let (id, trace) = (AgentId(fresh()), TraceId(fresh()));
+        let record = record("channel", Some("https://agent.example/envelopes"));
+        write(store, move |tx: &mut dyn Tx| directory::insert(tx, id, &record, &key("channel"), trace, NOW))
+            .await
+            .id
+    };
+    list(store, channel, "channel", owner, None, vec![skill("sum", 1)]).await;
+    write(store, move |tx| directory::set_connection(tx, channel, Some(b"sealed"), NOW)).await;
+    hand_out(store, channel).await;
+    waiting(channel, Transport::Channel).await;
+}
+
+async fn an_endpoint_for_jobs_gets_no_chat(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let id = agent(store, "worker").await.id;
+    list(store, id, "worker", owner, Some("https://worker.example/"), vec![skill("sum", 1)]).await;
+    let agent = read(store, move |tx| directory::by_id(tx, id)).await.unwrap();
+    assert_eq!(agent.endpoint, None);
+    let worker = read(store, move |tx| agents::as_worker(tx, agent.clone())).await;
+    assert_eq!(worker.endpoint.as_deref(), Some("https://worker.example/"));
+}
+
+async fn offers_stand_until_they_are_taken(fixture: Fixture) {
+    let store = &fixture.store;
+    let quote = Quote {
+        id: QuoteId(fresh()),
+        payer: WalletId(fresh()),
+        skill: "sum".into(),
+        input: Some("{}".into()),
+        job: None,
+        valid_until: NOW + 10,
+        created_at: NOW,
+        trace: TraceId(fresh()),
+        offers: vec![
+            Offer {
+                agent: AgentId(fresh()),
+                price: credits(2),
+                expected_ms: Some(7),
+                reputation: Reputation::MAX,
+            },
+            Offer {
+                agent: AgentId(fresh()),
+                price: credits(1),
+                expected_ms: None,
+                reputation: Reputation::MIN,
+            },
+        ],
+    };
+    let (id, new) = (quote.id, quote.clone());
+    write(store, move |tx| quotes::insert(tx, &new)).await;
+    assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await, Some(quote));
+    let job = JobId(fresh());
+    assert!(write(store, move |tx| quotes::accept(tx, id, job)).await);
+    assert!(!write(store, move |tx| quotes::accept(tx, id, JobId(fresh()))).await);
+    assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await.unwrap().job, Some(job));
+    assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 10, 10)).await, 0);
+    assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 11, 10)).await, 1);
+    assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await, None);
+}
