@@ -1,6 +1,5 @@
-//! Real traces and what truly happened in their runs: the folder `../shared/traces` beside the project, or the one
-//! that `CHORUS_TRACES` names. Most of it is other projects' data, so it is not in this one; small traces of our own
-//! making are in `fixtures`.
+//! Real traces and what truly happened in their runs. Small ones of our own making are in `fixtures`; all others, which
+//! are other projects' data, are looked for in `../shared/traces` beside the project, or where `CHORUS_TRACES` says.
 
 use chorus_choir::adapters::{About, Format, adapt};
 use chorus_protocol::choir::evidence::Bundle;
@@ -45,11 +44,19 @@ fn judge(bundle: &Bundle, expected: &Value) -> Result<&'static str, String> {
 }
 
 #[test]
+fn every_fixture_gives_what_happened() {
+    every_trace_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"));
+}
+
+#[test]
 fn every_trace_gives_what_happened() {
-    let Some(folder) = folder() else {
-        eprintln!("NOT RUN: there is no folder ../shared/traces, and CHORUS_TRACES names none");
-        return;
-    };
+    match folder() {
+        Some(folder) => every_trace_of(&folder),
+        None => eprintln!("NOT RUN: there is no folder ../shared/traces, and CHORUS_TRACES names none"),
+    }
+}
+
+fn every_trace_of(folder: &Path) {
     let expected = fs::read(folder.join("expect.json")).unwrap();
     let expected: BTreeMap<String, Value> = serde_json::from_slice(&expected).unwrap();
     let mut wrong = Vec::new();

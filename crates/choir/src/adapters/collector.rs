@@ -101,6 +101,10 @@ impl<'a> Collector<'a> {
 
     /// The first of these names that a voice of the Score has; else the first there is, with a warning.
     pub(super) fn voice<'n>(&mut self, names: impl IntoIterator<Item = Option<&'n str>>) -> Option<String> {
+        // Nobody will ask whose an event was that has no room.
+        if self.events.len() == MAX_EVENTS {
+            return None;
+        }
         let mut first = None;
         for name in names.into_iter().flatten().filter(|name| !name.trim().is_empty()) {
             if let Some(voice) = self.voices.find(name) {
@@ -172,8 +176,7 @@ impl<'a> Collector<'a> {
 
     /// The same, about something below that place.
     pub(super) fn warn_at(&mut self, code: &'static str, message: impl Into<String>, below: &str) {
-        let message = self.clean(&message.into(), MAX_DETAIL);
-        let key = (code, message);
+        let key = (code, message.into());
         if let Some(index) = self.known.get(&key) {
             self.warnings[*index].1 += 1;
             return;
@@ -183,9 +186,9 @@ impl<'a> Collector<'a> {
             return;
         }
         let path = self.clean(&format!("{}{below}", self.path), MAX_NAME);
-        let message = key.1.clone();
-        self.known.insert(key, self.warnings.len());
         let path = Some(path).filter(|path| !path.is_empty());
+        let message = self.clean(&key.1, MAX_DETAIL);
+        self.known.insert(key, self.warnings.len());
         self.warnings.push((AdapterWarning { code: code.to_owned(), message, path }, 1));
     }
 

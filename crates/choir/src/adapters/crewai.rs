@@ -322,6 +322,10 @@ fn attested(record: &Record<'_>, collector: &mut Collector<'_>) -> bool {
     if kind.as_str() != word {
         collector.warn("spelling", format!("event_type \"{word}\" was read as \"{}\"", kind.as_str()));
     }
+    if kind == EventType::ToolCall && tool_of(record).is_some_and(is_delegation) {
+        escalate(record, collector);
+        return true;
+    }
     let flag = |name: &str| if let Node::Bool(value) = record.get(name) { Some(*value) } else { None };
     let may_reach = matches!(kind, EventType::Warning | EventType::Dissent | EventType::Escalation);
     let may_settle = matches!(kind, EventType::Warning | EventType::Dissent);

@@ -37,6 +37,7 @@ enum Source {
     Updates = 0,
     Tasks = 1,
     Events = 2,
+    Debug = 3,
 }
 
 impl<'a> Origin<'a> {
@@ -161,10 +162,19 @@ impl LangGraph {
         }
         match kind {
             Some(mode) if record.has("ns") && record.has("data") => {
-                self.mode(mode, data, &texts(record.get("ns")), collector);
+                let namespace = texts(record.get("ns"));
+                // A state's part carries them beside it.
+                if !record.get("interrupts").items().is_empty() {
+                    let origin = Origin { namespace: &namespace, ..Origin::default() };
+                    self.interrupts(record.get("interrupts"), &origin, collector);
+                }
+                self.mode(mode, data, &namespace, collector);
             }
             Some(_) if record.has("payload") => self.debug(record, &[], collector),
-            _ if is_task(record) => self.task(record, &Origin::default(), collector),
+            _ if is_task(record) => {
+                let source = Source::Tasks;
+                self.task(record, &Origin { source, ..Origin::default() }, collector);
+            }
             _ if record.has("values") && record.has("next") => {
                 self.snapshot(record.get("values"), &[], collector);
             }
@@ -184,7 +194,10 @@ impl LangGraph {
             "values" => self.snapshot(data, namespace, collector),
             "checkpoints" => self.snapshot(data.get("values"), namespace, collector),
             "debug" => self.debug(data, namespace, collector),
-            "tasks" => self.task(data, &Origin { namespace, ..Origin::default() }, collector),
+            "tasks" => {
+                let source = Source::Tasks;
+                self.task(data, &Origin { namespace, source, ..Origin::default() }, collector);
+            }
             "messages" | "messages-tuple" => match data.items() {
                 [message, metadata] if !is_message(metadata) => {
                     self.message(message, metadata, namespace, collector);
@@ -252,7 +265,12 @@ impl LangGraph {
                 calls::in_state(payload.get("values"), &Origin { namespace, ..Origin::default() }, collector);
             }
             Some("task" | "task_result") => {
-                self.task(payload, &Origin { namespace, occurred_at, ..Origin::default() }, collector);
+                let source = Source::Debug;
+                self.task(
+                    payload,
+                    &Origin { namespace, occurred_at, source, ..Origin::default() },
+                    collector,
+                );
             }
             other => {
                 let other = other.unwrap_or("nothing");
@@ -264,7 +282,7 @@ impl LangGraph {
     /// A task's start, which says nothing, or its result.
     fn task(&mut self, task: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
-        let origin = Origin { node: task.get("name").text(), source: Source::Tasks, ..*origin };
+        let origin = Origin { node: task.get("name").text(), ..*origin };
         if !task.has("result") && !task.has("error") {
             return;
         }

@@ -200,7 +200,12 @@ fn item(item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
         return;
     }
     let Some(kind) = item.get("type").text() else {
-        if item.has("role") && item.has("content") {
+        if item.has("role") && item.has("tool_calls") {
+            collector.warn(
+                "wrong_api",
+                "a message with tool_calls is one of chat.completions, not of the Responses API",
+            );
+        } else if item.has("role") && item.has("content") {
             message(item, voice, collector);
         } else {
             let message = format!("an output item has no type: it is {}", item.get("type").kind());

@@ -6,6 +6,7 @@
 
 mod channel;
 mod child;
+mod choir;
 mod delay;
 mod disk;
 mod echo;
@@ -46,6 +47,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a hub is besieged among the others.
 const SIEGE: Duration = Duration::from_mins(1);
+
+/// Millions of bytes of a trace that is adapted.
+const TRACE: u32 = 100;
 
 /// What a server prints when it is ready, before its address.
 const READY: &str = "chorus listening on ";
@@ -124,6 +128,12 @@ enum What {
         /// How long the hub is besieged
         #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
+    },
+    /// Adapting large traces and verifying receipts, against reading the same JSON
+    Choir {
+        /// How large the traces are, in millions of bytes
+        #[arg(long, default_value_t = TRACE, value_parser = clap::value_parser!(u32).range(1..=2000))]
+        megabytes: u32,
     },
     /// The size of this program and the memory of an idle hub
     Size,
@@ -269,6 +279,7 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         What::Siege { seconds } => {
             vec![siege::measure(folder, Duration::from_secs(seconds), progress).await?]
         }
+        What::Choir { megabytes } => vec![choir::measure(folder, megabytes as usize, progress).await?],
         What::Size => vec![size::measure(folder, progress).await?],
         What::All { database, stored: Stored { messages, load }, opened, crowd, peer } => {
             let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
@@ -287,6 +298,7 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
                     .push(mcp::measure(folder, &peer, mcp::CALLERS as usize, &load.pace, progress).await?);
             }
             sections.push(siege::measure(folder, SIEGE, progress).await?);
+            sections.push(choir::measure(folder, TRACE as usize, progress).await?);
             sections.push(size::measure(folder, progress).await?);
             sections
         }

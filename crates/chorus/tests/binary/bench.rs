@@ -105,6 +105,17 @@ fn inboxes_and_size_in_a_moment() {
 }
 
 #[test]
+fn choir_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "choir");
+    command.args(["--megabytes", "1", "--json"]);
+    let choir = found(command, dir.path());
+    let figures = choir["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 5);
+    figures.iter().for_each(|figure| positive(&figure["median"]));
+}
+
+#[test]
 fn wrong_usage_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = bench(dir.path(), "size");

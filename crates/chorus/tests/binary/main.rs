@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 
 #[cfg(test)]
+mod adapt;
+#[cfg(test)]
 mod agent;
 #[cfg(test)]
 mod agent_fixture;

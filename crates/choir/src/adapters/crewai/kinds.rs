@@ -75,7 +75,7 @@ pub(super) fn kind_of(kind: &str) -> Kind {
     let ends = ["finished", "completed", "error", "failed", "ended", "received", "answered"];
     match kind {
         "tool_call" | "tool_use" | "tool_execution" | "tool_usage" => return Kind::ToolStarted,
-        "tool_selection_error" | "tool_validate_input_error" | "tool_failure" | "llm_guardrail_failed" => {
+        "tool_selection_error" | "tool_validate_input_error" | "llm_guardrail_failed" => {
             return Kind::Failure;
         }
         "task_completed" => return Kind::TaskCompleted,
@@ -98,7 +98,8 @@ pub(super) fn kind_of(kind: &str) -> Kind {
                 "intervention",
             ]));
     let delegation =
-        has(&["delegation", "delegated", "delegate", "handoff", "allocation"]) || kind.contains("hand_off");
+        has(&["delegation", "delegated", "delegate", "handoff", "allocation", "escalation", "escalated"])
+            || kind.contains("hand_off");
     if tool {
         if has(&ends) { Kind::ToolEnded } else { Kind::ToolStarted }
     } else if human {

@@ -19,7 +19,7 @@ const BETWEEN: char = '\u{1f}';
 #[derive(Default)]
 pub(super) struct Told {
     /// By namespace and node: how often in each way, and how often it was taken.
-    outputs: HashMap<String, ([u32; 3], u32)>,
+    outputs: HashMap<String, ([u32; 4], u32)>,
 }
 
 impl Told {

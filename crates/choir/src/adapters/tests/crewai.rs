@@ -127,6 +127,10 @@ fn what_a_caller_attests_passes_through() {
     assert_eq!(bundle.events[1].reached_output, Some(false));
     assert_eq!(bundle.events[2].reached_output, None);
     assert_eq!(codes(&bundle), ["spelling"]);
+    let bundle = events(
+        json!([{"event_type": "tool_call", "agent": "Boss", "id": "1", "tool_name": "Delegate work to coworker"}]),
+    );
+    assert_eq!(told(&bundle), ["escalation Boss Delegate work to coworker 1"]);
 }
 
 #[test]

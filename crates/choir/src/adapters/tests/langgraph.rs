@@ -147,6 +147,8 @@ fn interrupts_are_escalations_once() {
     assert_eq!(bundle.events[0].detail.as_deref(), Some("Approve?"));
     let bundle = stream(&json!([["tasks", task]]));
     assert_eq!(told(&bundle), ["escalation ask - i1"]);
+    let part = json!({"type": "values", "ns": [], "data": {"x": 1}, "interrupts": [interrupt]});
+    assert_eq!(told(&stream(&json!([part, part]))), ["escalation - - i1"]);
     // It stopped before a node: nobody asked, but it stopped.
     assert_eq!(stream(&json!([{"a": {"x": []}}, {"__interrupt__": []}])).events.len(), 1);
     assert_eq!(stream(&json!([{"__interrupt__": ["Interrupt(value='x')"]}])).events.len(), 1);
@@ -181,6 +183,9 @@ fn sources_one_by_one_capped_and_once() {
     let update = json!({"search": {"documents": [{"id": "a"}]}});
     let bundle = stream(&json!([["updates", update], ["tasks", task], ["updates", update], ["tasks", task]]));
     assert_eq!(bundle.events.len(), 2);
+    let debug = json!({"step": 1, "type": "task_result", "payload": task});
+    let bundle = stream(&json!([["debug", debug], ["tasks", task], ["updates", update]]));
+    assert_eq!(bundle.events.len(), 1);
 }
 
 #[test]

@@ -117,6 +117,8 @@ fn responses_in_wrappings() {
     }
     let chat = items(json!({"object": "chat.completion", "choices": []}));
     assert_eq!(codes(&chat), ["wrong_api"]);
+    let chat = items(json!([{"role": "assistant", "content": null, "tool_calls": [{"id": "1"}]}]));
+    assert_eq!(codes(&chat), ["wrong_api"]);
 }
 
 #[test]

@@ -1,0 +1,143 @@
+"""Runs a real LangGraph ensemble with a canned model in every stream mode, and says what truly happened.
+
+Usage: run_langgraph.py FOLDER. Writes NAME.json and NAME.expect into it.
+"""
+
+import asyncio
+import json
+import operator
+import sys
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.documents import Document
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.load import dumpd
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+
+FOLDER = Path(sys.argv[1])
+ALL = {"tool_call": 1, "evidence_cited": 2, "warning": 1, "dissent": 1, "escalation": 1}
+
+
+class State(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    documents: list
+    flagged: bool
+    verdict: str
+    objection: str
+    escalation: Any
+    final: str
+
+
+class Canned(BaseChatModel):
+    """Asks for one tool, whatever it is asked."""
+
+    @property
+    def _llm_type(self):
+        return "canned"
+
+    def _generate(self, messages, stop=None, run_manager=None, **_):
+        calls = [{"name": "lookup_order", "args": {"order_id": "R-1"}, "id": "call_1"}]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content="", tool_calls=calls))])
+
+
+@tool
+def lookup_order(order_id: str) -> str:
+    """Look up an order."""
+    return "delivered"
+
+
+def ensemble():
+    graph = StateGraph(State)
+    graph.add_node("triage", lambda state: {"messages": [Canned().invoke(state["messages"])]})
+    graph.add_node("tools", ToolNode([lookup_order]))
+    graph.add_node("retriever", lambda _: {"documents": [
+        Document(page_content="Above 250 a person decides.", metadata={"source": "kb/policy.md"}, id="d1"),
+        Document(page_content="Within 14 days.", metadata={"source": "kb/returns.md"}, id="d2"),
+    ]})
+    graph.add_node("policy_guard", lambda _: {"flagged": True})
+    graph.add_node("critic", lambda _: {"verdict": "rejected", "objection": "nobody approved it"})
+    graph.add_node("escalate_to_human", lambda _: {"escalation": {"to": "desk", "reason": "too much"}})
+    graph.add_node("answer", lambda _: {"final": "blocked, rejected, refused: only words"})
+    names = ["triage", "tools", "retriever", "policy_guard", "critic", "escalate_to_human", "answer"]
+    for one, other in zip([START, *names], [*names, END]):
+        graph.add_edge(one, other)
+    return graph.compile()
+
+
+def plain(value):
+    return value.model_dump() if hasattr(value, "model_dump") else getattr(value, "__dict__", None) or str(value)
+
+
+def write(name, chunks, expected, lines=False):
+    write_text = (FOLDER / f"{name}.json").write_text
+    if lines:
+        write_text("".join(json.dumps(chunk, default=plain) + "\n" for chunk in chunks))
+    else:
+        write_text(json.dumps(list(chunks), default=plain))
+    (FOLDER / f"{name}.expect").write_text(json.dumps(expected))
+
+
+def start():
+    return {"messages": [HumanMessage("my money back")]}
+
+
+def streams():
+    for mode in ["updates", "debug", "tasks"]:
+        write(mode, ensemble().stream(start(), stream_mode=mode), ALL)
+    write("lines", ensemble().stream(start(), stream_mode="updates"), ALL, lines=True)
+    # A state names no node, a message no output.
+    write("values", ensemble().stream(start(), stream_mode="values"), {"tool_call": 1})
+    write("messages", ensemble().stream(start(), stream_mode="messages"), {"tool_call": 1})
+    modes = ["updates", "debug", "messages", "values", "tasks"]
+    write("modes", ensemble().stream(start(), stream_mode=modes), ALL)
+    write("subgraphs", ensemble().stream(start(), stream_mode=modes, subgraphs=True), ALL)
+    write("dumpd", [dumpd(chunk) for chunk in ensemble().stream(start(), stream_mode="updates")], ALL)
+    try:
+        write("typed", ensemble().stream(start(), stream_mode=["updates", "messages"], version="v2"), ALL)
+    except TypeError as error:
+        print(f"typed parts are not known to this version: {error}")
+
+
+async def events():
+    found = [event async for event in ensemble().astream_events(start(), version="v2")]
+    write("events", found, ALL)
+
+
+def subgraph():
+    """A child's documents are its parent's output too: three, not six. And a person is asked once."""
+    inner = StateGraph(State)
+    inner.add_node("vector_search", lambda _: {"documents": [{"id": f"c{n}", "source": f"https://x/{n}"} for n in range(3)]})
+    inner.add_edge(START, "vector_search")
+    inner.add_edge("vector_search", END)
+
+    class Outer(State):
+        log: Annotated[list, operator.add]
+
+    def ask(_):
+        answer = interrupt({"question": "Publish?"})
+        return {"log": [answer]}
+
+    outer = StateGraph(Outer)
+    outer.add_node("research_retrieval", inner.compile())
+    outer.add_node("ask", ask)
+    outer.add_edge(START, "research_retrieval")
+    outer.add_edge("research_retrieval", "ask")
+    outer.add_edge("ask", END)
+    graph = outer.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    chunks = list(graph.stream({"log": []}, config, stream_mode="updates", subgraphs=True))
+    chunks += graph.stream(Command(resume="reject"), config, stream_mode="updates", subgraphs=True)
+    write("child", chunks, {"evidence_cited": 3, "escalation": 1})
+
+
+streams()
+asyncio.run(events())
+subgraph()
