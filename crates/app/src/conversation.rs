@@ -31,7 +31,7 @@ pub use members::{Added, add_member, change_member, list_members, remove_member}
 pub use react::react;
 pub use say::{post_in, prepare, preview, say};
 pub use search::{FoundView, Question, find_messages};
-pub use standing::{Addressed, MAX_COUNT, Standing, addressed, standings};
+pub use standing::{Addressed, MAX_COUNT, Standing, addressed, holders, standings};
 pub use status::set_status;
 pub use take_on::{claim, conversation_of, defer, is_missing, resolve};
 pub use talk::{Talk, talk_to};

@@ -304,6 +304,22 @@ list.addEventListener("click", (event) => {
   }
 });
 
+// Claims run out by the hub's clock, as far as this page knows it.
+const ahead = Date.now() - Number(main.dataset.now);
+setInterval(() => {
+  for (const chip of $$("[data-until]", list)) {
+    const left = Math.round((Number(chip.dataset.until) - (Date.now() - ahead)) / 1000);
+    chip.classList.toggle("warn", left < 60);
+    chip.classList.toggle("work", left >= 60);
+    if (left > 0) $(".countdown", chip).textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    else {
+      chip.removeAttribute("data-until");
+      chip.className = "chip";
+      chip.textContent = "free to claim";
+    }
+  }
+}, 1000);
+
 // The keyboard: one message is chosen.
 const chosen = () => $(".item.chosen", list);
 function choose(item) {
@@ -498,7 +514,6 @@ function compose() {
     sending = null;
     fit();
     ask();
-    if (globalThis.Notification?.permission === "default") Notification.requestPermission?.();
   });
   fit();
   if (field.value) ask();

@@ -86,6 +86,15 @@ if (fresh) {
   }, every);
 }
 
+// Notices in the browser, for who asks for them.
+const notices = $("[data-notify]");
+if (notices && globalThis.Notification?.permission === "default") {
+  notices.hidden = false;
+  notices.addEventListener("click", async () => {
+    if (await Notification.requestPermission() !== "default") notices.hidden = true;
+  });
+}
+
 // A field that filters what stands below it.
 for (const field of $$("input[data-filter]")) {
   field.addEventListener("input", () => {

@@ -28,21 +28,21 @@ pub struct LadderView {
     /// To whom it went.
     pub deliveries: Vec<LadderDelivery>,
     /// Who took it on, the first one first.
-    claims: Vec<ClaimView>,
+    pub claims: Vec<ClaimView>,
 }
 
 /// That somebody took an event on.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-struct ClaimView {
+pub struct ClaimView {
     /// What it is called there.
-    holder: String,
+    pub holder: String,
     /// Since when.
-    since: String,
+    pub since: String,
     /// Until when.
-    until: String,
+    pub until: String,
     /// What became of it: `held`, `released`, `resolved` or `expired`.
     #[schema(value_type = String)]
-    state: ClaimState,
+    pub state: ClaimState,
 }
 
 /// What became of an event, for members of its conversation who may read it.

@@ -25,6 +25,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::{self, At, Filter, Kinds, conversation_id, event_id};
 use chorus_app::once::Once;
+use chorus_app::views::EventView;
 use chorus_app::{App, AppState, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::channels::ConversationDetail;
@@ -86,6 +87,8 @@ struct ChannelPage {
     earlier: Option<String>,
     /// The last event that is shown, and that there is.
     last: i64,
+    /// What the hub's clock says, for countdowns.
+    now: i64,
     live_from_end: bool,
     side: Side,
     people: Vec<Person>,
@@ -150,7 +153,7 @@ impl Place {
             names.add(role, Named::Role);
         }
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
-        View { names, roles, me, my_handle, read }
+        View { names, roles, me, my_handle, read, held: HashMap::new() }
     }
 }
 
@@ -199,7 +202,9 @@ async fn render(
     let log = conversation::read_events(app, visitor.who(), place.id, filter, At::Before(before), OPENS_WITH)
         .await?;
     let last = log.items.last().map_or(0, |event| event.sequence);
-    let shown = items(&log.items, &place.view(&visitor, read.filter(|_| thread.is_none())));
+    let mut view = place.view(&visitor, read.filter(|_| thread.is_none()));
+    view.held = held(app, &visitor, place.id, &log.items).await?;
+    let shown = items(&log.items, &view);
     let working = working(&shown);
     let people = members::people(app, &visitor, &place.members, &working).await?;
     let listed = Page { after: None, limit: MOST };
@@ -215,6 +220,7 @@ async fn render(
         items: shown,
         earlier: log.next,
         last,
+        now: app.now(),
         // Where nothing lies between the last one and where it was read from, that is the end.
         live_from_end: stretch.before.is_none_or(|before| last + 1 < before),
         side,
@@ -225,6 +231,19 @@ async fn render(
         signals: Signal::ALL.iter().map(|signal| (signal.as_str(), items::glyph(*signal))).collect(),
         place: place.detail,
     })
+}
+
+/// Which messages of a stretch are taken on, by whom and until when.
+async fn held(
+    app: &App,
+    visitor: &SignedIn,
+    id: ConversationId,
+    events: &[EventView],
+) -> Result<HashMap<String, (String, i64)>, Error> {
+    let messages = events.iter().filter(|event| event.kind == "message");
+    let messages = messages.filter_map(|event| EventId::parse(&event.event_id)).collect();
+    let found = conversation::holders(app, visitor.who(), id, messages).await?;
+    Ok(found.into_iter().map(|(message, handle, until)| (message.to_string(), (handle, until))).collect())
 }
 
 /// Who is at work in this stretch, and on what.
@@ -246,7 +265,9 @@ async fn fragment(
     let limit = stretch.limit.unwrap_or(OPENS_WITH).clamp(1, MOST);
     let filter = Filter { thread, kinds: Kinds::All };
     let log = conversation::read_events(&app, visitor.who(), place.id, filter, at, limit).await?;
-    let shown = items(&log.items, &place.view(&visitor, None));
+    let mut view = place.view(&visitor, None);
+    view.held = held(&app, &visitor, place.id, &log.items).await?;
+    let shown = items(&log.items, &view);
     let mut response = page(&ItemsPart { id: &id, items: &shown })?;
     let next = log.next.and_then(|next| next.parse().ok());
     if let Some(next) = next {

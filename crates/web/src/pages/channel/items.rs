@@ -49,6 +49,8 @@ pub(crate) struct Message {
     pub(crate) thread: Option<String>,
     /// How the thread begins, where this is the first of it in a row.
     pub(crate) of_thread: Option<String>,
+    /// Who has taken it on, and until when.
+    pub(crate) held: Option<(String, i64)>,
     pub(crate) intent: Option<&'static str>,
     pub(crate) urgent: bool,
     pub(crate) mine: bool,
@@ -120,6 +122,8 @@ pub(crate) struct View {
     pub(crate) my_handle: String,
     /// Up to where it had read.
     pub(crate) read: Option<i64>,
+    /// Which messages are taken on, by whom and until when.
+    pub(crate) held: HashMap<String, (String, i64)>,
 }
 
 /// The items of these events, in order.
@@ -242,6 +246,7 @@ impl Building<'_> {
             replies: event.replies.unwrap_or_default(),
             thread,
             of_thread,
+            held: self.view.held.get(&event.event_id).cloned(),
             intent: text("intent")
                 .and_then(Intent::parse)
                 .filter(|intent| *intent != Intent::Chat)
@@ -428,6 +433,7 @@ mod tests {
             me: "acc_1".into(),
             my_handle: "anna".into(),
             read: None,
+            held: HashMap::new(),
         }
     }
 

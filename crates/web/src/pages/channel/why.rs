@@ -18,8 +18,18 @@ pub(crate) struct Why {
     pub(crate) excerpt: String,
     pub(crate) at: Moment,
     pub(crate) reached: Vec<Reached>,
+    /// Who took it on.
+    pub(crate) claims: Vec<Claimed>,
     /// Agents it did not go to.
     pub(crate) others: Vec<String>,
+}
+
+/// Somebody who took it on.
+pub(crate) struct Claimed {
+    pub(crate) holder: String,
+    pub(crate) state: &'static str,
+    pub(crate) since: Moment,
+    pub(crate) until: Moment,
 }
 
 /// One agent it went to.
@@ -48,7 +58,15 @@ pub(crate) async fn find(app: &App, visitor: &SignedIn, id: &str, named: &str) -
     let is_other = |handle: &String| !reached.iter().any(|one| one.handle == *handle);
     let agents = members.into_iter().filter(|member| member.kind == Word::Known(PrincipalKind::Agent));
     let others = agents.filter(|agent| agent.id != found.event.author.id).map(|agent| agent.handle);
+    let claims = found.claims.iter().map(|claim| Claimed {
+        holder: claim.holder.clone(),
+        state: claim.state.as_str(),
+        since: Moment::new(&claim.since),
+        until: Moment::new(&claim.until),
+    });
+    let claims = claims.collect();
     Ok(Why {
+        claims,
         seq: found.event.sequence,
         event: found.event.event_id.clone(),
         handle: found.event.author.handle.clone().unwrap_or_default(),
