@@ -46,7 +46,7 @@ settings! {
     CHORUS_TRUSTED_PROXIES, "none", "proxies (addresses or networks, with commas between) whose `X-Forwarded-For` tells who calls; nobody else's is read";
     CHORUS_WEBHOOK_TIMEOUT_MS, "30000", "how long a webhook may take";
     CHORUS_PRESENCE_MS, "90000", "how long a sign of life counts as online";
-    CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, and with them envelopes and other services' posts; what is said in channels and direct conversations is kept for ever";
+    CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, envelopes, other services' posts, and what is said in conversations; a channel's owner may keep it shorter (`keep_days`). Documents stay";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
     CHORUS_MAIL, "log", "where sign-in links go: `log`, `dir:PATH` (one file a mail), `smtp://USER:PASSWORD@HOST:PORT` or `smtps://…`; with `?from=ADDRESS` they come from that address; TLS is verified, and required unless the server is on this machine or in a private network, or `?tls=opportunistic` or `?tls=off` says otherwise";

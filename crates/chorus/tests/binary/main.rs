@@ -29,4 +29,6 @@ mod start;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod transfer;
+#[cfg(test)]
 mod trouble;
