@@ -25,6 +25,8 @@ pub fn conversation(conversation: &Conversation) -> ConversationView {
         history: conversation.history.into(),
         created_at: rfc3339(conversation.created_at),
         archived: conversation.archived_at.is_some(),
+        keep_days: conversation.keep_days,
+        oldest: Some(conversation.oldest).filter(|oldest| *oldest > 1),
     }
 }
 

@@ -29,4 +29,5 @@ pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod sign;
 pub(crate) mod skill;
+pub(crate) mod transfer;
 pub(crate) mod verify;

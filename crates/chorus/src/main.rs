@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 use commands::{
     adapt, agent, agent_url, agents, bench, c2a_stdio, canonicalize, channel, completions, deliveries, demo,
     doctor, hash, inbox, invitations, market, merge, operator, receipt, receive, register, rehearse, reply,
-    score, send, serve, sign, skill, verify,
+    score, send, serve, sign, skill, transfer, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -82,6 +82,9 @@ enum Command {
     Skill(skill::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
+    Backup(transfer::BackupArgs),
+    Export(transfer::ExportArgs),
+    Import(transfer::ImportArgs),
     Completions(completions::Args),
 }
 
@@ -129,6 +132,9 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,
             Command::Bench(args) => bench::run(&global, args).await,
+            Command::Backup(args) => transfer::backup(args),
+            Command::Export(args) => transfer::export(args).await,
+            Command::Import(args) => transfer::import(args).await,
             Command::Completions(args) => completions::run(args),
         }
     })

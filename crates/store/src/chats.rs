@@ -53,7 +53,7 @@ const CHATS: &str = concat!(
 );
 /// How many columns of [`CHATS`] come before the conversation's, and before the event's.
 const OF_ENTRY: usize = 11;
-const OF_CONVERSATION: usize = 9;
+const OF_CONVERSATION: usize = 11;
 
 /// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves. Texts may have grown
 /// since they were said: what does not fit into about `max_bytes` is taken off the page, but for its first entry.

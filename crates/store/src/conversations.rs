@@ -34,12 +34,17 @@ pub struct Conversation {
     pub created_at: i64,
     /// Since when nothing can be said in it.
     pub archived_at: Option<i64>,
+    /// How many days what was said is kept, if its owner says so; never longer than the hub keeps it.
+    pub keep_days: Option<i64>,
+    /// The first place that is still there.
+    pub oldest: i64,
 }
 
 /// What [`conversation`] reads.
 macro_rules! conversation_columns {
     () => {
-        "c.id, c.kind, c.name, c.context, c.owner_kind, c.owner_id, c.history, c.created_at, c.archived_at"
+        "c.id, c.kind, c.name, c.context, c.owner_kind, c.owner_id, c.history, c.created_at, c.archived_at,
+         c.keep_days, c.oldest"
     };
 }
 pub(crate) use conversation_columns;
@@ -64,6 +69,8 @@ pub(crate) fn conversation(mut row: Row) -> Result<Conversation, StoreError> {
         history: History::parse(&history).ok_or_else(odd)?,
         created_at: row.int(7)?,
         archived_at: row.opt_int(8)?,
+        keep_days: row.opt_int(9)?,
+        oldest: row.int(10)?,
     })
 }
 
@@ -92,7 +99,8 @@ pub fn insert(tx: &mut dyn Tx, new: &Conversation, trace: TraceId) -> Result<(),
 /// Replaces what can change of a conversation.
 pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5, owner_kind = $6, owner_id = $7
+        "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5, owner_kind = $6, owner_id = $7,
+                keep_days = $8
          WHERE id = $1",
         &[
             (&changed.id).into(),
@@ -102,6 +110,7 @@ pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError>
             changed.archived_at.into(),
             changed.owner.kind().as_str().into(),
             (&changed.owner.uuid()).into(),
+            changed.keep_days.into(),
         ],
     )?;
     Ok(())

@@ -42,6 +42,7 @@ pub mod push;
 mod queue;
 pub mod readings;
 pub mod relay;
+pub mod retention;
 pub mod revocation;
 pub mod sealed;
 pub mod search;
@@ -50,13 +51,14 @@ pub mod settings;
 mod sqlite;
 pub mod streams;
 mod threads;
+pub mod transfer;
 mod tx;
 pub mod usage;
 mod work;
 
 pub use error::StoreError;
 pub use postgres::PostgresOptions;
-pub use sqlite::{Diagnosis, Durability, SqliteOptions, diagnose};
+pub use sqlite::{Diagnosis, Durability, SqliteOptions, backup, diagnose};
 pub use tx::{Cell, Param, Row, Tx, TxExt};
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};

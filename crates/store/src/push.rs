@@ -104,8 +104,8 @@ pub fn finish(
         Outcome::Delivered => (DeliveryState::Delivered, None),
         Outcome::Again(at) => (DeliveryState::Waiting, Some(at.min(due.give_up_at))),
         Outcome::Broken(_) => (DeliveryState::Waiting, Some(due.give_up_at)),
-        Outcome::Refused => (DeliveryState::Failed, None),
-        Outcome::Dead => (DeliveryState::Dead, None),
+        // What will never be taken is over at once.
+        Outcome::Refused | Outcome::Dead => (DeliveryState::Dead, None),
     };
     let error = attempt.map_or(why, |attempt| attempt.error.as_deref());
     let held = tx.execute(

@@ -3,6 +3,7 @@
 //! The writer drains its queue into one transaction per batch, commits, and only then answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
+mod backup;
 mod checkpoint;
 mod files;
 mod heads;
@@ -13,6 +14,7 @@ mod options;
 mod session;
 mod writer;
 
+pub use backup::backup;
 pub(crate) use in_place::InPlace;
 pub use inspect::{Diagnosis, diagnose};
 pub use options::{Durability, SqliteOptions};

@@ -46,6 +46,8 @@ pub async fn make_channel(
         history: new.history.unwrap_or(History::All),
         created_at: act.now,
         archived_at: None,
+        keep_days: None,
+        oldest: 1,
     };
     let own = || Handle::Like(own_handle(caller));
     let handle = new.handle.map_or_else(own, |Name(handle)| Handle::Exactly(handle));
@@ -88,9 +90,10 @@ pub async fn change_channel(
     change: ChannelChange,
     once: Once,
 ) -> Result<Done<ChangedConversation>, Error> {
-    let ChannelChange { name, context: about, history, owner } = change;
-    if name.is_none() && about.is_none() && history.is_none() && owner.is_none() {
-        return Err(Faults::one("body", "must have a name, a context, a history or an owner").into());
+    let ChannelChange { name, context: about, history, owner, keep_days } = change;
+    if name.is_none() && about.is_none() && history.is_none() && owner.is_none() && keep_days.is_none() {
+        let what = "must have a name, a context, a history, an owner or keep_days";
+        return Err(Faults::one("body", what).into());
     }
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let masked = masked(&json!({"name": name, "context": about}))?;
@@ -107,6 +110,9 @@ pub async fn change_channel(
                 conversation.context = self::context(&masked);
             }
             conversation.history = history.unwrap_or(conversation.history);
+            if let Some(days) = keep_days {
+                conversation.keep_days = (days > 0).then_some(days);
+            }
         })
         .map_err(only(OWNERS))?;
         hub.count_bytes(tx, who, said_of(&new))?;

@@ -112,6 +112,8 @@ pub(super) fn pair(
         history: History::All,
         created_at: act.now,
         archived_at: None,
+        keep_days: None,
+        oldest: 1,
     };
     let handles = (Handle::Like(mine.to_owned()), Handle::Like(theirs.to_owned()));
     let (conversation, made) =

@@ -19,7 +19,7 @@ use crate::views;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, Principal};
-use chorus_protocol::relay::Notice;
+use chorus_protocol::relay::{Gap, Notice};
 use chorus_protocol::words::History;
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{Tx, conversation};
@@ -74,15 +74,21 @@ impl Follower {
         authenticate::look_up(&app, &shown).await?;
         let begin = move |tx: &mut dyn Tx| {
             let (conversation, _) = conversation::as_reader(tx, id, who)?;
-            Ok((conversation.history, tx.head(id.0)?))
+            Ok((conversation.history, conversation.oldest, tx.head(id.0)?))
         };
-        let (history, end) = app.store.read::<_, Error, _>(begin).await?;
+        let (history, oldest, end) = app.store.read::<_, Error, _>(begin).await?;
         // A place beyond the end is from another life of the database: it says nothing here.
         let cursor = place.filter(|place| *place <= end).unwrap_or(end);
         let check_at = next_check(&app);
         let shared = history == History::All;
         let connected = json!({"channel": id.to_string(), "after": cursor});
-        let greeting = Some(DIALECT.notice(Notice::Connected, &connected).map_err(Error::internal)?);
+        let mut greeting =
+            BytesMut::from(&*DIALECT.notice(Notice::Connected, &connected).map_err(Error::internal)?);
+        if cursor + 1 < oldest {
+            let gap = Gap { after: cursor, oldest };
+            greeting.extend_from_slice(&DIALECT.notice(Notice::Gap, &gap).map_err(Error::internal)?);
+        }
+        let greeting = Some(greeting.freeze());
         Ok(Self {
             app,
             id,

@@ -366,6 +366,8 @@ mod tests {
                 history: History::All,
                 created_at: new.now,
                 archived_at: None,
+                keep_days: None,
+                oldest: 1,
             };
             let joins = act(&app, ann, new.conversation);
             let (agent, now) = (bob.clone(), new.now);

@@ -13,7 +13,8 @@ use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
-    StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions, obligations,
+    StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions,
+    obligations, retention,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -96,10 +97,12 @@ pub fn clean_up(
         deliveries::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
     usage.give_back(tx, old.bytes);
+    let said = retention::remove_said(tx, now, settings.retention_ms, CLEAN_UP_STEP)?;
+    usage.give_back(tx, said.bytes);
     let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
     // Whatever took a whole step may have more.
-    Ok([keys, answers, credentials, acts, invited, sessions, old.deliveries]
+    Ok([keys, answers, credentials, acts, invited, sessions, old.deliveries, said.events]
         .contains(&(CLEAN_UP_STEP as u64)))
 }
 

@@ -12,7 +12,8 @@ use chorus_hub::{
     keep_operator_key, key_hash,
 };
 use chorus_protocol::credentials::SecretKind;
-use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError};
+use chorus_store::transfer::IMPORTING;
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, settings as store_settings};
 use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -118,6 +119,7 @@ pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening))
         check_fingerprint(&master, held.as_deref()).map_err(|error| explain_key(&settings, error))?;
     }
     let store = Place::of(&settings, node).open()?;
+    refuse_half(&store).await?;
     let kept = keep_fingerprint(&store, &master, &environment, lost).await;
     kept.map_err(|error| explain_key(&settings, error))?;
     if lost {
@@ -153,6 +155,18 @@ pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening))
     chorus_hub::run(listener, store, config, environment, stop(terminate, interrupt)).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// A database into which an import was begun is not served before it is whole.
+async fn refuse_half(store: &Store) -> anyhow::Result<()> {
+    let begun = |tx: &mut dyn Tx| store_settings::get(tx, IMPORTING);
+    if store.read::<_, StoreError, _>(begun).await?.is_some() {
+        let hint = "run the same `chorus import` again: it goes on where it was";
+        return Err(
+            Explained::failed("an import into this database was begun and is not finished", hint).into()
+        );
+    }
+    Ok(())
 }
 
 /// Where this machine reaches what listens there: nobody can connect to "all addresses".
@@ -192,7 +206,7 @@ async fn stop(mut terminate: Signal, mut interrupt: Signal) {
 }
 
 /// The data folder, for nobody else's eyes.
-fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
+pub(super) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -276,13 +290,13 @@ fn explain_key(settings: &Settings, error: FingerprintError) -> anyhow::Error {
 }
 
 /// Where the hub's state lies.
-enum Place {
+pub(super) enum Place {
     Sqlite(SqliteOptions),
     Postgres(PostgresOptions),
 }
 
 impl Place {
-    fn of(settings: &Settings, node: Uuid) -> Self {
+    pub(super) fn of(settings: &Settings, node: Uuid) -> Self {
         match &settings.database_url {
             Some(url) => Self::Postgres(PostgresOptions::new(url, node)),
             None => Self::Sqlite(SqliteOptions {
@@ -299,7 +313,16 @@ impl Place {
         }
     }
 
-    fn open(self) -> Result<Store, StoreError> {
+    /// The same for work that takes as long as it takes.
+    pub(super) fn unhurried(self) -> Self {
+        let long = std::time::Duration::from_hours(24);
+        match self {
+            Self::Sqlite(options) => Self::Sqlite(SqliteOptions { read_time: long, ..options }),
+            Self::Postgres(options) => Self::Postgres(PostgresOptions { read_time: long, ..options }),
+        }
+    }
+
+    pub(super) fn open(self) -> Result<Store, StoreError> {
         match self {
             Self::Sqlite(options) => Store::sqlite(options),
             Self::Postgres(options) => Store::postgres(options),

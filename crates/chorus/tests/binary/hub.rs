@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// The operator's key of every hub here.
 pub(crate) const OPERATOR: &str = "co_0123456789abcdef0123456789abcdef";
-const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub(crate) const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// A `chorus` command with an environment of its own.
 pub(crate) fn chorus() -> Command {

@@ -33,4 +33,6 @@ mod start;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod transfer;
+#[cfg(test)]
 mod trouble;

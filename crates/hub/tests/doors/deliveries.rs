@@ -59,12 +59,12 @@ async fn a_member_that_left_gets_nothing_more() {
     let member = format!("/api/v1/channels/{}/members/timber", fixture.channel);
     assert!(fixture.hub.delete(&member, Some(&fixture.anna)).await.status < 300);
     clock.advance(MINUTE);
-    let failed = fixture.delivery_is(&event, "failed").await;
+    let failed = fixture.delivery_is(&event, "dead").await;
     let why = "the agent is not a member of the conversation any more";
-    assert_eq!((&failed["rungs"][1]["reason"], &failed["state"]), (&json!(why), &json!("failed")));
+    assert_eq!((&failed["rungs"][1]["reason"], &failed["state"]), (&json!(why), &json!("dead")));
     let replay = format!("/api/v1/deliveries/{}/replay", failed["id"].as_str().unwrap());
     assert_eq!(fixture.hub.post(&replay, Some(&fixture.anna), &json!({})).await.status, 202);
-    fixture.delivery_is(&event, "failed").await;
+    fixture.delivery_is(&event, "dead").await;
     assert_eq!(timber.requests().len(), 1);
 }
 
@@ -92,7 +92,7 @@ async fn an_inbox_gets_nothing_of_what_is_over() {
         fixture.delivery_is(event, "delivered_sse").await;
     }
     for event in [&deleted, &left] {
-        fixture.delivery_is(event, "failed").await;
+        fixture.delivery_is(event, "dead").await;
     }
     inbox.assert_quiet().await;
     assert_eq!(timber.requests().len(), 2);
@@ -110,7 +110,7 @@ async fn a_message_that_was_deleted_is_not_posted() {
     let message = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
     assert!(fixture.hub.delete(&message, Some(&fixture.anna)).await.status < 300);
     clock.advance(MINUTE);
-    let failed = fixture.delivery_is(&event, "failed").await;
+    let failed = fixture.delivery_is(&event, "dead").await;
     assert_eq!(failed["rungs"][1]["reason"], "the message was deleted");
     fixture.delivery_is(&next, "delivered").await;
     assert_eq!(contents(&timber.requests()), ["@timber oops", "@timber hello"]);
@@ -144,7 +144,7 @@ async fn a_change_is_no_new_message() {
     fixture.delivery_is(&first, "delivered").await;
     let edit = deliver_edit(&fixture, &first, "@timber changed", 1).await;
     let next = fixture.say("@timber next").await;
-    let failed = fixture.delivery_is(&edit, "failed").await;
+    let failed = fixture.delivery_is(&edit, "dead").await;
     assert_eq!(failed["rungs"][1]["reason"], "a connection string takes messages only");
     fixture.delivery_is(&next, "delivered").await;
     assert_eq!(contents(&timber.requests()), ["@timber first", "@timber next"]);
@@ -246,7 +246,7 @@ async fn replay_is_filtered_by_the_query() {
     fixture.connected("timber", &timber).await;
     timber.set(Reply::Json(400, json!({})));
     let event = fixture.say("@timber hello").await;
-    fixture.delivery_is(&event, "failed").await;
+    fixture.delivery_is(&event, "dead").await;
     timber.set(Reply::Json(200, json!({})));
     let replay = async |query: &str, body: Option<&Value>| {
         let path = format!("/api/v1/deliveries/replay?{query}");
@@ -260,8 +260,8 @@ async fn replay_is_filtered_by_the_query() {
     replay("", Some(&json!({"state": "dead"}))).await.own_failure(Code::Validation);
     replay("state=waiting", None).await.own_failure(Code::Validation);
     replay("since=yesterday", None).await.own_failure(Code::Validation);
-    assert_eq!(fixture.delivery(&event).await["state"], "failed");
-    let done = replay("agent=timber&state=failed", None).await;
+    assert_eq!(fixture.delivery(&event).await["state"], "dead");
+    let done = replay("agent=timber&state=dead", None).await;
     assert_eq!((done.status, &done.body), (202, &json!({"replayed": 1, "more": false})));
     fixture.delivery_is(&event, "delivered").await;
     assert_eq!(replay("", None).await.body["replayed"], 0, "nothing is left");

@@ -104,6 +104,8 @@ mod recovery;
 #[cfg(test)]
 mod register;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod revocation;
 #[cfg(test)]
 mod secrets;

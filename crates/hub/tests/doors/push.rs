@@ -225,7 +225,7 @@ async fn an_agent_that_was_unregistered() {
     fixture.recorded(&clock).await;
     assert_eq!(fixture.hub.delete("/agents/timber", Some(&fixture.anna)).await.status, 200);
     clock.advance(MINUTE);
-    let failed = fixture.delivery_is(&event, "failed").await;
+    let failed = fixture.delivery_is(&event, "dead").await;
     assert_eq!(failed["rungs"][1]["reason"], "the agent is not registered any more");
     assert_eq!(failed["attempts"].as_array().unwrap().len(), 1, "it was not tried again");
     assert_eq!(timber.requests().len(), 1);
@@ -363,7 +363,7 @@ async fn nothing_is_due_before_its_time() {
 async fn pushes_are_counted_by_their_outcome() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
     fixture.connected("timber", &timber).await;
-    for (status, state) in [(200, "delivered"), (400, "failed")] {
+    for (status, state) in [(200, "delivered"), (400, "dead")] {
         timber.set(Reply::Json(status, json!({})));
         fixture.delivery_is(&fixture.say("@timber now").await, state).await;
     }

@@ -131,9 +131,9 @@ async fn what_is_refused_is_refused() {
     for reply in [Reply::Json(400, json!({})), Reply::Redirect("http://127.0.0.1:1/".into())] {
         timber.set(reply);
         let event = fixture.say("@timber no").await;
-        let failed = fixture.delivery_is(&event, "failed").await;
+        let failed = fixture.delivery_is(&event, "dead").await;
         assert_eq!(failed["attempts"].as_array().unwrap().len(), 1);
-        assert_eq!(failed["rungs"][1]["rung"], "failed");
+        assert_eq!(failed["rungs"][1]["rung"], "dead");
     }
     timber.set(Reply::Json(200, json!({})));
     fixture.delivery_is(&fixture.say("@timber yes").await, "delivered").await;
@@ -175,7 +175,7 @@ async fn an_address_that_turned_private_breaks_the_connection() {
     let broken = eventually(seen, |connection| connection["state"] == "broken").await;
     assert!(broken["reason"].as_str().unwrap().contains("loopback"), "{broken}");
     assert_eq!(fixture.delivery(&event).await["state"], "waiting");
-    fixture.delivery_is(&fixture.say("@hook hello").await, "failed").await;
+    fixture.delivery_is(&fixture.say("@hook hello").await, "dead").await;
     assert_eq!(timber.requests().len(), 0);
     let refused = fixture.put_connection("timber", &fixture.anna, &inbox_of(&timber)).await;
     assert!(refused.own_failure(Code::EndpointBlocked).starts_with("connection_string: "));

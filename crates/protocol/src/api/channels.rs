@@ -46,6 +46,9 @@ pub struct ChannelChange {
     pub history: Option<History>,
     /// The handle of the member that owns it from now on.
     pub owner: Option<Name>,
+    /// How many days what was said is kept, if that is shorter than the hub keeps it; 0 for as long as the hub does.
+    #[schema(minimum = 0, maximum = 36_500)]
+    pub keep_days: Option<i64>,
 }
 
 // Who reads it needs its id, whatever its form; the rest may be missing, or newer than this program.
@@ -81,6 +84,12 @@ pub struct ConversationView {
     #[serde(default)]
     #[schema(required)]
     pub archived: bool,
+    /// How many days what was said is kept, if its owner says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_days: Option<i64>,
+    /// The first place that is still there, if what came before is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<i64>,
 }
 
 /// A conversation, and what the caller is in it.

@@ -51,6 +51,8 @@ pub(crate) fn conversation(room: Room, history: History) -> Conversation {
         history,
         created_at: NOW,
         archived_at: None,
+        keep_days: None,
+        oldest: 1,
     }
 }
 

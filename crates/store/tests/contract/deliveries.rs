@@ -317,7 +317,7 @@ async fn what_came_to_nothing_without_a_try_has_a_reason(fixture: Fixture) {
     };
     assert!(write(store, end).await.held);
     let kept = record(store, id).await;
-    assert_eq!((kept.state, kept.attempt, kept.detail.as_deref()), (Delivery::Failed, 0, Some("gone")));
+    assert_eq!((kept.state, kept.attempt, kept.detail.as_deref()), (Delivery::Dead, 0, Some("gone")));
     let carol = agent(store, "carol").await.id;
     assert_eq!(streamed(store, carol).await, []);
 }

@@ -139,7 +139,7 @@ async fn only_the_first_of_a_conversation_is_due(fixture: Fixture) {
     assert_eq!(ids(&lease(store, NOW + 2).await), [third]);
     let (first, second) = (record(store, first).await, record(store, second).await);
     assert_eq!((first.state, first.handed_at, first.handed), (Delivery::Delivered, Some(NOW + 1), true));
-    assert_eq!((second.state, second.handed_at, second.updated_at), (Delivery::Failed, None, NOW + 2));
+    assert_eq!((second.state, second.handed_at, second.updated_at), (Delivery::Dead, None, NOW + 2));
 }
 
 async fn a_lease_is_one_nodes(fixture: Fixture) {

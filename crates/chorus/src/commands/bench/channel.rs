@@ -163,6 +163,8 @@ async fn fill(
         history: History::All,
         created_at: environment.now(),
         archived_at: None,
+        keep_days: None,
+        oldest: 1,
     };
     let others: Vec<_> = members[1..].to_vec();
     let make = {

@@ -1,0 +1,168 @@
+//! `chorus export`, `import` and `backup`: everything out of a hub, and into another.
+//!
+//! They work on the database itself, without a hub. Progress goes to standard error.
+
+use super::serve::{Place, prepare_folder};
+use crate::failure::Explained;
+use crate::output;
+use crate::settings::{self, Layer, Settings};
+use anyhow::Context;
+use chorus_hub::Environment;
+use chorus_store::transfer::{self, Import, TransferError};
+use chorus_store::{Store, Tx};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Which database.
+#[derive(clap::Args)]
+struct Which {
+    /// The folder of the database and of the hub's keys [env: CHORUS_DATA] [default: ./chorus-data]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+    /// postgres://… instead of SQLite [env: CHORUS_DATABASE_URL]
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+}
+
+impl Which {
+    fn load(self) -> anyhow::Result<Settings> {
+        let flags = [("CHORUS_DATA", self.data), ("CHORUS_DATABASE_URL", self.database)];
+        let flags: Layer =
+            flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        Settings::load(&[flags, settings::environment()]).map_err(|faults| {
+            Explained::failed(faults.to_string(), "`chorus serve --help` lists every setting").into()
+        })
+    }
+}
+
+/// Copy the database of a hub, also while it runs
+///
+/// The copy is whole, as the database stands at one moment, and can take its place. Keep master.key, or CHORUS_MASTER_KEY,
+/// apart from it: without that key nobody can read the secrets in it, and neither can you. A hub on PostgreSQL is backed up with
+/// pg_dump.
+#[derive(clap::Args)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The copy, a new file
+    #[arg(value_name = "FILE")]
+    to: PathBuf,
+}
+
+pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<ExitCode> {
+    let settings = args.which.load()?;
+    if settings.database_url.is_some() {
+        let hint = "use pg_dump, or `chorus export`";
+        return Err(Explained::failed("a hub on PostgreSQL has no file to copy", hint).into());
+    }
+    let database = settings.data.join("chorus.db");
+    if !database.exists() {
+        return Err(no_database(&database));
+    }
+    chorus_store::backup(&database, &args.to)?;
+    output::talk(format_args!("{} is a copy of {}", args.to.display(), database.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn no_database(path: &Path) -> anyhow::Error {
+    let hint = "name the folder of the hub with --data, or its database with --database";
+    Explained::failed(format!("there is no database {}", path.display()), hint).into()
+}
+
+/// Write everything a hub holds into a file, for `chorus import`
+///
+/// From SQLite or PostgreSQL, as it stands at one moment. A hub on SQLite must be stopped, or export a copy of it: `chorus
+/// backup copy/chorus.db`, then `--data copy`. The file holds everything that was said: keep it like the database.
+#[derive(clap::Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The file, a new one
+    #[arg(value_name = "FILE")]
+    to: PathBuf,
+}
+
+pub(crate) async fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
+    let settings = args.which.load()?;
+    let database = settings.data.join("chorus.db");
+    if settings.database_url.is_none() && !database.exists() {
+        return Err(no_database(&database));
+    }
+    let environment = Environment::system();
+    let store = Place::of(&settings, environment.uuid_v4()).unhurried().open()?;
+    let (id, path) = (environment.random_hex(), args.to.clone());
+    let told = || format!("cannot write {}", args.to.display());
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(told)?;
+    let work = move |tx: &mut dyn Tx| {
+        // From the beginning, should it run again.
+        let mut file = BufWriter::new(OpenOptions::new().write(true).truncate(true).open(&path)?);
+        let rows = transfer::export(tx, &id, &mut file, &|table, rows| {
+            output::talk(format_args!("{table}: {rows} rows"));
+        })?;
+        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        Ok(rows)
+    };
+    let rows = store.read::<_, TransferError, _>(work).await.with_context(told)?;
+    output::talk(format_args!(
+        "{} holds {rows} rows. The other hub needs the same master key to read the secrets among them.",
+        args.to.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Put what `chorus export` wrote into an empty database
+///
+/// SQLite or PostgreSQL, whichever it came from: the same ids, keys and places, so that clients go on where they were. If it is
+/// interrupted, run it again: it goes on where it was. Give the new hub the old one's master key (master.key in its folder, or
+/// CHORUS_MASTER_KEY).
+#[derive(clap::Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The file that `chorus export` wrote
+    #[arg(value_name = "FILE")]
+    from: PathBuf,
+}
+
+pub(crate) async fn import(args: ImportArgs) -> anyhow::Result<ExitCode> {
+    let settings = args.which.load()?;
+    let told = || format!("cannot import {}", args.from.display());
+    let file = File::open(&args.from).with_context(told)?;
+    let mut import = Import::open(BufReader::new(file)).with_context(told)?;
+    if settings.database_url.is_none() {
+        prepare_folder(&settings.data)?;
+    }
+    let store = Place::of(&settings, Environment::system().uuid_v4()).open()?;
+    let rows = fill(&store, &mut import).await.with_context(told)?;
+    output::talk(format_args!(
+        "imported {rows} lines; messages are found by their words again once the hub has indexed them"
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn fill(store: &Store, import: &mut Import<BufReader<File>>) -> Result<u64, TransferError> {
+    let id = import.id().to_owned();
+    let prepare = {
+        let id = id.clone();
+        move |tx: &mut dyn Tx| transfer::prepare(tx, &id)
+    };
+    let begun = import.begin(store.write(prepare).await?)?;
+    if begun > 0 {
+        output::talk(format_args!("going on after line {begun}"));
+    }
+    let mut steps = 0_u64;
+    let mut through = begun;
+    while let Some(step) = import.next_step()? {
+        through = step.through();
+        let id = id.clone();
+        store.write::<_, TransferError, _>(move |tx: &mut dyn Tx| transfer::write(tx, &id, &step)).await?;
+        steps += 1;
+        if steps.is_multiple_of(20) {
+            output::talk(format_args!("{through} lines"));
+        }
+    }
+    Ok(through)
+}

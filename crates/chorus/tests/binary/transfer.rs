@@ -1,0 +1,171 @@
+//! A hub moves: out of one database and into another, with everything, and goes on.
+
+use crate::hub::{Hub, MASTER, OPERATOR, chorus, register, send, serve};
+use chorus_testkit::{http, postgres};
+use reqwest::Client;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn start(data: &Path, database: Option<&str>) -> Hub {
+    let mut command = serve(data, database);
+    Hub::run({
+        command.env("CHORUS_MASTER_KEY", MASTER).env("CHORUS_HOST_NAME", "hub.example");
+        command
+    })
+}
+
+async fn get(http: &Client, url: &str, key: &str) -> Value {
+    let mut body: Value = http.get(url).bearer_auth(key).send().await.unwrap().json().await.unwrap();
+    // When it was asked, and by which address the hub is reached, differ.
+    if let Some(members) = body.as_object_mut() {
+        members.remove("metadata");
+    }
+    body
+}
+
+/// What the hub answers to everything that a client of it may ask, with fresh secrets left out.
+async fn answers(http: &Client, hub: &Hub, keys: &[&str], paths: &[String]) -> Vec<Value> {
+    let mut answers = vec![];
+    for path in paths {
+        for key in keys {
+            answers.push(get(http, &format!("{}{path}", hub.url), key).await);
+        }
+    }
+    answers
+}
+
+#[track_caller]
+fn ran(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn import(file: &Path, data: &Path, database: Option<&str>) -> Command {
+    let mut command = chorus();
+    command.arg("import").arg(file).arg("--data").arg(data);
+    if let Some(url) = database {
+        command.args(["--database", url]);
+    }
+    command
+}
+
+#[tokio::test]
+async fn out_of_sqlite_into_postgres_and_back() {
+    let (first, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (http, database) = (http::client(), postgres::database());
+    let hub = start(first.path(), None);
+    let (alice, bob) = (register(&http, &hub.url, "alice").await, register(&http, &hub.url, "bob").await);
+    let post = async |hub: &Hub, path: &str, key: &str, body: Value| -> Value {
+        let answer =
+            http.post(format!("{}{path}", hub.url)).bearer_auth(key).json(&body).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}");
+        answer.json().await.unwrap()
+    };
+    let channel = post(&hub, "/api/v1/channels", &alice, json!({"name": "plans"})).await["id"].clone();
+    let channel = format!("/api/v1/channels/{}", channel.as_str().unwrap());
+    post(&hub, &format!("{channel}/members"), &alice, json!({"agent": "bob"})).await;
+    for n in 0..700 {
+        send(&http, &hub.url, &alice, ("alice", "bob"), &format!("message {n}"), None).await.unwrap();
+        if n % 10 == 0 {
+            post(
+                &hub,
+                &format!("{channel}/messages"),
+                &alice,
+                json!({"content": format!("@bob word{n} 下午")}),
+            )
+            .await;
+        }
+    }
+    post(&hub, &format!("{channel}/artifacts"), &alice, json!({"slug": "notes", "content": "# Plans"})).await;
+
+    // A copy of the running hub is a hub.
+    let copy = folder.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    ran(chorus().arg("backup").arg(copy.join("chorus.db")).arg("--data").arg(first.path()));
+    let paths: Vec<_> = [
+        "/agents",
+        "/agent/messages?limit=200",
+        "/agent/messages?after=650",
+        "/agent/sent",
+        "/api/v1/me",
+        "/api/v1/channels",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .chain([
+        channel.clone(),
+        format!("{channel}/events?limit=200"),
+        format!("{channel}/artifacts/notes"),
+        format!("{channel}/members"),
+    ])
+    .collect();
+    let keys = [&*alice, &bob];
+    let before = answers(&http, &hub, &keys, &paths).await;
+    let next = before[2]["data"].as_array().unwrap().len();
+    assert_eq!(next, 0, "alice got nothing");
+    drop(hub);
+    let copied = start(&copy, None);
+    assert_eq!(answers(&http, &copied, &keys, &paths).await, before);
+    drop(copied);
+
+    let file = folder.path().join("hub.export");
+    ran(chorus().arg("export").arg(&file).arg("--data").arg(first.path()));
+    // Cut off in the middle, as if it was killed there: what came in stays, the hub is not served, and it goes on.
+    let whole = fs::read(&file).unwrap();
+    let half = folder.path().join("half.export");
+    let end =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(n, _)| n + 1).nth(900).unwrap();
+    fs::write(&half, &whole[..end]).unwrap();
+    let second = tempfile::tempdir().unwrap();
+    let url = &*database.url;
+    let cut = import(&half, second.path(), Some(url)).output().unwrap();
+    assert_eq!(cut.status.code(), Some(1), "{}", String::from_utf8_lossy(&cut.stderr));
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("cut off"));
+    let refused = serve(second.path(), Some(url)).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not finished"), "{refused:?}");
+    let resumed = ran(&mut import(&file, second.path(), Some(url)));
+    assert!(String::from_utf8_lossy(&resumed.stderr).contains("going on after line"), "{resumed:?}");
+    // Into what holds something already nothing goes.
+    let again = import(&file, second.path(), Some(url)).output().unwrap();
+    assert!(String::from_utf8_lossy(&again.stderr).contains("holds something already"), "{again:?}");
+
+    let hub = start(second.path(), Some(url));
+    assert_eq!(answers(&http, &hub, &keys, &paths).await, before);
+    let sent = send(&http, &hub.url, &alice, ("alice", "bob"), "one more", None).await.unwrap();
+    assert_eq!(sent.status(), 202);
+    let last = get(&http, &format!("{}/agent/messages?after=760&kind=all", hub.url), &bob).await;
+    assert_eq!(last["data"].as_array().unwrap().last().unwrap()["envelope"]["original_text"], "one more");
+    drop(hub);
+
+    // And back.
+    let (file, third) = (folder.path().join("again.export"), tempfile::tempdir().unwrap());
+    ran(chorus().arg("export").arg(&file).arg("--data").arg(second.path()).args(["--database", url]));
+    ran(&mut import(&file, third.path(), None));
+    let hub = start(third.path(), None);
+    let channels = get(&http, &format!("{}/api/v1/channels", hub.url), &bob).await;
+    assert_eq!(channels["items"].as_array().unwrap().len(), 1);
+    let accounts = get(&http, &format!("{}/api/v1/operator/overview", hub.url), OPERATOR).await;
+    assert!(accounts.is_object());
+}
+
+#[test]
+fn what_is_no_export_is_refused() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("x");
+    for (text, told) in [
+        ("", "cut off"),
+        ("{}\n", "no export"),
+        ("hello\n", "line 1"),
+        (r#"{"chorus_export":1,"schema":1,"id":"x"}"#, "schema version 1"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let refused = import(&file, data.path(), None).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(told), "{text}: {refused:?}");
+    }
+    let nothing = chorus().args(["backup", "y", "--data"]).arg(folder.path()).output().unwrap();
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("there is no database"));
+}

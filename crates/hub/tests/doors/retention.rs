@@ -1,0 +1,67 @@
+//! What was said is kept as long as the hub and the channel say; what is gone leaves a mark.
+
+use crate::support::{Setup, TestHub, eventually};
+use chorus_testkit::clock::ManualClock;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+async fn contents(hub: &TestHub, channel: &str, key: &str) -> Vec<String> {
+    let log = hub.log(channel, key, "kind=message").await;
+    log.iter().map(|event| event["content"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn old_words_go(setup: Setup, clock: ManualClock, keep: Value) {
+    let hub = setup.clock(&clock).start();
+    let anna = hub.account("anna@example.org").await;
+    let channel = hub.channel(&anna, &json!({"name": "c"})).await;
+    if !keep.is_null() {
+        let changed = hub.ask("PATCH", &channel, Some(&anna), &json!({"keep_days": keep})).await;
+        assert_eq!(changed.body["keep_days"], keep, "{}", changed.text);
+    }
+    hub.post(&format!("{channel}/artifacts"), Some(&anna), &json!({"slug": "notes", "content": "kept"}))
+        .await;
+    hub.say(&channel, &anna, &json!({"content": "old words"})).await;
+    let last = hub.say(&channel, &anna, &json!({"content": "more old words"})).await;
+    clock.advance(DAY_MS / 2);
+    hub.say(&channel, &anna, &json!({"content": "new words"})).await;
+    clock.advance(DAY_MS / 2 + 1000);
+    let left = eventually(async || contents(&hub, &channel, &anna).await, |left| left.len() == 1).await;
+    assert_eq!(left, ["new words"]);
+
+    // Whoever goes on from before learns of the gap.
+    let oldest = last["sequence"].as_i64().unwrap() + 1;
+    assert_eq!(hub.get(&channel, Some(&anna)).await.body["oldest"], oldest);
+    let mut stream = hub.follow(&channel, &anna, Some("1")).await;
+    assert_eq!(stream.event("gap").await, json!({"after": 1, "oldest": oldest}));
+    assert_eq!(stream.event("message").await["content"], "new words");
+    // What was said is found no more, and a document stays.
+    let found = hub.get("/api/v1/search?q=words", Some(&anna)).await;
+    assert_eq!(found.body["items"].as_array().unwrap().len(), 1, "{}", found.text);
+    let document = hub.get(&format!("{channel}/artifacts/notes"), Some(&anna)).await;
+    assert_eq!(document.body["content"], "kept");
+    // It goes on.
+    hub.say(&channel, &anna, &json!({"content": "newer words"})).await;
+    assert_eq!(contents(&hub, &channel, &anna).await.len(), 2);
+}
+
+fn clock() -> ManualClock {
+    ManualClock::new(1_774_000_800_000)
+}
+
+#[tokio::test]
+async fn as_the_hub_says() {
+    let setup = Setup::new().config(|config| config.retention = Some(Duration::from_hours(24)));
+    old_words_go(setup, clock(), Value::Null).await;
+}
+
+#[tokio::test]
+async fn as_the_channel_says() {
+    old_words_go(Setup::new(), clock(), json!(1)).await;
+}
+
+#[tokio::test]
+async fn as_the_channel_says_on_postgres() {
+    old_words_go(Setup::postgres(), clock(), json!(1)).await;
+}
