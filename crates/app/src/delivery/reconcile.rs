@@ -64,7 +64,6 @@ impl Ticks {
         app.metrics.inboxes.set(app.live.open_inboxes() as i64);
         app.metrics.queued.set(app.store.queued() as i64);
         report("record what was handed", record_handed(app, app.live.all()).await);
-        report("attend to what is due", attend(app).await);
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(app).await);
         }
@@ -76,6 +75,8 @@ impl Ticks {
         if was_set || tick.is_multiple_of(self.renew_every) {
             report("renew open inboxes", renew(app).await);
         }
+        // Only now: who is connected is still there, whatever the clock says.
+        report("attend to what is due", attend(app).await);
         if was_set || tick.is_multiple_of(SLOW_TICKS) {
             report("end what the clock would keep", pull_back(app).await);
             report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);

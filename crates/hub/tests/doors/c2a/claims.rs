@@ -96,6 +96,8 @@ async fn held_renewed_given_back_and_run_out() {
     assert_eq!(bob.done("chat.claim", claim(json!({}))).await["holder"], "agent:bob");
     assert_eq!(bob.done("chat.claim", claim(json!({"release": true}))).await["state"], "released");
     assert_eq!(ada.refused("chat.claim", claim(json!({"release": true}))).await, "not_claimed");
+    // Those that held it are told in the order of time.
+    clock.set(clock.now() + 1);
     ada.done("chat.claim", claim(json!({}))).await;
     ada.done("chat.send_message", reply("a")).await;
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
