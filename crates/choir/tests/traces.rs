@@ -1,6 +1,8 @@
 //! Real traces and what truly happened in their runs. Small ones of our own making are in `fixtures`; all others, which
 //! are other projects' data, are looked for in `../shared/traces` beside the project, or where `CHORUS_TRACES` says.
 
+#![cfg(test)]
+
 use chorus_choir::adapters::{About, Format, adapt};
 use chorus_protocol::choir::evidence::Bundle;
 use serde_json::Value;
