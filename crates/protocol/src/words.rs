@@ -498,11 +498,11 @@ mod tests {
             AuthorKind: "human" "agent" "system";
             PrincipalKind: "account" "agent" "owner" "operator" "nobody";
             Visibility: "dm" "thread" "channel" "ephemeral";
-            Action: "account.made" "account.disabled" "account.enabled" "agent.claimed" "agent.disabled"
+            Action: "account.made" "account.disabled" "account.enabled" "account.deleted" "agent.claimed" "agent.disabled"
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
                 "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
-                "invitation.made" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
-                "member.added" "member.removed" "sessions.ended" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
+                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
+                "member.added" "member.changed" "member.removed" "sessions.ended" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }
