@@ -33,6 +33,9 @@ pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long a whole request may take. A hub waits 30 s for a receiver's endpoint before it answers a send.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
+/// The host that every hub knows for its own.
+const ANY_HOST: &str = "chorus";
+
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Whether a registration made something new.
@@ -62,6 +65,8 @@ pub struct Client {
     /// The whole `Authorization` header. It is marked as sensitive, so that `Debug` does not show it.
     authorization: Option<HeaderValue>,
     endpoints: Arc<OnceCell<Endpoints>>,
+    /// The host of the hub's addresses.
+    host: Arc<OnceCell<String>>,
     retry: Retry,
     environment: Environment,
 }
@@ -77,6 +82,7 @@ impl Client {
             base,
             authorization,
             endpoints: Arc::default(),
+            host: Arc::default(),
             retry: Retry::default(),
             environment: Environment::system(),
         })
@@ -110,7 +116,9 @@ impl Client {
 
     /// Registers an agent; with the key of that agent, updates it and gives it a new key.
     pub async fn register(&self, body: &RegisterBody) -> Result<(Registered, Change), ClientError> {
-        let body = check_registration(body)?;
+        check_registration(body)?;
+        let body = RegisterBody { agent_id: self.whole_name(&body.agent_id).await?, ..body.clone() };
+        let body = check_registration(&body)?;
         let path = &self.endpoints().await?.self_register;
         let response = self.call(self.post(path, body)?).await?;
         let created = response.status() == StatusCode::CREATED;
@@ -153,10 +161,12 @@ impl Client {
     /// Sends a message. Transient failures are tried again as [`Retry`] says, always with the same idempotency key
     /// (`idempotency_key`, or a fresh one), so that the receiver gets it once. `delivery: failed` is no error.
     pub async fn send(&self, body: &SendBody, idempotency_key: Option<&str>) -> Result<Outcome, ClientError> {
-        let (body, key) = (body.checked(false)?, self.key_header(idempotency_key)?);
+        // What is wrong is told before anything is sent.
+        body.checked(false)?;
+        let key = self.key_header(idempotency_key)?;
         let mut failures = 0;
         loop {
-            let result = self.send_once(body.clone(), key.clone()).await;
+            let result = self.send_once(body, key.clone()).await;
             let asked = match &result {
                 Ok(outcome) => (self.retry.failed_deliveries && may_pass(outcome)).then_some(Duration::ZERO),
                 Err(error) => error.transient(),
@@ -175,7 +185,8 @@ impl Client {
         body: &SendBody,
         idempotency_key: Option<&str>,
     ) -> Result<Answered, ClientError> {
-        let (body, key) = (body.checked(true)?, self.key_header(idempotency_key)?);
+        body.checked(true)?;
+        let (body, key) = (self.whole_names(body).await?.checked(true)?, self.key_header(idempotency_key)?);
         let path = &self.endpoints().await?.send;
         let request = self.post(path, body)?.header(IDEMPOTENCY_KEY, key);
         // No limit for the whole of it: the stream lasts as long as the receiver speaks.
@@ -245,10 +256,40 @@ impl Client {
         ClientError::Unreachable { url: self.base.clone(), source }
     }
 
-    async fn send_once(&self, body: Bytes, key: HeaderValue) -> Result<Outcome, ClientError> {
+    async fn send_once(&self, body: &SendBody, key: HeaderValue) -> Result<Outcome, ClientError> {
+        let body = self.whole_names(body).await?.checked(false)?;
         let path = &self.endpoints().await?.send;
         let request = self.post(path, body)?.header(IDEMPOTENCY_KEY, key);
         Ok(answer::read(self.call(request).await?).await?.data)
+    }
+
+    /// An address in full: the document asks for `name@host` wherever one stands on the wire.
+    async fn whole_name(&self, name: &str) -> Result<String, ClientError> {
+        if name.contains('@') {
+            return Ok(name.to_owned());
+        }
+        let ask = || async {
+            match self.health().await {
+                Ok(HealthReport { host, .. }) if !host.is_empty() => Ok(host),
+                // A hub that does not say so takes the name that the document uses for any.
+                Ok(_) | Err(ClientError::Refused { status: 404 | 405, .. } | ClientError::Protocol(_)) => {
+                    Ok(ANY_HOST.to_owned())
+                }
+                Err(error) => Err(error),
+            }
+        };
+        Ok(format!("{name}@{}", self.host.get_or_try_init(ask).await?))
+    }
+
+    async fn whole_names(&self, body: &SendBody) -> Result<SendBody, ClientError> {
+        let (mut sender, mut receiver) = (None, None);
+        if let Some(name) = body.sender().filter(|name| !name.contains('@')) {
+            sender = Some(self.whole_name(name).await?);
+        }
+        if let Some(name) = body.receiver().filter(|name| !name.contains('@')) {
+            receiver = Some(self.whole_name(name).await?);
+        }
+        Ok(body.clone().named(sender, receiver))
     }
 
     /// Where things are, asked once. Only a hub that has no such document is taken to use the usual paths.
@@ -268,8 +309,8 @@ impl Client {
 
     async fn agent_url(&self, agent: &str) -> Result<Url, ClientError> {
         // Every character of an address stands for itself in a path.
-        let agent =
-            Address::parse(agent).map_err(|fault| ClientError::Invalid(Faults::one("agent_id", fault)))?;
+        Address::parse(agent).map_err(|fault| ClientError::Invalid(Faults::one("agent_id", fault)))?;
+        let agent = self.whole_name(agent).await?;
         self.url(&format!("{}/{agent}", self.endpoints().await?.discover))
     }
 

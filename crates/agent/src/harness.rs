@@ -43,8 +43,10 @@ pub use turn::{Back, Culture, EnvelopeBack, Place, SessionBack, Turn};
 use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;
 use chorus_protocol::address::Address;
+use chorus_protocol::api::Items;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::ConversationId;
 use home::Home;
 use intake::Intake;
 use journal::Journal;
@@ -120,6 +122,8 @@ pub struct AgentOptions {
     pub url: Option<String>,
     /// What lets it in where sign-up is by invitation.
     pub invitation: Option<String>,
+    /// Its key at the hub, if it was registered elsewhere; kept like one that it got itself.
+    pub key: Option<String>,
     /// The token of a person to whom it belongs when it is registered; without one it belongs to nobody.
     pub token: Option<String>,
     /// Where it keeps its key and its journal.
@@ -283,6 +287,9 @@ async fn connect(
     let connect =
         |key| Client::connect(url, key).map(|hub| hub.with_environment(options.environment.clone()));
     let anybody = connect(options.token.clone())?;
+    if let Some(key) = &options.key {
+        home.keep_key(anybody.base(), key)?;
+    }
     let mut key = home.key(anybody.base())?;
     if key.is_none() && matches!(options.listen, Listen::Direct { .. }) {
         return Ok(None);
@@ -301,19 +308,30 @@ async fn connect(
 
 /// Tells whether the agent is in the channels it is expected to be in.
 async fn look_for(hub: &Client, channels: &[String], observer: &Observer) {
-    for channel in channels {
+    for named in channels {
+        let channel = &find(hub, named).await;
         let name = match hub.api_get::<ConversationView>(&["channels", channel], &[]).await {
             Ok(known) if known.name.is_empty() => Some(channel.clone()),
             Ok(known) => Some(known.name),
             Err(ClientError::Refused { status: 403 | 404, .. }) => None,
             // A hub that is away now will be there later.
             Err(error) => {
-                observer.tell(Activity::Skipped { what: format!("the question about {channel}: {error}") });
+                observer.tell(Activity::Skipped { what: format!("the question about {named}: {error}") });
                 continue;
             }
         };
-        observer.tell(Activity::Membership { channel: channel.clone(), name });
+        observer.tell(Activity::Membership { channel: named.clone(), name });
     }
+}
+
+/// The id of a channel that was named by its id or by its name; what it was named, if it cannot be found.
+async fn find(hub: &Client, named: &str) -> String {
+    if ConversationId::parse(named).is_some() {
+        return named.to_owned();
+    }
+    let page = hub.api_get::<Items<ConversationView>>(&["channels"], &[("limit", "200")]).await;
+    let found = page.ok().and_then(|page| page.items.into_iter().find(|channel| channel.name == named));
+    found.map_or_else(|| named.to_owned(), |channel| channel.id)
 }
 
 /// Whether the agent is to end; a stop that nobody can give any more counts as given.

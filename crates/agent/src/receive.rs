@@ -17,6 +17,7 @@ pub(crate) use listen::{Limits, Server, json_answer, read_body};
 use crate::{Network, WebhookSecret};
 use chorus_environment::Environment;
 use chorus_protocol::relay::{ReceiverReply, ReceiverStatus};
+use chorus_protocol::words::EntryKind;
 use serde_json::value::RawValue;
 use std::io;
 use std::net::SocketAddr;
@@ -78,7 +79,9 @@ pub enum BindError {
 /// [`Received::refuse`]; if it is dropped instead, the sender is asked to try again.
 #[derive(Debug)]
 pub struct Received {
-    /// The envelope as it was received.
+    /// An envelope; or `chat`: what was said in a conversation of a hub.
+    pub kind: EntryKind,
+    /// The envelope as it was received, or the whole of what was said.
     pub envelope: Box<RawValue>,
     /// Who sent it, by its own account.
     pub sender_id: String,
@@ -114,6 +117,7 @@ impl Received {
 /// An envelope on its way to the program.
 #[derive(Debug)]
 struct Letter {
+    kind: EntryKind,
     envelope: Box<RawValue>,
     sender_id: String,
     received_at: i64,
@@ -167,8 +171,8 @@ impl Receiver {
     /// The next envelope. It may be dropped at its await without losing one. `None` never comes while it listens.
     pub async fn next(&mut self) -> Option<Received> {
         let (letter, waiting) = self.queue.next().await?;
-        let Letter { envelope, sender_id, received_at, webhook_id } = letter;
-        Some(Received { envelope, sender_id, received_at, webhook_id, waiting })
+        let Letter { kind, envelope, sender_id, received_at, webhook_id } = letter;
+        Some(Received { kind, envelope, sender_id, received_at, webhook_id, waiting })
     }
 
     /// Takes no more envelopes and waits, a short while, until those that were answered know it.

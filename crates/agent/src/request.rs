@@ -49,6 +49,25 @@ impl SendBody {
         self
     }
 
+    /// Who sends it.
+    pub(crate) fn sender(&self) -> Option<&str> {
+        self.envelope["sender_id"].as_str()
+    }
+
+    /// For whom it is.
+    pub(crate) fn receiver(&self) -> Option<&str> {
+        self.receiver_id.as_deref()
+    }
+
+    /// The same under other names, where there are some.
+    pub(crate) fn named(mut self, sender: Option<String>, receiver: Option<String>) -> Self {
+        if let Some(sender) = sender {
+            self.envelope["sender_id"] = sender.into();
+        }
+        self.receiver_id = receiver.or(self.receiver_id);
+        self
+    }
+
     /// The bytes to send to a hub, or everything that is wrong with them.
     pub(crate) fn checked(&self, stream: bool) -> Result<Bytes, ClientError> {
         let mut faults = Faults::new();

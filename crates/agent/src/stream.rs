@@ -18,6 +18,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// What a receiver says while it is being listened to.
@@ -96,34 +97,62 @@ pub(crate) async fn reply_by(
     reply_stream: &str,
     mut output: mpsc::Receiver<String>,
 ) -> Result<(), ClientError> {
-    let form = "must be the address that came with the message as reply_stream";
-    let url = crate::client::web_address(reply_stream, form);
-    let url = url.map_err(|what| ClientError::Invalid(Faults::one("reply_stream", what)))?;
-    let http = match reach {
-        Some(reach) => reach.http(&url),
-        None => http_client(url.as_str()).map(Http::Free),
-    };
-    let blocked = |blocked| ClientError::Invalid(Faults::one("reply_stream", blocked));
-    let request = http.map_err(ClientError::Setup)?.request(Method::POST, url.clone()).map_err(blocked)?;
-    let (lines, body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
-    tokio::spawn(async move {
-        let mut whole = String::new();
-        while let Some(piece) = output.recv().await {
-            whole.push_str(&piece);
-            if lines.send(Ok(line(&ReplyLine::Chunk { text: piece }))).await.is_err() {
-                return;
-            }
+    let growing = Growing::open(reach, reply_stream)?;
+    let mut whole = String::new();
+    while let Some(piece) = output.recv().await {
+        whole.push_str(&piece);
+        if !growing.say(&ReplyLine::Chunk { text: piece }).await {
+            return growing.end().await;
         }
-        // Whoever reads the body has gone, or gets the last line.
-        drop(lines.send(Ok(line(&ReplyLine::Done { result: whole.into() }))).await);
-    });
-    let body = stream::unfold(body, |mut body| async { Some((body.recv().await?, body)) });
-    let request = request.header(CONTENT_TYPE, "application/x-ndjson");
-    let sent = request.body(reqwest::Body::wrap_stream(body)).send().await;
-    let base = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
-    let response = sent.map_err(|source| ClientError::Unreachable { url: base, source })?;
-    let reading = timeout(REQUEST_LIMIT, answer::read::<Value>(response)).await;
-    reading.map_err(|_| ClientError::Lost("the hub did not finish its answer"))?.map(drop)
+    }
+    // Whoever reads it has gone, or gets the last line.
+    growing.say(&ReplyLine::Done { result: whole.into() }).await;
+    growing.end().await
+}
+
+/// An answer that is being given.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    lines: mpsc::Sender<Result<Bytes, std::io::Error>>,
+    request: JoinHandle<Result<(), ClientError>>,
+}
+
+impl Growing {
+    /// Begins one; that nobody listens shows when something is said.
+    pub(crate) fn open(reach: Option<&Reach>, reply_stream: &str) -> Result<Self, ClientError> {
+        let form = "must be the address that came with the message as reply_stream";
+        let url = crate::client::web_address(reply_stream, form);
+        let url = url.map_err(|what| ClientError::Invalid(Faults::one("reply_stream", what)))?;
+        let http = match reach {
+            Some(reach) => reach.http(&url),
+            None => http_client(url.as_str()).map(Http::Free),
+        };
+        let blocked = |blocked| ClientError::Invalid(Faults::one("reply_stream", blocked));
+        let request =
+            http.map_err(ClientError::Setup)?.request(Method::POST, url.clone()).map_err(blocked)?;
+        let (lines, body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+        let body = stream::unfold(body, |mut body| async { Some((body.recv().await?, body)) });
+        let request = request.header(CONTENT_TYPE, "application/x-ndjson");
+        let sent = request.body(reqwest::Body::wrap_stream(body)).send();
+        let base = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
+        let request = tokio::spawn(async move {
+            let response = sent.await.map_err(|source| ClientError::Unreachable { url: base, source })?;
+            let reading = timeout(REQUEST_LIMIT, answer::read::<Value>(response)).await;
+            reading.map_err(|_| ClientError::Lost("the hub did not finish its answer"))?.map(drop)
+        });
+        Ok(Self { lines, request })
+    }
+
+    /// Says something; whether it may be read.
+    pub(crate) async fn say(&self, said: &ReplyLine) -> bool {
+        self.lines.send(Ok(line(said))).await.is_ok()
+    }
+
+    /// Nothing more is said; what came of it.
+    pub(crate) async fn end(self) -> Result<(), ClientError> {
+        drop(self.lines);
+        self.request.await.unwrap_or(Err(ClientError::Lost("the answer was broken off")))
+    }
 }
 
 /// A line of a reply, with its end.

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod account;
 pub(crate) mod adapt;
 pub(crate) mod agent;
 pub(crate) mod agent_url;
@@ -12,10 +13,13 @@ pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod deliveries;
 pub(crate) mod demo;
+pub(crate) mod dm;
 pub(crate) mod doctor;
+pub(crate) mod document;
 pub(crate) mod hash;
 pub(crate) mod inbox;
 pub(crate) mod invitations;
+pub(crate) mod invite;
 pub(crate) mod market;
 pub(crate) mod merge;
 pub(crate) mod operator;
@@ -25,9 +29,12 @@ pub(crate) mod register;
 pub(crate) mod rehearse;
 pub(crate) mod reply;
 pub(crate) mod score;
+pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod sign;
 pub(crate) mod skill;
+pub(crate) mod token;
 pub(crate) mod transfer;
+pub(crate) mod unregister;
 pub(crate) mod verify;

@@ -17,9 +17,10 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    adapt, agent, agent_url, agents, bench, c2a_stdio, canonicalize, channel, completions, deliveries, demo,
-    doctor, hash, inbox, invitations, market, merge, operator, receipt, receive, register, rehearse, reply,
-    score, send, serve, sign, skill, transfer, verify,
+    account, adapt, agent, agent_url, agents, bench, c2a_stdio, canonicalize, channel, completions,
+    deliveries, demo, dm, doctor, document, hash, inbox, invitations, invite, market, merge, operator,
+    receipt, receive, register, rehearse, reply, score, search, send, serve, sign, skill, token, transfer,
+    unregister, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -62,11 +63,18 @@ enum Command {
     Receive(receive::Args),
     Agents(agents::Args),
     Channel(channel::Args),
+    Dm(dm::Args),
+    Search(search::Args),
+    Document(document::Args),
     Agent(Box<agent::Args>),
     AgentUrl(agent_url::Args),
     #[command(name = "c2a-stdio")]
     C2aStdio(c2a_stdio::Args),
     Invitations(invitations::Args),
+    Invite(invite::Args),
+    Token(token::Args),
+    Account(account::Args),
+    Unregister(unregister::Args),
     Deliveries(deliveries::Args),
     Market(Box<market::Args>),
     Operator(operator::Args),
@@ -116,6 +124,13 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Agent(args) => agent::run(&global, *args).await,
             Command::AgentUrl(args) => agent_url::run(&global, args).await,
             Command::C2aStdio(args) => c2a_stdio::run(&global, args).await,
+            Command::Dm(args) => dm::run(&global, args).await,
+            Command::Search(args) => search::run(&global, args).await,
+            Command::Document(args) => document::run(&global, args).await,
+            Command::Invite(args) => invite::run(&global, args).await,
+            Command::Token(args) => token::run(&global, args).await,
+            Command::Account(args) => account::run(&global, args).await,
+            Command::Unregister(args) => unregister::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Market(args) => market::run(&global, *args).await,

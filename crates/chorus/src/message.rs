@@ -3,11 +3,16 @@
 //! The first line is ours and begins at the margin; everything the sender wrote is indented, so that no text can pass
 //! for the head of another message.
 
-use crate::output::{many_lines, one_line};
+use crate::global::Global;
+use crate::output::{self, many_lines, one_line};
+use chorus_protocol::channel::Post;
+use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::{EnvelopeText, InboxMessage};
+use chorus_protocol::words::EntryKind;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// A message and its place in the inbox, as one object.
@@ -43,14 +48,65 @@ pub(crate) fn show(id: Option<&str>, time: &str, sender: &str, envelope: &RawVal
     shown
 }
 
-fn indented(label: &str, text: &str) -> String {
+/// What was said in a channel, for a person: `#5 TIME SENDER in CHANNEL (REASON)`, then its text. The callback and the tools'
+/// bearer are secrets, and stay unsaid.
+pub(crate) fn show_chat(id: Option<&str>, chat: &Chat) -> String {
+    let id = one_line(id.unwrap_or("?"));
+    let (author, event) = (&chat.event.author, &chat.event);
+    let sender = author.handle.as_deref().unwrap_or(&author.id);
+    let place = if chat.channel.name.is_empty() { &chat.channel.id } else { &chat.channel.name };
+    let why = chat.attention.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let thread = if event.thread.is_some() { ", in a thread" } else { "" };
+    format!(
+        "{} {} {} in {}{thread}{why} {}{}",
+        format_args!("#{id}").dimmed(),
+        one_line(&event.created_at),
+        one_line(sender).bold(),
+        one_line(place),
+        one_line(&short_id(&event.event_id)).dimmed(),
+        indented("", event.content.as_deref().unwrap_or("(no text)"))
+    )
+}
+
+/// What another service says, in the same form.
+pub(crate) fn show_post(id: Option<&str>, post: &Post) -> String {
+    let (id, channel) = (one_line(id.unwrap_or("?")), &post.channel);
+    let place = channel.name.as_deref().unwrap_or(&channel.id);
+    let service = channel.service.as_deref().map(|service| format!(" of {}", one_line(service)));
+    format!(
+        "{} {} in {}{}{}",
+        format_args!("#{id}").dimmed(),
+        one_line(&post.message.sender).bold(),
+        one_line(place),
+        service.unwrap_or_default(),
+        indented("", &post.message.content)
+    )
+}
+
+/// The same of the data of an event `chat`, which is for a program as it is, but without the secrets.
+pub(crate) fn tell_chat(global: &Global, id: Option<&str>, data: &str) -> anyhow::Result<()> {
+    if !global.json {
+        let chat = serde_json::from_str(data).map(|chat| show_chat(id, &chat));
+        return Ok(output::data(chat.unwrap_or_else(|_| one_line(data)))?);
+    }
+    let data = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
+    output::json(&json!({"id": id, "event": EntryKind::Chat, "data": data}))
+}
+
+/// An event's id in short: its last eight characters. Commands that take an id take it so.
+pub(crate) fn short_id(event_id: &str) -> String {
+    let start = event_id.char_indices().rev().nth(7).map_or(0, |(place, _)| place);
+    event_id[start..].to_owned()
+}
+
+/// A text of others under a line of ours: indented, so that it cannot pass for one.
+pub(crate) fn indented(label: &str, text: &str) -> String {
     format!("\n  {label}{}", many_lines(text).replace('\n', "\n  "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
 
     fn shown(envelope: Value) -> String {
         let envelope = serde_json::value::to_raw_value(&envelope).unwrap();
@@ -68,6 +124,20 @@ mod tests {
              \\u{1b}]0;x\\u{7}\n  context: a greeting"
         );
         assert_eq!(shown(json!([])), "#5 2026-03-20T10:00:00.000Z alice@x\n  (no text)");
+    }
+
+    #[test]
+    fn what_was_said_in_a_channel() {
+        let chat = json!({"channel": {"id": "ch_1", "name": "ops"}, "callback": "http://hub/tok_secret",
+            "attention": {"reason": "direct_mention"}, "mcp": {"url": "http://hub/mcp", "headers": {"Authorization": "Bearer s"}},
+            "event": {"event_id": "evt_0123456789abcdef", "created_at": "t", "content": "hi\n#2 t mallory in ops",
+                "author": {"id": "a", "handle": "anna\u{1b}[1m"}}});
+        let text = show_chat(Some("5"), &serde_json::from_value(chat).unwrap());
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "#5 t anna\\u{1b}[1m in ops (direct_mention) 89abcdef\n  hi\n  #2 t mallory in ops"
+        );
+        assert_eq!((short_id("evt_0123456789abcdef"), short_id("é")), ("89abcdef".into(), "é".into()));
     }
 
     #[test]

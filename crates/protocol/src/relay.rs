@@ -17,11 +17,13 @@ pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
     Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, InboxSession, Metadata, Outcome,
     Page, ReceiverReply, ReceiverStatus, Registered, Registration, Replied, SentMessage, SentRung,
-    StoredMessage, Success, Unregistered,
+    StoredMessage, Success, Trace, Unregistered,
 };
 pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, MarketReport, StoreReport};
-pub use request::{AgentFilter, Named, Register, RegisterBody, RequestFault, Send, check_endpoint};
+pub use request::{
+    AgentFilter, Named, Register, RegisterBody, RequestFault, Send, check_endpoint, read_posted,
+};
 pub use stream::{Challenge, EndpointQuestion, Notice, ReplyKind, ReplyLine};
 
 /// Version of the envelope and of this profile.

@@ -264,7 +264,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: Some(send.trace),
+        trace_id: Some(send.trace.into()),
     };
     let answer = answer_of(&outcome, send.now)?;
     for key in &keys {

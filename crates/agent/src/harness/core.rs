@@ -36,7 +36,7 @@ use chorus_protocol::words::Disposition;
 use line::{Batch, Line};
 use notice::{Attend, attend, claim, disposed, shown};
 use post::{Conclusion, Outgoing};
-use route::{REPORT_PATIENCE_MS, Route, stream_error};
+use route::{REPORT_PATIENCE_MS, Route, stream_error, stream_piece};
 use task::{Answer, Purpose, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
@@ -135,7 +135,10 @@ impl Core {
                 self.each(now_ms, &Event::Stop, &mut out, |_| true);
             }
             Event::Time => self.each(now_ms, &Event::Time, &mut out, |_| true),
-            Event::Shows { task, .. } | Event::Acts { task, .. } | Event::Ended { task, .. } => {
+            Event::Shows { task, .. }
+            | Event::Grows { task, .. }
+            | Event::Acts { task, .. }
+            | Event::Ended { task, .. } => {
                 self.each(now_ms, &event, &mut out, |one| one.number == task);
             }
             Event::Posted { number, .. } => self.each(now_ms, &event, &mut out, |one| {
@@ -257,6 +260,15 @@ impl Core {
             Event::Shows { event, .. } if task.running && task.outgoing.is_none() => {
                 match self.report(task, event, now_ms, None) {
                     Some(outgoing) => self.send(task, Purpose::Shown, outgoing, out),
+                    None => out.push(Command::Resume { task: task.number }),
+                }
+            }
+            Event::Grows { text, .. } if task.running && task.outgoing.is_none() => {
+                match stream_piece(&task.turn, text, now_ms) {
+                    Some(outgoing) => {
+                        task.committed = true;
+                        self.send(task, Purpose::Shown, outgoing, out);
+                    }
                     None => out.push(Command::Resume { task: task.number }),
                 }
             }

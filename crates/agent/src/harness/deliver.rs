@@ -5,7 +5,7 @@
 use super::core::{Posted, To};
 use super::session::{Session, SessionError};
 use crate::client::{REQUEST_LIMIT, may_pass};
-use crate::stream::{line, reply_by};
+use crate::stream::{Growing, line, reply_by};
 use crate::{Callback, CallbackError, Client, ClientError, Reach, Retry, SendBody, send_direct};
 use chorus_environment::Environment;
 use chorus_protocol::c2a::{ChatTool, Claimed, Method, Recorded, RefusalCode, ToolFailure};
@@ -14,8 +14,8 @@ use chorus_protocol::relay::{Code, Delivery, ReceiverStatus, ReplyLine};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -34,6 +34,8 @@ pub(super) struct Sender {
     /// The callbacks of the messages at hand, the newest last: the connection of each serves everything that is said about
     /// it.
     callbacks: Mutex<VecDeque<(String, Callback)>>,
+    /// Answers that are passed on while they are made, by where they go; of those that nobody reads, only that.
+    streams: Mutex<HashMap<String, Option<Growing>>>,
 }
 
 impl Sender {
@@ -43,13 +45,14 @@ impl Sender {
         reach: Reach,
         environment: Environment,
     ) -> Self {
-        Self { hub, session, reach, environment, callbacks: Mutex::default() }
+        Self { hub, session, reach, environment, callbacks: Mutex::default(), streams: Mutex::default() }
     }
 
     /// Makes a request.
     pub(super) async fn post(&self, to: To) -> Posted {
         match to {
             To::Callback { url, key, event } => self.to_callback(&url, &key, &event).await,
+            To::Piece { url, text } => self.grow(&url, text).await,
             To::Stream { url, text } => self.to_stream(&url, text).await,
             To::StreamError { url, why, code } => {
                 self.fail_stream(&url, &why, &code).await;
@@ -86,11 +89,42 @@ impl Sender {
         }
     }
 
+    fn streams(&self) -> MutexGuard<'_, HashMap<String, Option<Growing>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes a piece of an answer on while it is made.
+    async fn grow(&self, url: &str, text: String) -> Posted {
+        let known = self.streams().remove(url);
+        let growing = match known {
+            Some(growing) => growing,
+            None => Growing::open(Some(&self.reach), url).ok(),
+        };
+        let heard = match &growing {
+            Some(growing) => growing.say(&ReplyLine::Chunk { text }).await,
+            None => false,
+        };
+        // One that nobody reads stays here as such, until the answer takes another way.
+        self.streams().insert(url.to_owned(), growing.filter(|_| heard));
+        if heard { Posted::Arrived } else { Posted::Gone { refused: false } }
+    }
+
     async fn to_stream(&self, url: &str, text: String) -> Posted {
-        let (pieces, output) = mpsc::channel(1);
-        pieces.send(text).await.ok();
-        drop(pieces);
-        match reply_by(Some(&self.reach), url, output).await {
+        let known = self.streams().remove(url);
+        let ended = match known {
+            Some(None) => return Posted::Gone { refused: false },
+            Some(Some(growing)) => {
+                growing.say(&ReplyLine::Done { result: text.into() }).await;
+                growing.end().await
+            }
+            None => {
+                let (pieces, output) = mpsc::channel(1);
+                pieces.send(text).await.ok();
+                drop(pieces);
+                reply_by(Some(&self.reach), url, output).await
+            }
+        };
+        match ended {
             Ok(()) => Posted::Arrived,
             Err(ClientError::Refused { .. }) => Posted::Gone { refused: true },
             Err(ClientError::Unreachable { source, .. }) if source.is_connect() => {
@@ -101,6 +135,16 @@ impl Sender {
     }
 
     async fn fail_stream(&self, url: &str, why: &str, code: &str) {
+        let known = self.streams().remove(url);
+        if let Some(growing) = known {
+            let failed = ReplyLine::Error { code: code.to_owned(), message: why.to_owned() };
+            if let Some(growing) = growing {
+                growing.say(&failed).await;
+                // Whether anybody listened does not matter.
+                growing.end().await.ok();
+            }
+            return;
+        }
         let Ok(url) = Url::parse(url) else { return };
         let Ok(http) = self.reach.http(&url) else { return };
         let Ok(request) = http.request(reqwest::Method::POST, url) else { return };

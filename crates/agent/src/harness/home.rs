@@ -62,6 +62,15 @@ impl Home {
         }
     }
 
+    /// Keeps a key that somebody gave the agent.
+    pub(crate) fn keep_key(&self, hub: &str, key: &str) -> Result<(), HarnessError> {
+        if self.read("key")?.as_deref() == Some(key) {
+            return Ok(());
+        }
+        self.write("hub", hub)?;
+        self.write("key", key)
+    }
+
     /// A failure because of the key names the file in which it is.
     pub(crate) fn blame_key(&self, error: HarnessError) -> HarnessError {
         match error {

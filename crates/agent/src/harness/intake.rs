@@ -152,6 +152,9 @@ impl Offer {
             Self::Post(delivered) => Taken::post(&delivered.post),
             Self::Envelope(received) => {
                 let data = serde_json::from_str(received.envelope.get()).unwrap_or_default();
+                if received.kind == EntryKind::Chat {
+                    return Taken::chat(data);
+                }
                 Taken::envelope(&envelope_name(received, environment), &received.sender_id, data)
             }
         }

@@ -66,6 +66,7 @@ pub(crate) enum Door {
     Post,
     Envelope,
     Delivery,
+    Chat,
 }
 
 impl Taken {
@@ -80,6 +81,12 @@ impl Taken {
         Self { id: format!("message {name}"), door: Door::Envelope, data, sender: Some(sender.to_owned()) }
     }
 
+    /// What was said in a conversation of a hub, from its webhook.
+    pub fn chat(data: Value) -> Self {
+        let id = format!("chat {}", data["event"]["event_id"].as_str().unwrap_or_default());
+        Self { id, door: Door::Chat, data, sender: None }
+    }
+
     /// A C2A delivery: its parameters, which hold an `eventId`.
     pub fn delivery(params: Value) -> Self {
         let id = format!("chat {}", params["eventId"].as_str().unwrap_or_default());
@@ -90,6 +97,7 @@ impl Taken {
     pub(super) fn turn(&self) -> Result<Turn, Faults> {
         let data = self.data.to_string();
         match self.door {
+            Door::Chat => Turn::chat(&data),
             Door::Delivery => Turn::delivery(self.data.clone()),
             Door::Post => Post::read(data.as_bytes()).map(Turn::post),
             Door::Envelope => {

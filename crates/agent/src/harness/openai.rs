@@ -200,7 +200,7 @@ impl OpenAi {
             let new_limit = self.new_limit.load(Ordering::Relaxed);
             let mut body = body.clone();
             body[if new_limit { "max_completion_tokens" } else { "max_tokens" }] = self.max_tokens.into();
-            let fault = match self.once(body.to_string()).await {
+            let fault = match self.once(body.to_string(), asked).await {
                 Ok(said) => return Ok(said),
                 Err(fault) => fault,
             };
@@ -222,7 +222,7 @@ impl OpenAi {
         }
     }
 
-    async fn once(&self, body: String) -> Result<Completion, Fault> {
+    async fn once(&self, body: String, asked: &Asked<'_>) -> Result<Completion, Fault> {
         let mut request =
             self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
         if let Some(authorization) = &self.authorization {
@@ -237,7 +237,7 @@ impl OpenAi {
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            return self.read(response).await;
+            return self.read(response, asked).await;
         }
         let body = timeout(self.idle_limit, collect(response, MAX_ANSWER)).await;
         let body = body.map_err(|_| Fault::again("the model's server went silent"))?;
@@ -247,7 +247,20 @@ impl OpenAi {
         finished(Completion::whole(&body).map_err(Fault::from)?)
     }
 
-    async fn read(&self, mut response: Response) -> Result<Completion, Fault> {
+    /// Reads a completion as it comes, and passes its words on to whoever listens.
+    async fn read(&self, response: Response, asked: &Asked<'_>) -> Result<Completion, Fault> {
+        let mut shown = 0;
+        let read = self.read_to_end(response, asked, &mut shown).await;
+        // What was seen cannot be said differently.
+        read.map_err(|fault| if shown > 0 { Fault { again: None, ..fault } } else { fault })
+    }
+
+    async fn read_to_end(
+        &self,
+        mut response: Response,
+        asked: &Asked<'_>,
+        shown: &mut usize,
+    ) -> Result<Completion, Fault> {
         let (mut parser, mut said) = (Parser::new(), Completion::default());
         loop {
             let piece = timeout(self.idle_limit, response.chunk()).await;
@@ -258,6 +271,11 @@ impl OpenAi {
             for item in parser.push(&piece).map_err(|_| Fault::from(Broken::TooLong))? {
                 let Item::Event(event) = item else { continue };
                 said.push(&event.data)?;
+                let new = said.text.get(*shown..).unwrap_or_default();
+                if !new.is_empty() && asked.turn.is_listened_to() {
+                    asked.reporter.grows(new).await;
+                    *shown = said.text.len();
+                }
                 if event.data.trim() == "[DONE]" {
                     return finished(said);
                 }

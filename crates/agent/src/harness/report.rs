@@ -51,6 +51,11 @@ impl Reporter {
         self.report(CallbackEvent::ToolResult { id: id.to_owned(), content }).await;
     }
 
+    /// A piece of the answer was made.
+    pub(crate) async fn grows(&self, text: &str) {
+        self.ask(Event::Grows { task: self.task, text: text.to_owned() }).await;
+    }
+
     /// A tool that may change something is about to be called. When this returns, that is in the journal.
     pub(crate) async fn acts(&self, tool: &str) {
         self.ask(Event::Acts { task: self.task, tool: tool.to_owned() }).await;

@@ -195,9 +195,11 @@ impl Turn {
 
     /// The event `message` of an inbox.
     pub fn message(message: InboxMessage) -> Result<Self, Faults> {
-        let trace = message.trace_id.to_string();
-        let mut turn = Self::envelope(&trace, message.envelope.get(), &message.sender_id)?;
-        turn.trace_id = Some(trace);
+        // A hub that goes by the document alone may give none: then a message is known by all that it says.
+        let trace = Some(message.trace_id.0).filter(|trace| !trace.is_empty());
+        let name = trace.clone().unwrap_or_else(|| digest(message.envelope.get()));
+        let mut turn = Self::envelope(&name, message.envelope.get(), &message.sender_id)?;
+        turn.trace_id = trace;
         if let Back::Envelope(back) = &mut turn.back {
             back.reply_stream = message.reply_stream;
         }
@@ -246,8 +248,7 @@ impl Turn {
 
     /// What keeps a second try of the answer from being a second answer. It tells nothing of the message.
     pub fn answer_key(&self) -> String {
-        let digest = Sha256::new().chain_update("answer ").chain_update(&self.id).finalize();
-        format!("answer-{}", &HEXLOWER.encode(&digest)[..40])
+        format!("answer-{}", &digest(&format!("answer {}", self.id))[..40])
     }
 
     /// What is dealt with in order: a channel, or the exchange with one sender.
@@ -268,10 +269,19 @@ impl Turn {
         Some(Source { author: self.sender.clone(), conversation: format!("{} {thread}", place.id) })
     }
 
+    /// Whether somebody sees the answer while it is made.
+    pub fn is_listened_to(&self) -> bool {
+        matches!(&self.back, Back::Envelope(back) if back.reply_stream.is_some())
+    }
+
     /// Where it was said, in a few words for a person.
     pub fn whereabouts(&self) -> Option<&str> {
         self.place.as_ref().map(|place| place.name.as_deref().unwrap_or(&place.id))
     }
+}
+
+fn digest(text: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(text))
 }
 
 #[cfg(test)]

@@ -6,17 +6,17 @@ use super::{Busy, Letter, Shared, json_answer, read_body};
 use crate::Network;
 use crate::seen::turn_name;
 use bytes::Bytes;
-use chorus_protocol::faults::{Faults, Fields};
+use chorus_protocol::inbox::Chat;
 use chorus_protocol::json;
 use chorus_protocol::relay::{
     CHORUS_VERSION, Challenge, EndpointQuestion, Envelope, MAX_BODY, ReceiverReply, ReceiverStatus,
-    check_envelope,
+    read_posted,
 };
+use chorus_protocol::words::EntryKind;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderName, ORIGIN, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::net::IpAddr;
@@ -106,8 +106,46 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     if let Some(challenge) = challenge(&body) {
         return Ok(Taken::Challenge(challenge));
     }
-    let (envelope, raw) = check(&body)?;
-    hand_over(shared, &envelope, raw, webhook_id, now).await.map(Taken::Envelope)
+    let (letter, name) = if let Some(said) = said_on_hub(&body) {
+        said?.letter(webhook_id, now)
+    } else {
+        let (envelope, raw) = check(&body)?;
+        enveloped(&envelope, raw, webhook_id, now)
+    };
+    hand_over(shared, letter, name).await.map(Taken::Envelope)
+}
+
+/// What was said in a conversation of a hub, as its webhooks tell it.
+struct Said {
+    event_id: String,
+    sender_id: String,
+    raw: Box<RawValue>,
+}
+
+impl Said {
+    /// It is the same each time it comes.
+    fn letter(self, webhook_id: Option<String>, received_at: i64) -> (Letter, Option<String>) {
+        let Self { event_id, sender_id, raw } = self;
+        let kind = EntryKind::Chat;
+        (Letter { kind, envelope: raw, sender_id, received_at, webhook_id }, Some(format!("chat {event_id}")))
+    }
+}
+
+/// Reads a body as that, if it has its shape.
+fn said_on_hub(body: &[u8]) -> Option<Result<Said, Refusal>> {
+    let value = json::parse(body).ok()?;
+    let shaped = value.get("envelope").is_none() && value.get("event").is_some_and(Value::is_object);
+    if !shaped {
+        return None;
+    }
+    let invalid = |detail: String| Refusal::new(StatusCode::BAD_REQUEST, INVALID, detail);
+    let read = || {
+        let chat: Chat = serde_json::from_value(value).map_err(|error| invalid(error.to_string()))?;
+        let raw = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
+        let author = chat.event.author;
+        Ok(Said { event_id: chat.event.event_id, sender_id: author.handle.unwrap_or(author.id), raw })
+    };
+    Some(read())
 }
 
 /// What a hub wants to hear before it sends anything to an endpoint.
@@ -130,43 +168,34 @@ fn authenticate(
 
 /// The envelope of a body, checked and as it came.
 fn check(body: &[u8]) -> Result<(Envelope, Box<RawValue>), Refusal> {
-    #[derive(Deserialize)]
-    struct Raw {
-        envelope: Box<RawValue>,
-    }
-
-    let invalid = |detail: String| Refusal::new(StatusCode::BAD_REQUEST, INVALID, detail);
-    let value = json::parse(body).map_err(|error| invalid(error.to_string()))?;
-    let mut faults = Faults::new();
-    let envelope = Fields::of(&value, "", &mut faults)
-        .and_then(|mut fields| fields.required("envelope"))
-        .and_then(|envelope| check_envelope(envelope, "envelope", &mut faults));
-    let Some(envelope) = envelope.filter(|_| faults.is_empty()) else {
+    read_posted(body).map_err(|fault| {
+        let value = json::parse(body).unwrap_or_default();
         let version = value.pointer("/envelope/chorus_version").and_then(Value::as_str);
         // Another version may have other rules: its number says more than its other faults.
         let other = version.is_some_and(|version| version != CHORUS_VERSION);
         let error_code = if other { UNSUPPORTED } else { INVALID };
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code, faults));
-    };
-    let raw = serde_json::from_slice::<Raw>(body).map_err(|error| invalid(error.to_string()))?;
-    Ok((envelope, raw.envelope))
+        Refusal::new(StatusCode::BAD_REQUEST, error_code, fault)
+    })
 }
 
-/// Gives the envelope to the program, once, and waits for what it says.
-async fn hand_over(
-    shared: &Shared,
+/// An envelope, and what it is known by.
+fn enveloped(
     envelope: &Envelope,
     raw: Box<RawValue>,
     webhook_id: Option<String>,
-    now: i64,
-) -> Result<ReceiverReply, Refusal> {
+    received_at: i64,
+) -> (Letter, Option<String>) {
     let sender_id = envelope.sender.to_string();
     // Names are compared without regard to case. What has no number is known by the hub's id for it, which keeps
     // a signed request from being played again.
     let turn = envelope.turn.as_ref();
     let name = turn.map(|(id, number)| turn_name(&sender_id.to_ascii_lowercase(), id, *number));
     let name = name.or_else(|| webhook_id.as_ref().map(|id| format!("id {id}")));
-    let letter = Letter { envelope: raw, sender_id, received_at: now, webhook_id };
+    (Letter { kind: EntryKind::Message, envelope: raw, sender_id, received_at, webhook_id }, name)
+}
+
+/// Gives it to the program, once, and waits for what it says.
+async fn hand_over(shared: &Shared, letter: Letter, name: Option<String>) -> Result<ReceiverReply, Refusal> {
     match shared.desk.hand_over(letter, name, shared.options.answer_limit).await {
         Ok(Some(reply)) => Ok(reply),
         Ok(None) => Ok(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None }),

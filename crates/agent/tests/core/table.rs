@@ -26,6 +26,7 @@ fn told(world: &World) -> Vec<String> {
         Command::Write(Record::Acted { tool, .. }) => format!("acted {tool}"),
         Command::Post(post) => match &post.to {
             To::Callback { event, .. } => format!("post {}", say(event)),
+            To::Piece { .. } => "piece".into(),
             To::Stream { .. } => "stream".into(),
             To::StreamError { code, .. } => format!("stream error {code}"),
             To::Peer { .. } => "peer".into(),

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 /// An agent of this host that has its key already.
 fn options(host: &Host, place: &Place, driver: Driver) -> AgentOptions {
-    std::fs::create_dir_all(place.path("state")).unwrap();
-    std::fs::write(place.path("state/echo.key"), "ca_1\n").unwrap();
     AgentOptions {
         name: "echo".into(),
         url: Some(host.url.clone()),
         invitation: None,
+        key: Some("ca_1".into()),
         token: None,
         state: place.path("state"),
         culture: "en".into(),

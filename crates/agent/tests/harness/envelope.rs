@@ -20,7 +20,7 @@ async fn both_cultures_reach_the_program_and_an_envelope_goes_back() {
     options.system = Some("Be brief.".into());
     let agent = Agent::start(options);
     let world = hub.until("an answer", |world| !world.sent.is_empty()).await;
-    let expected = json!({"receiver_id": "alice@x", "envelope": {"chorus_version": "0.4", "sender_id": "echo",
+    let expected = json!({"receiver_id": "alice@x", "envelope": {"chorus_version": "0.4", "sender_id": "echo@chorus",
         "original_text": "gern", "sender_culture": "de", "conversation_id": "c", "turn_number": 4,
         "in_reply_to": TRACE, "reply_depth": 1}});
     assert_eq!(world.sent, [expected]);

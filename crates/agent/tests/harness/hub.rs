@@ -389,6 +389,7 @@ impl Place {
             name: "echo".into(),
             url: Some(hub.url.clone()),
             invitation: None,
+            key: None,
             token: None,
             state: self.path("state"),
             culture: "en".into(),

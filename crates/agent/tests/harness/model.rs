@@ -327,3 +327,40 @@ async fn a_stop_after_a_tool_that_may_have_acted_ends_the_turn() {
     assert_eq!(hub.world().resumed[1].as_deref(), Some("1"));
     agent.stop().await;
 }
+
+#[tokio::test]
+async fn words_go_on_to_a_sender_that_listens_as_they_come() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let model = FakeModel::start([Completion::Text(vec!["Hel", "lo ", "Alice"])]).await;
+    let envelope = json!({"chorus_version": "0.4", "sender_id": "alice@x", "original_text": "hi", "sender_culture": "en"});
+    hub.put(
+        "message",
+        json!({"trace_id": "t-1", "sender_id": "alice@x", "envelope": envelope,
+            "reply_stream": format!("{}/streams/1", hub.url)}),
+    );
+    let agent = Agent::start(options(&hub, &place, &model));
+    let world = hub.until("the last word", |world| world.streamed.len() >= 4).await;
+    let chunk = |text: &str| json!({"type": "chunk", "text": text});
+    let done = json!({"type": "done", "result": "Hello Alice"});
+    assert_eq!(world.streamed, [chunk("Hel"), chunk("lo "), chunk("Alice"), done]);
+    assert!(world.sent.is_empty(), "and nothing else");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn words_that_were_seen_are_not_said_differently() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let model = FakeModel::start([Completion::Broken(vec!["Hel"]), Completion::Text(vec!["Bye"])]).await;
+    let envelope = json!({"chorus_version": "0.4", "sender_id": "alice@x", "original_text": "hi", "sender_culture": "en"});
+    hub.put(
+        "message",
+        json!({"trace_id": "t-1", "sender_id": "alice@x", "envelope": envelope,
+            "reply_stream": format!("{}/streams/1", hub.url)}),
+    );
+    let agent = Agent::start(options(&hub, &place, &model));
+    let world = hub.until("the end", |world| world.streamed.len() >= 2).await;
+    assert_eq!(world.streamed[0], json!({"type": "chunk", "text": "Hel"}));
+    assert_eq!(world.streamed[1]["type"], "error");
+    assert_eq!(model.asked().len(), 1, "the model is not asked again");
+    agent.stop().await;
+}

@@ -10,6 +10,8 @@ mod direct;
 #[cfg(test)]
 mod inbox;
 #[cfg(test)]
+mod plain;
+#[cfg(test)]
 mod receive;
 #[cfg(test)]
 mod support;

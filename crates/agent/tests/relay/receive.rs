@@ -4,6 +4,7 @@ use chorus_agent::{
     BindError, Environment, ReceiveOptions, Received, Receiver, Retry, SendBody, WebhookSecret, send_direct,
 };
 use chorus_protocol::relay::{MAX_BODY, ReceiverReply, ReceiverStatus};
+use chorus_protocol::words::EntryKind;
 use chorus_testkit::{http, raw};
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -347,4 +348,43 @@ async fn what_cannot_be_listened_on() {
         let wrong = ReceiveOptions { path: path.into(), ..options() };
         assert!(matches!(Receiver::bind("127.0.0.1:0", wrong).await, Err(BindError::Path)), "{path}");
     }
+}
+
+#[tokio::test]
+async fn an_envelope_inside_an_a2a_message_is_taken_out() {
+    let mut receiver = receiver(options()).await;
+    for part in [
+        json!({"data": envelope("wrapped"), "mediaType": "application/vnd.chorus.envelope+json"}),
+        json!({"kind": "data", "data": envelope("wrapped"),
+            "metadata": {"mediaType": "application/vnd.chorus.envelope+json"}}),
+    ] {
+        let message =
+            json!({"envelope": {"messageId": "m1", "role": "user", "parts": [{"text": "hi"}, part]}});
+        let sending = tokio::spawn(post(receiver.url(), message.to_string(), vec![]));
+        let received = next(&mut receiver).await;
+        assert_eq!((text(&received).as_str(), received.sender_id.as_str()), ("wrapped", "alice@x"));
+        received.accept();
+        assert_eq!(sending.await.unwrap().0, 200);
+    }
+    let empty = json!({"envelope": {"parts": [{"text": "hi"}]}}).to_string();
+    let (status, reply) = post(receiver.url(), empty, vec![]).await;
+    assert_eq!((status, reply.error_code.as_deref()), (400, Some("INVALID_ENVELOPE")));
+}
+
+#[tokio::test]
+async fn what_a_hub_tells_of_a_channel_is_taken_once() {
+    let mut receiver = receiver(options()).await;
+    let chat = json!({"channel": {"id": "ch_1", "name": "ops"}, "callback": "http://hub/cb",
+        "attention": {"reason": "direct_mention"},
+        "event": {"event_id": "evt_1", "kind": "message", "content": "@bob hi", "author": {"id": "a", "handle": "anna"}}});
+    let sending = tokio::spawn(post(receiver.url(), chat.to_string(), vec![]));
+    let received = next(&mut receiver).await;
+    assert_eq!((received.kind, received.sender_id.as_str()), (EntryKind::Chat, "anna"));
+    let whole: Value = serde_json::from_str(received.envelope.get()).unwrap();
+    assert_eq!(whole, chat);
+    received.accept();
+    assert_eq!(sending.await.unwrap().0, 200);
+    let (status, reply) = post(receiver.url(), chat.to_string(), vec![]).await;
+    assert_eq!((status, reply.status), (200, ReceiverStatus::Ok));
+    nothing(&mut receiver).await;
 }

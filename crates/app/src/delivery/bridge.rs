@@ -129,7 +129,7 @@ impl Content {
 
 fn inbox_message(app: &App, receiver: &Identity, entry: Entry) -> Result<InboxMessage, StoreError> {
     Ok(InboxMessage {
-        trace_id: entry.trace,
+        trace_id: entry.trace.into(),
         sender_id: app.address(&entry.author.unwrap_or_default()),
         receiver_id: app.address(&receiver.name),
         created_at: rfc3339(entry.created_at),

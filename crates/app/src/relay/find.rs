@@ -17,7 +17,7 @@ const USUAL_LIMIT: i64 = 50;
 /// An agent as it is shown. Where it receives is for callers with a key.
 pub(super) fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     Registration {
-        id: agent.id,
+        id: Some(agent.id),
         agent_id: app.address(&agent.name),
         endpoint: agent.endpoint.filter(|_| show_endpoint),
         agent_card: agent.card.and_then(|card| serde_json::from_str(&card).ok()),

@@ -83,7 +83,7 @@ fn stored(
     };
     Ok(StoredMessage {
         id: entry.seq.to_string(),
-        trace_id: entry.trace,
+        trace_id: entry.trace.into(),
         sender_id: entry.author.as_deref().map(|name| app.address(name)),
         receiver_id: app.address(&receiver.name),
         kind: entry.kind.into(),

@@ -12,7 +12,7 @@ pub(super) fn delivered(pending: &Pending) -> Outcome {
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: Some(pending.trace),
+        trace_id: Some(pending.trace.into()),
     }
 }
 

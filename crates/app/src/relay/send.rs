@@ -207,7 +207,7 @@ fn message(
     reply_stream: Option<String>,
 ) -> InboxMessage {
     InboxMessage {
-        trace_id: command.trace,
+        trace_id: command.trace.into(),
         sender_id: app.address(&sender.name),
         receiver_id: app.address(receiver),
         created_at: rfc3339(command.now),

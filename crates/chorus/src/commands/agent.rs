@@ -31,7 +31,8 @@ Examples:
   chorus agent --name echo --exec ./echo.sh --c2a           by a C2A session instead of the inbox
   chorus agent --config agents.toml                         several agents in one process
 
-It registers itself at its first start and keeps its key in the state folder. Then somebody lets it in:
+It registers itself at its first start and keeps its key in the state folder; with an agent's key in CHORUS_KEY it is that
+agent, with a person's token it belongs to that person. Then somebody lets it in:
   chorus channel join ch_… --agent echo
 
 A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_MESSAGE_ID and CHORUS_TRACE_ID.
@@ -60,8 +61,8 @@ pub(crate) struct Args {
     /// The agent's name
     #[arg(long, required_unless_present = "config")]
     name: Option<String>,
-    /// A channel it should be in; only says whether it is. May be repeated
-    #[arg(long = "channel", value_name = "ID")]
+    /// A channel it should be in, by its id or its name; only says whether it is. May be repeated
+    #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
     /// The program that answers, and its arguments
     #[arg(long, value_name = "PROGRAM", num_args = 1.., conflicts_with = "openai")]

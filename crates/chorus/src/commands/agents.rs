@@ -148,8 +148,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()> {
     let agent = client.agent(name).await?;
     let mut more = Value::Null;
-    if global.has_key() {
-        more = client.api_get(&["agents", &agent.id.to_string()], &[]).await?;
+    // A hub that goes by the document alone knows no more.
+    if let Some(id) = agent.id.filter(|_| global.has_key()) {
+        more = client.api_get(&["agents", &id.to_string()], &[]).await?;
     }
     if global.json {
         let mut shown = serde_json::to_value(&agent)?;

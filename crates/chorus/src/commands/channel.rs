@@ -2,9 +2,12 @@
 //!
 //! What is said is data and goes to standard output, everything about the connection to standard error.
 
+mod speak;
+
 use crate::answer::{joined, list, or_dash, read, tell};
 use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
+use crate::message::short_id as last_of;
 use crate::output;
 use anyhow::bail;
 use chorus_agent::{ExitClass, InboxItem, Method};
@@ -12,15 +15,14 @@ use chorus_protocol::api::Items;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::members::{Invited, MemberView};
-use chorus_protocol::api::messages::{Decision, Preview, Said};
 use chorus_protocol::ids::ConversationId;
 use chorus_protocol::words::EventKind;
-use chorus_protocol::words::Mode;
 use clap::Subcommand;
 use owo_colors::OwoColorize;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+pub(crate) use speak::words;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,6 +35,9 @@ Examples:
   chorus channel say ops '@bob can you review the plan?'
   chorus channel follow ops                         listen until Ctrl-C
   chorus channel history ops --limit 20             the newest twenty messages
+  git log -3 | chorus channel say ops -             what comes on standard input
+  chorus channel say ops --thread 4f1c22a9 yes      into the thread of a message, by the end of its id
+  chorus channel react ops 4f1c22a9 done            a signal instead of words
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
@@ -94,25 +99,7 @@ enum Command {
         /// Whom
         handle: String,
     },
-    /// Say something; @handle wakes an agent
-    Say {
-        /// The channel's id, or its name if none other of yours has it
-        channel: String,
-        /// What to say, in markdown
-        text: String,
-        /// Into the thread of this message
-        #[arg(long, value_name = "EVENT")]
-        thread: Option<String>,
-        /// In answer to this message
-        #[arg(long, value_name = "EVENT")]
-        reply_to: Option<String>,
-        /// For this member; may be repeated
-        #[arg(long = "to", value_name = "HANDLE")]
-        to: Vec<String>,
-        /// Say nothing; show who would be woken
-        #[arg(long)]
-        dry_run: bool,
-    },
+    Say(speak::Say),
     /// Print what is said as it is said
     Follow {
         /// The channel's id, or its name if none other of yours has it
@@ -131,12 +118,29 @@ enum Command {
     History {
         /// The channel's id, or its name if none other of yours has it
         channel: String,
-        /// At most this many events
+        /// At most this many messages
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
         /// Only one thread
         #[arg(long, value_name = "EVENT")]
         thread: Option<String>,
+        /// Every event, not only messages: who came and went, what agents were doing
+        #[arg(long)]
+        all: bool,
+    },
+    Edit(speak::Edit),
+    /// Take back something that you said
+    Delete {
+        /// The channel's id, or its name if none other of yours has it
+        channel: String,
+        /// The message: its id, or the end of it as `history` shows it
+        event: String,
+    },
+    React(speak::React),
+    /// Close a channel of yours: it can be read, and nothing can be said any more
+    Archive {
+        /// The channel's id, or its name if none other of yours has it
+        channel: String,
     },
 }
 
@@ -177,35 +181,47 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             })?;
         }
         Command::Leave { channel, handle } => {
-            let channel = find(global, channel).await?;
-            let path = ["channels", &channel, "members", &handle];
+            let id = find(global, channel.clone()).await?;
+            let path = ["channels", &id, "members", &handle];
             client.api_write::<IgnoredAny>(Method::DELETE, &path, &[], None).await?;
+            let line =
+                format!("{} is not in {} any more", output::one_line(&handle), output::one_line(&channel));
+            done(global, &json!({"channel": id, "handle": handle, "left": true}), &line)?;
         }
-        Command::Say { channel, text: content, thread, reply_to, to, dry_run } => {
-            let channel = find(global, channel).await?;
-            let body =
-                without_nulls(json!({"content": content, "thread": thread, "reply_to": reply_to, "to": to}));
-            let query: &[_] = if dry_run { &[("dry_run", "true")] } else { &[] };
-            let path = ["channels", &channel, "messages"];
-            let said = client.api_write(Method::POST, &path, query, Some(&body)).await?;
-            if dry_run {
-                tell(global, &said, preview_lines)?;
-            } else {
-                tell(global, &said, said_line)?;
-            }
+        Command::Archive { channel } => {
+            let id = find(global, channel.clone()).await?;
+            client.api_write::<IgnoredAny>(Method::DELETE, &["channels", &id], &[], None).await?;
+            let line = format!(
+                "{} is archived: it can be read, and nothing can be said",
+                output::one_line(&channel)
+            );
+            done(global, &json!({"channel": id, "archived": true}), &line)?;
         }
+        Command::Say(said) => said.run(global, &client).await?,
+        Command::Edit(edit) => edit.run(global, &client).await?,
+        Command::Delete { channel, event } => speak::delete(global, &client, channel, event).await?,
+        Command::React(reaction) => reaction.run(global, &client).await?,
         Command::Follow { channel, after, count, timeout } => {
             let channel = find(global, channel).await?;
             return follow(global, &channel, after.as_deref(), count, timeout).await;
         }
-        Command::History { channel, limit, thread } => {
+        Command::History { channel, limit, thread, all } => {
             let channel = find(global, channel).await?;
-            for event in history(global, &channel, limit as usize, thread.as_deref()).await? {
+            let thread = speak::whole_id_if(global, &channel, thread).await?;
+            for event in history(global, &channel, limit as usize, thread.as_deref(), all).await? {
                 show(global, &event)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what was done: to a program as JSON, to a person in a line.
+pub(crate) fn done(global: &Global, answer: &Value, line: &str) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(answer);
+    }
+    Ok(output::data(line)?)
 }
 
 /// What became of somebody who was to be added.
@@ -237,40 +253,17 @@ pub(crate) async fn find(global: &Global, named: String) -> anyhow::Result<Strin
     }
 }
 
+/// The end of an event's id, which commands take for it.
+fn short_id(event_id: &str) -> String {
+    output::one_line(&last_of(event_id))
+}
+
 /// An object without what was not said.
-fn without_nulls(mut body: Value) -> Value {
+pub(crate) fn without_nulls(mut body: Value) -> Value {
     if let Value::Object(fields) = &mut body {
         fields.retain(|_, value| !value.is_null());
     }
     body
-}
-
-fn said_line(said: Said) -> String {
-    let masked = match &said.masked[..] {
-        [] => String::new(),
-        kinds => format!("; masked: {}", joined(kinds)),
-    };
-    let woken = joined(&said.attention.woken);
-    let stored = match &said.attention.stored_for[..] {
-        [] => String::new(),
-        handles => format!("; only stored for: {}", joined(handles)),
-    };
-    output::one_line(&format!("#{} {}; woken: {woken}{stored}{masked}", said.sequence, said.event_id))
-}
-
-fn preview_lines(Preview { attention, .. }: Preview) -> String {
-    if attention.is_empty() {
-        return "nobody would be woken".into();
-    }
-    let line = |one: &Decision| {
-        let what = match one.mode {
-            Mode::Immediate | Mode::Buffered => "would be woken",
-            Mode::Notify => "would be told that there is something",
-            Mode::ToolMailbox | Mode::Digest | Mode::Silent => "would find it when it looks",
-        };
-        format!("{} {what}: {}", output::one_line(&one.handle), one.reason)
-    };
-    attention.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The newest events, the newest last.
@@ -279,6 +272,7 @@ async fn history(
     channel: &str,
     limit: usize,
     thread: Option<&str>,
+    all: bool,
 ) -> anyhow::Result<Vec<Value>> {
     let client = global.keyed_client()?;
     let (mut events, mut before) = (Vec::new(), "end".to_owned());
@@ -286,6 +280,7 @@ async fn history(
         let page = (limit - events.len()).min(PAGE).to_string();
         let mut query = vec![("before", before.as_str()), ("limit", &page)];
         query.extend(thread.map(|thread| ("thread", thread)));
+        query.extend((!all).then_some(("kind", EventKind::Message.as_str())));
         let Items { mut items, next } = client.api_get(&["channels", channel, "events"], &query).await?;
         items.append(&mut events);
         events = items;
@@ -306,21 +301,36 @@ fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
     let event: EventView = read(event)?;
     let details = event.details();
     let shown = |text: Option<String>| or_dash(text.as_deref().map(output::one_line));
+    let target = or_dash(event.target.as_deref().map(short_id));
     let what = match EventKind::parse(&event.kind) {
         Some(EventKind::Message) if event.deleted => "(deleted)".dimmed().to_string(),
         Some(EventKind::Message) => output::many_lines(event.content.as_deref().unwrap_or_default()),
+        Some(EventKind::Edit) => {
+            let now = output::many_lines(event.content.as_deref().unwrap_or_default());
+            format!("{} {now}", format_args!("edits {target}:").dimmed())
+        }
+        Some(EventKind::Delete) => format!("takes back {target}").dimmed().to_string(),
+        Some(EventKind::Artifact) => {
+            let slug = event.more.get("slug").and_then(Value::as_str).map(output::one_line);
+            format!("writes the document {}", or_dash(slug)).dimmed().to_string()
+        }
         Some(EventKind::Reaction) => {
             format!("reacts: {}", shown(details.signal.map(|signal| signal.to_string()))).dimmed().to_string()
         }
-        Some(EventKind::Status) => format!("is {}", shown(details.status)).dimmed().to_string(),
+        Some(EventKind::Lifecycle | EventKind::Status) => {
+            format!("is {}", shown(details.status)).dimmed().to_string()
+        }
         Some(EventKind::ToolCall) => format!("uses {}", shown(details.name)).dimmed().to_string(),
         Some(EventKind::Error) => format!("failed: {}", shown(details.message)).red().to_string(),
         _ => output::one_line(&event.kind).dimmed().to_string(),
     };
     let who = or_dash(event.author.handle.as_deref().map(output::one_line));
-    let thread = if event.thread.is_some() { " (thread)" } else { "" };
-    let head = format!("#{} {} {}{thread}", event.sequence, output::one_line(&event.created_at), who.bold());
-    Ok(output::data(format_args!("{head}\n{what}\n"))?)
+    let thread = event.thread.as_deref().map(|thread| format!(" (thread {})", short_id(thread)));
+    let (time, id) = (output::one_line(&event.created_at), short_id(&event.event_id));
+    let head =
+        format!("#{} {time} {}{} {}", event.sequence, who.bold(), thread.unwrap_or_default(), id.dimmed());
+    // Indented, so that no text can pass for the head of another message.
+    Ok(output::data(format_args!("{head}\n  {}\n", what.replace('\n', "\n  ")))?)
 }
 
 async fn follow(

@@ -79,11 +79,14 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::List(filter) => {
             let filter = filter.resolved(global).await?;
             let items = global.all_items(&["deliveries"], &filter.given()).await?;
-            let head = ["ID", "STATE", "WAY", "TRIES", "NEXT TRY", "ERROR"];
+            let head = ["ID", "SINCE", "AGENT", "STATE", "WAY", "TRIES", "NEXT TRY", "ERROR"];
             list(global, &items, head, |one: DeliveryView| {
-                let DeliveryView { id, state, transport, attempts, next_try, error, .. } = one;
-                let (state, transport) = (state.to_string(), transport.to_string());
-                [id, state, transport, attempts.to_string(), or_dash(next_try), or_dash(error)]
+                let DeliveryView {
+                    id, agent, created_at, state, transport, attempts, next_try, error, ..
+                } = one;
+                let (state, transport, tries) =
+                    (state.to_string(), transport.to_string(), attempts.to_string());
+                [id, created_at, agent.address, state, transport, tries, or_dash(next_try), or_dash(error)]
             })?;
         }
         Command::Replay { id: Some(id), .. } => {

@@ -9,7 +9,7 @@ use chorus_agent::{Client, ClientError, ExitClass};
 use chorus_hub::Environment;
 use chorus_protocol::api::accounts::{Me, Quota};
 use chorus_protocol::api::operator::{Danger, Overview};
-use chorus_protocol::relay::{Code, StoreReport};
+use chorus_protocol::relay::StoreReport;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::PrincipalKind;
 use owo_colors::OwoColorize;
@@ -164,9 +164,14 @@ fn clock(theirs: i64) -> Finding {
 async fn key(client: &Client) -> Vec<Finding> {
     let asked = match client.api_get::<Me>(&["me"], &[]).await {
         // A relay that knows no more than its document.
-        Err(error) if error.code() == Some(Code::NotFound) => {
-            client.messages(None, 1).await.map(|_| Me { kind: PrincipalKind::Agent.into(), ..Me::default() })
-        }
+        Err(ClientError::Refused { status: 404, .. }) => match client.messages(None, 1).await {
+            Err(ClientError::Refused { status: 404 | 405, .. }) => {
+                let detail =
+                    "this hub knows only the relay's document, which has no way to ask whose a key is";
+                return vec![Finding::warning("key", detail, "`chorus inbox` says whether it is an agent's")];
+            }
+            asked => asked.map(|_| Me { kind: PrincipalKind::Agent.into(), ..Me::default() }),
+        },
         asked => asked,
     };
     let me = match asked {
@@ -182,9 +187,10 @@ async fn key(client: &Client) -> Vec<Finding> {
     };
     let kind = me.kind.known();
     let whose = match kind {
-        Some(PrincipalKind::Agent) => "an agent's",
-        Some(PrincipalKind::Account) => "a person's",
-        _ => "the operator's",
+        Some(PrincipalKind::Agent) => "an agent's key",
+        Some(PrincipalKind::Account) => "a person's token",
+        Some(PrincipalKind::Operator) => "the operator's key",
+        _ => "somebody's",
     };
     let mut findings = vec![Finding::good("key", format_args!("{whose}, and valid"))];
     findings.extend(quotas(&me));

@@ -7,7 +7,9 @@ use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
 use crate::{message, output};
 use chorus_agent::{Client, ClientError, ExitClass, Inbox, InboxItem};
-use chorus_protocol::relay::Notice;
+use chorus_protocol::channel::InboxPost;
+use chorus_protocol::relay::{InboxMessage, Notice};
+use chorus_protocol::words::EntryKind;
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -21,12 +23,13 @@ Examples:
   chorus inbox --count 1 --timeout 60               wait a minute for one message
   chorus inbox --after 41                           begin after the message 41
   chorus inbox --history --limit 20                 read the first twenty messages
+  chorus inbox --count 1 --json | jq -r '.data.event.content // empty'    what was said in a channel
   chorus inbox --json | jq -r '.envelope.original_text // empty'";
 
 /// How many messages one request of the history asks for.
 const PAGE: u32 = 100;
 
-/// Listen to the messages for an agent, and print them as they come.
+/// Listen to the messages for an agent, envelopes and what was said in channels, and print them as they come.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -91,15 +94,23 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
                 if global.json {
                     output::json(&message::Numbered { id, message: &message })?;
                 } else {
-                    output::data(message::show(
-                        id,
-                        &message.created_at,
-                        &message.sender_id,
-                        &message.envelope,
-                    ))?;
+                    let InboxMessage { created_at, sender_id, envelope, reply_stream, .. } = &message;
+                    output::data(message::show(id, created_at, sender_id, envelope))?;
+                    if let Some(listens) = reply_stream {
+                        // Printed for whoever reads the inbox: it is the credential for one answer.
+                        output::data(format_args!(
+                            "  {} {}",
+                            "reply to:".dimmed(),
+                            output::one_line(listens)
+                        ))?;
+                    }
                 }
             }
-            InboxItem::Other { event, id, data } => other(global, &event, id.as_deref(), &data)?,
+            InboxItem::Other { event, id, data } => {
+                // What has a place in the inbox is a message, whatever it came by.
+                count += u64::from(id.is_some());
+                other(global, &event, id.as_deref(), &data)?;
+            }
             InboxItem::Gap(gap) => other(global, Notice::Gap.as_str(), None, &json!(gap).to_string())?,
             InboxItem::Malformed { id, what } => {
                 let (id, what) = (output::one_line(id.as_deref().unwrap_or("?")), output::one_line(&what));
@@ -129,8 +140,18 @@ async fn expiry(end: Option<Instant>) {
     }
 }
 
-/// An event that is not a message: for programs as it is, for people in short.
+/// An event that is no envelope: for programs as it is, for people in short.
 fn other(global: &Global, event: &str, id: Option<&str>, data: &str) -> anyhow::Result<()> {
+    match EntryKind::parse(event) {
+        Some(EntryKind::Chat) => return message::tell_chat(global, id, data),
+        Some(EntryKind::Channel) if !global.json => {
+            if let Ok(InboxPost { post, .. }) = InboxPost::read(data.as_bytes()) {
+                output::data(message::show_post(id, &post))?;
+                return Ok(());
+            }
+        }
+        _ => {}
+    }
     if !global.json {
         let id = id.map(|id| format!("#{id} ")).unwrap_or_default();
         output::data(output::one_line(&format!("{id}{event} {data}")))?;
@@ -159,7 +180,7 @@ async fn history(global: &Global, args: &Args, client: &Client) -> anyhow::Resul
                     }
                     (None, data) => {
                         let data = data.as_ref().map_or("", |data| data.get());
-                        output::data(output::one_line(&format!("{} {} {data}", stored.id, stored.kind)))?;
+                        other(global, &stored.kind.to_string(), id, data)?;
                     }
                 }
             }

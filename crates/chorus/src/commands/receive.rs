@@ -8,6 +8,7 @@ use crate::global::Global;
 use crate::{message, output};
 use chorus_agent::{BindError, Environment, ReceiveOptions, Received, Receiver, WebhookSecret};
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EntryKind;
 use owo_colors::OwoColorize;
 use serde_json::json;
 use std::pin::pin;
@@ -95,8 +96,11 @@ async fn follow(global: &Global, args: &Args, receiver: &mut Receiver) -> anyhow
 }
 
 fn show(global: &Global, number: u64, received: &Received) -> anyhow::Result<()> {
-    let Received { envelope, sender_id, webhook_id, received_at, .. } = received;
+    let Received { kind, envelope, sender_id, webhook_id, received_at, .. } = received;
     let (id, time) = (number.to_string(), rfc3339(*received_at));
+    if *kind == EntryKind::Chat {
+        return message::tell_chat(global, Some(&id), envelope.get());
+    }
     if global.json {
         return output::json(&json!({"id": id, "webhook_id": webhook_id, "sender_id": sender_id,
             "received_at": time, "envelope": envelope}));

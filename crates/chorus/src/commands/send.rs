@@ -193,7 +193,7 @@ fn compose(args: Args) -> anyhow::Result<SendBody> {
 }
 
 /// The whole input, without the line end that shells and editors add.
-fn read_text(input: impl Read) -> anyhow::Result<String> {
+pub(crate) fn read_text(input: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
     // More than any message may hold; what is longer is refused by its length, not cut.
     input.take(MAX_BODY as u64).read_to_string(&mut text).context("cannot read standard input")?;
@@ -222,8 +222,8 @@ fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
         Delivery::Failed => delivery.red().to_string(),
         _ => delivery.green().to_string(),
     };
-    let trace = outcome.trace_id.map_or_else(String::new, |trace| format!("; trace {trace}"));
-    Ok(format!("{delivery}: {}{answer}{trace}", output::one_line(&what)))
+    let trace = outcome.trace_id.as_ref().map_or_else(String::new, |trace| format!("; trace {trace}"));
+    Ok(format!("{delivery}: {}{answer}{}", output::one_line(&what), output::one_line(&trace)))
 }
 
 fn cut(text: &str) -> String {

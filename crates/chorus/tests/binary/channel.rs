@@ -220,9 +220,9 @@ async fn doctor_says_what_is_dangerous() {
     let person = json!({"email": "anna@example.org"});
     let key = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
     let said = printed(&hub, &key, &["doctor", "--data", "/nowhere"]);
-    assert!(said.contains("a person's, and valid") && !said.contains("settings"), "{said}");
+    assert!(said.contains("a person's token, and valid") && !said.contains("settings"), "{said}");
     let said = printed(&hub, OPERATOR, &["doctor", "--data", "/nowhere"]);
-    assert!(said.contains("the operator's, and valid"), "{said}");
+    assert!(said.contains("the operator's key, and valid"), "{said}");
     for dangerous in ["CHORUS_RATE_LIMIT", "CHORUS_SIGNUP", "CHORUS_ENDPOINT_CHALLENGE", "CHORUS_MAIL"] {
         assert!(said.contains("WARN settings") && said.contains(dangerous), "{dangerous}: {said}");
     }

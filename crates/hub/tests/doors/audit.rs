@@ -68,12 +68,16 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let made_token = ask("POST", "/api/v1/tokens", &fixture.anna, json!({"label": "t"})).await;
     ask("DELETE", &format!("/api/v1/tokens/{}", text(&made_token["id"])), &fixture.anna, json!({})).await;
     ask("DELETE", "/api/v1/me/sessions", &fixture.anna, json!({})).await;
-    ask("POST", "/api/v1/invitations", &fixture.anna, json!({})).await;
+    let invited = ask("POST", "/api/v1/invitations", &fixture.anna, json!({})).await;
+    ask("DELETE", &format!("/api/v1/invitations/{}", text(&invited["id"])), &fixture.anna, json!({})).await;
+    let leaving = hub.account("leaving@example.org").await;
+    ask("DELETE", "/api/v1/me?confirm=leaving@example.org", &leaving, json!({})).await;
     let channel = format!("/api/v1/channels/{}", fixture.channel);
     for name in ["timber", "bob"] {
         ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": name, "handle": name}))
             .await;
     }
+    ask("PATCH", &format!("{channel}/members/timber"), &fixture.anna, json!({"roles": ["carver"]})).await;
     ask("DELETE", &format!("{channel}/members/timber"), &fixture.anna, json!({})).await;
     ask("DELETE", &format!("{channel}/members/bob"), &key, json!({})).await;
     ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": "bob", "handle": "bob"})).await;
@@ -81,10 +85,10 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     hook.set(Reply::Json(400, json!({})));
     fixture.connected("pine", &hook).await;
     let refused = fixture.say("@pine").await;
-    fixture.delivery_is(&refused, "failed").await;
+    fixture.delivery_is(&refused, "dead").await;
     let replay = async |key: &str| hub.post("/api/v1/deliveries/replay", Some(key), &json!({})).await;
     assert_eq!(replay(OPERATOR).await.body["replayed"], 1);
-    fixture.delivery_is(&refused, "failed").await;
+    fixture.delivery_is(&refused, "dead").await;
     assert_eq!(replay(&fixture.anna).await.body["replayed"], 1, "not the operator's");
     ask("PATCH", &channel, &fixture.anna, json!({"owner": "bob"})).await;
     ask("DELETE", "/agents/bob", OPERATOR, json!({})).await;

@@ -255,8 +255,8 @@ async fn replay_is_filtered_by_the_query() {
             None => Answer::of(fixture.hub.request(Method::POST, &path, Some(&fixture.anna))).await,
         }
     };
-    assert_eq!(replay("state=dead", None).await.body["replayed"], 0);
-    assert_eq!(replay("state=dead", Some(&json!({}))).await.body["replayed"], 0);
+    assert_eq!(replay("state=failed", None).await.body["replayed"], 0);
+    assert_eq!(replay("state=failed", Some(&json!({}))).await.body["replayed"], 0);
     replay("", Some(&json!({"state": "dead"}))).await.own_failure(Code::Validation);
     replay("state=waiting", None).await.own_failure(Code::Validation);
     replay("since=yesterday", None).await.own_failure(Code::Validation);

@@ -448,7 +448,7 @@ async fn a_job_by_connection_string() {
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let connection = json!({"connection_string": format!("http://{}/inbox/sk_a1b2c3d4e5f6", agent.addr())});
     let set = hub
-        .ask("put", &format!("/api/v1/agents/{}/connection", worker.id), Some(&worker.key), &connection)
+        .ask("PUT", &format!("/api/v1/agents/{}/connection", worker.id), Some(&worker.key), &connection)
         .await;
     assert_eq!(set.status, 200, "{}", set.text);
     let one = job(1, &worker.id);

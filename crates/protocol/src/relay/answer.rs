@@ -6,6 +6,7 @@ use crate::words::{EntryKind, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::fmt;
 
 /// The common format of a success.
 #[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -51,9 +52,11 @@ pub struct Metadata {
 /// One agent in the directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Registration {
+    // A hub that goes by the document alone says neither this, nor who is online, nor what changed when.
     /// The agent's own id, which outlives its address.
-    #[schema(value_type = String, format = "uuid")]
-    pub id: AgentId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = String, format = "uuid")]
+    pub id: Option<AgentId>,
     /// Its address, `name@host`.
     pub agent_id: String,
     /// Where it receives; shown to callers with a key only.
@@ -63,11 +66,33 @@ pub struct Registration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<Value>,
     /// Whether its inbox is open now.
+    #[serde(default)]
+    #[schema(required)]
     pub online: bool,
     /// When the address was first registered.
+    #[serde(default)]
+    #[schema(required)]
     pub registered_at: String,
     /// When the record last changed.
+    #[serde(default)]
+    #[schema(required)]
     pub updated_at: String,
+}
+
+/// What ties a message to everything it causes. Ours are [`TraceId`]s; another hub's may be any text, or nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace(pub String);
+
+impl From<TraceId> for Trace {
+    fn from(id: TraceId) -> Self {
+        Self(id.to_string())
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// The answer to unregistering.
@@ -114,7 +139,7 @@ pub struct Outcome {
     /// What ties this message to everything it causes. A hub that goes by the document alone sends none.
     #[schema(value_type = Option<String>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace_id: Option<TraceId>,
+    pub trace_id: Option<Trace>,
 }
 
 /// SSE event `connected`.
@@ -124,6 +149,7 @@ pub struct Connected {
     #[serde(default)]
     pub agent_id: String,
     /// Messages after this id follow.
+    #[serde(default)]
     pub after: i64,
 }
 
@@ -131,8 +157,9 @@ pub struct Connected {
 #[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InboxMessage {
     /// What ties this message to everything it causes.
-    #[schema(value_type = String)]
-    pub trace_id: TraceId,
+    #[serde(default)]
+    #[schema(required, value_type = String)]
+    pub trace_id: Trace,
     /// Who sent it, as the hub knows it.
     pub sender_id: String,
     // A hub that goes by the document alone says neither this nor when.
@@ -167,8 +194,9 @@ pub struct StoredMessage {
     /// Its place in the inbox; the same as the SSE `id`, and a valid `after`.
     pub id: String,
     /// What ties this message to everything it causes.
-    #[schema(value_type = String)]
-    pub trace_id: TraceId,
+    #[serde(default)]
+    #[schema(required, value_type = String)]
+    pub trace_id: Trace,
     /// Which SSE event it is: `message` (an envelope), `chat` (said in a channel), `channel` (another service's message).
     #[serde(default = "message")]
     #[schema(value_type = String)]
@@ -436,7 +464,7 @@ mod tests {
             receiver_response: None,
             error_code: None,
             detail: None,
-            trace_id: Some(trace_id),
+            trace_id: Some(trace_id.into()),
         };
         assert_eq!(
             serde_json::to_value(&outcome).unwrap(),

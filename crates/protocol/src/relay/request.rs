@@ -155,25 +155,13 @@ pub struct Send {
 impl Send {
     /// Reads and checks a body.
     pub fn read(bytes: &[u8]) -> Result<Self, RequestFault> {
-        #[derive(Deserialize)]
-        struct Raw {
-            envelope: Option<Box<RawValue>>,
-        }
-
         let body = json::parse(bytes)?;
         let mut faults = Faults::new();
         let mut read = || {
             let mut fields = Fields::of(&body, "", &mut faults)?;
             let receiver = address(&mut fields, "receiver_id");
             let stream = fields.flag("stream");
-            let (mut path, mut value) = (fields.path("envelope"), fields.required("envelope")?);
-            let mut part = None;
-            if a2a::is_message(value) {
-                let (place, inside) = a2a::find(value, &mut fields, "envelope")?;
-                path = format!("{path}.parts[{place}].data");
-                (part, value) = (Some(place), inside);
-            }
-            let envelope = check_envelope(value, &path, fields.faults())?;
+            let (envelope, value, part) = find_envelope(&mut fields)?;
             let normal = envelope.turn.is_some().then(|| value.to_string());
             Some((receiver?, envelope, stream, normal, part))
         };
@@ -181,13 +169,42 @@ impl Send {
         let Some((receiver, envelope, stream, normal, part)) = checked.filter(|_| faults.is_empty()) else {
             return Err(faults.into());
         };
-        let mut raw = serde_json::from_slice::<Raw>(bytes).map_err(JsonError::Malformed)?.envelope;
-        if let (Some(message), Some(place)) = (&raw, part) {
-            raw = a2a::raw(message, place).map_err(JsonError::Malformed)?;
-        }
-        let raw = raw.ok_or_else(|| Faults::one("envelope", "is required"))?;
-        Ok(Self { receiver, envelope, raw, normal, stream })
+        Ok(Self { receiver, envelope, raw: raw_envelope(bytes, part)?, normal, stream })
     }
+}
+
+/// The envelope that is POSTed to an agent, checked and as it was written; out of its A2A message, if it came in one.
+pub fn read_posted(bytes: &[u8]) -> Result<(Envelope, Box<RawValue>), RequestFault> {
+    let body = json::parse(bytes)?;
+    let mut faults = Faults::new();
+    let found = Fields::of(&body, "", &mut faults).and_then(|mut fields| find_envelope(&mut fields));
+    let Some((envelope, _, part)) = found.filter(|_| faults.is_empty()) else { return Err(faults.into()) };
+    Ok((envelope, raw_envelope(bytes, part)?))
+}
+
+/// The envelope of a body, and the part of an A2A message that it is in, if it is.
+fn find_envelope<'v>(fields: &mut Fields<'v, '_>) -> Option<(Envelope, &'v Value, Option<usize>)> {
+    let (mut path, mut value) = (fields.path("envelope"), fields.required("envelope")?);
+    let mut part = None;
+    if a2a::is_message(value) {
+        let (place, inside) = a2a::find(value, fields, "envelope")?;
+        path = format!("{path}.parts[{place}].data");
+        (part, value) = (Some(place), inside);
+    }
+    Some((check_envelope(value, &path, fields.faults())?, value, part))
+}
+
+/// The same byte for byte.
+fn raw_envelope(bytes: &[u8], part: Option<usize>) -> Result<Box<RawValue>, RequestFault> {
+    #[derive(Deserialize)]
+    struct Raw {
+        envelope: Option<Box<RawValue>>,
+    }
+    let mut raw = serde_json::from_slice::<Raw>(bytes).map_err(JsonError::Malformed)?.envelope;
+    if let (Some(message), Some(place)) = (&raw, part) {
+        raw = a2a::raw(message, place).map_err(JsonError::Malformed)?;
+    }
+    raw.ok_or_else(|| Faults::one("envelope", "is required").into())
 }
 
 #[cfg(test)]

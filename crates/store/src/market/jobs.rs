@@ -160,7 +160,7 @@ pub struct End<'a> {
 pub fn end(tx: &mut dyn Tx, id: JobId, end: &End<'_>) -> Result<bool, StoreError> {
     let ended = tx.execute(
         "UPDATE jobs SET status = $2, paid = $3, result = $4, error_code = $5, error_message = $6, ended_at = $7,
-                callback_due_at = CASE WHEN callback IS NULL THEN NULL ELSE $7 END
+                callback_due_at = CASE WHEN callback IS NULL THEN NULL ELSE CAST($7 AS BIGINT) END
          WHERE id = $1 AND status = 'PENDING'",
         &[
             (&id).into(),

@@ -59,7 +59,7 @@ async fn posted(store: &Store, posting: Pending, delivery: Delivery) {
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: Some(trace_id),
+        trace_id: Some(trace_id.into()),
     };
     write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, NOW)).await;
 }
@@ -81,7 +81,7 @@ async fn the_same_request_gets_the_same_answer(fixture: Fixture) {
         let answer = again(store, relay::Send { now, ..message() }).await;
         assert_eq!(answer.status, 202);
         let told: Outcome = serde_json::from_str(&answer.body).unwrap();
-        assert_eq!((told.delivery, told.trace_id), (Delivery::Queued, outcome.trace_id));
+        assert_eq!((told.delivery, told.trace_id), (Delivery::Queued, outcome.trace_id.clone()));
     }
     assert_eq!(entries(store, bob.id).await.len(), 1);
 }
@@ -286,7 +286,7 @@ async fn what_a_receiver_said_is_kept_for_a_day(fixture: Fixture) {
         receiver_response: Some("a secret".into()),
         error_code: None,
         detail: None,
-        trace_id: Some(TraceId(fresh())),
+        trace_id: Some(TraceId(fresh()).into()),
     };
     let told = outcome.clone();
     write(store, move |tx| relay::record_outcome(tx, &posting, &told, NOW)).await;

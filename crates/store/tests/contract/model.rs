@@ -236,7 +236,7 @@ impl World {
             receiver_response: None,
             error_code: None,
             detail: None,
-            trace_id: Some(trace_id),
+            trace_id: Some(trace_id.into()),
         };
         self.write(move |tx| relay::record_outcome(tx, &posting, &outcome, now));
         let item = self.models[agent].inbox.iter_mut().find(|item| item.seq == seq);

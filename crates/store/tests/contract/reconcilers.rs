@@ -44,7 +44,7 @@ async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: Some(trace_id),
+        trace_id: Some(trace_id.into()),
     };
     write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, now)).await;
 }

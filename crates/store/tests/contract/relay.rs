@@ -38,8 +38,8 @@ async fn to_a_closed_inbox_it_is_queued(fixture: Fixture) {
         panic!("not stored")
     };
     assert_eq!((receiver, seq), (bob.clone(), 1));
-    assert_eq!((outcome.delivery, outcome.trace_id), (Delivery::Queued, Some(trace)));
     assert_eq!(relay::status(&outcome), 202);
+    assert_eq!((outcome.delivery, outcome.trace_id), (Delivery::Queued, Some(trace.into())));
     assert_eq!(deliver(store, message(&anna, &bob)).await, (2, Delivery::Queued));
 
     let inbox = entries(store, bob.id).await;
@@ -87,7 +87,7 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
         receiver_response: None,
         error_code: None,
         detail: None,
-        trace_id: Some(TraceId(fresh())),
+        trace_id: Some(TraceId(fresh()).into()),
     };
     let taken = outcome.clone();
     write(store, move |tx| relay::record_outcome(tx, &first, &taken, NOW + 5)).await;

@@ -44,6 +44,13 @@ pub enum Event {
         /// What.
         event: CallbackEvent,
     },
+    /// A turn that runs has made a piece of its answer, and waits for [`Command::Resume`].
+    Grows {
+        /// Which.
+        task: u64,
+        /// The piece.
+        text: String,
+    },
     /// A turn that runs is about to call a tool that may change something, and waits for [`Command::Resume`].
     Acts {
         /// Which turn.

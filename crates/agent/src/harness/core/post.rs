@@ -47,7 +47,14 @@ pub enum To {
         /// What is said or shown.
         event: CallbackEvent,
     },
-    /// An answer to a sender that listens for it.
+    /// A piece of an answer that is being made, to a sender that listens.
+    Piece {
+        /// Where it listens, once.
+        url: String,
+        /// The piece.
+        text: String,
+    },
+    /// An answer to a sender that listens for it: all of it, whatever pieces went before.
     Stream {
         /// Where it listens, once.
         url: String,
@@ -97,6 +104,7 @@ impl fmt::Debug for To {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Callback { event, .. } => f.debug_tuple("Callback").field(event).finish(),
+            Self::Piece { text, .. } => f.debug_tuple("Piece").field(text).finish(),
             Self::Stream { text, .. } => f.debug_tuple("Stream").field(text).finish(),
             Self::StreamError { code, .. } => f.debug_tuple("StreamError").field(code).finish(),
             Self::Peer { body, .. } => f.debug_tuple("Peer").field(body).finish(),

@@ -166,6 +166,13 @@ pub(super) fn stream_error(turn: &Turn, why: &str, code: &str, deadline_ms: i64)
     Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, deadline_ms))
 }
 
+/// Passes a piece of an answer on to a sender that listens. Nobody else sees it before it is whole.
+pub(super) fn stream_piece(turn: &Turn, text: String, now_ms: i64) -> Option<Outgoing> {
+    let Back::Envelope(back) = &turn.back else { return None };
+    let to = To::Piece { url: back.reply_stream.clone()?, text };
+    Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, now_ms + PATIENCE_MS))
+}
+
 /// What an answer takes over from its question.
 fn reply_members(mut body: SendBody, turn: &Turn, back: &EnvelopeBack) -> SendBody {
     body = body.with("in_reply_to", turn.message_id.as_str()).with("reply_depth", back.depth + 1);

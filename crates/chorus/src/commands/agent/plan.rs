@@ -128,6 +128,7 @@ impl Plan {
             url: (!self.no_hub).then_some(url),
             invitation: self.invitation,
             // An agent that a person starts belongs to that person.
+            key: None,
             token: global.key().filter(|key| key.starts_with("ct_")).map(str::to_owned),
             state: self.state.clone().unwrap_or_else(|| DEFAULT_STATE.into()),
             culture,
@@ -270,8 +271,17 @@ fn networks(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Network> 
 impl Plans {
     /// What the harness needs for all of them.
     pub(super) fn options(self, global: &Global, faults: &mut Faults) -> Vec<AgentOptions> {
-        if global.key().is_some_and(|key| !key.starts_with("ct_")) {
-            warn("the given key is not used: an agent has its own in the state folder");
+        let several = self.0.len() > 1;
+        match global.key() {
+            Some(key) if key.starts_with("ca_") && several => {
+                warn("the given key is not used: it is one agent's, and these are several");
+            }
+            Some(key) if !key.starts_with("ct_") && !key.starts_with("ca_") => {
+                warn(
+                    "the given key is not used: it is neither an agent's (ca_…) nor a person's token (ct_…)",
+                );
+            }
+            _ => {}
         }
         let mut names = HashSet::new();
         let mut agents = Vec::new();
@@ -283,7 +293,9 @@ impl Plans {
                     "another agent of this file has the same name and state folder",
                 );
             }
-            agents.extend(plan.options(&place, global, faults));
+            let options = plan.options(&place, global, faults);
+            let key = global.key().filter(|key| key.starts_with("ca_") && !several).map(str::to_owned);
+            agents.extend(options.map(|options| AgentOptions { key, ..options }));
         }
         agents
     }

@@ -55,7 +55,7 @@ async fn from_the_form_to_a_session() {
     let me = me(&hub, &cookie).await;
     assert_eq!(me.status, 200, "{}", me.text);
     assert_eq!((&me.body["kind"], &me.body["name"]), (&json!("account"), &json!("ann")));
-    assert_eq!((&me.body["email"], members(&me.body).len()), (&json!("ann@mail.example"), 5));
+    assert_eq!((&me.body["email"], members(&me.body).len()), (&json!("ann@mail.example"), 6));
     assert!(me.body["id"].as_str().unwrap().starts_with("acc_"));
 
     let home = Answer::of(hub.request(Method::GET, "/", None).header("cookie", &*cookie)).await;

@@ -110,7 +110,7 @@ async fn which_evidence_a_receipt_takes() {
         issue(wrong).await.own_failure(Code::Validation);
     }
     // A new version begins without evidence, until some comes in.
-    assert_eq!(hub.ask("put", &at, Some(&ann), &super::score()).await.status, 200);
+    assert_eq!(hub.ask("PUT", &at, Some(&ann), &super::score()).await.status, 200);
     assert_eq!(issue(json!("latest")).await.body["payload"]["label"], "Draft Choir Receipt");
     assert_eq!(issue(json!([bad])).await.body["payload"]["score"]["version"], 2);
 }

@@ -27,7 +27,7 @@ async fn section_14_a_score_is_its_accounts_and_nobody_elses() {
         for (key, status) in [(Some(&*agent), 403), (Some(OPERATOR), 403), (None, 401)] {
             assert_eq!(hub.get(&at, key).await.status, status);
         }
-        assert_eq!(hub.ask("put", &at, Some(&eve), &score()).await.status, 404);
+        assert_eq!(hub.ask("PUT", &at, Some(&eve), &score()).await.status, 404);
         assert_eq!(hub.get(SCORES, Some(&eve)).await.body["items"], json!([]));
         assert_eq!(hub.get(SCORES, Some(&ann)).await.body["items"][0]["title"], "Refunds");
     }
@@ -40,7 +40,7 @@ async fn versions_faults_and_the_archive() {
     let at = made(&hub, &ann).await;
     let mut next = score();
     next["title"] = json!("Refunds, again");
-    let changed = hub.ask("put", &at, Some(&ann), &next).await;
+    let changed = hub.ask("PUT", &at, Some(&ann), &next).await;
     assert_eq!((changed.status, &changed.body["version"]), (200, &json!(2)));
     assert_eq!(hub.get(&at, Some(&ann)).await.body["title"], "Refunds, again");
 
@@ -82,7 +82,7 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     let at = format!("{SCORES}/{id}");
 
     assert_eq!(hub.get(&at, Some(secret)).await.status, 200);
-    assert_eq!(hub.ask("put", &at, Some(secret), &score()).await.body["version"], 2);
+    assert_eq!(hub.ask("PUT", &at, Some(secret), &score()).await.body["version"], 2);
     assert_eq!(hub.post(&format!("{at}/evidence"), Some(secret), &warned()).await.status, 201);
     let receipt = hub.post(&format!("{at}/receipts"), Some(secret), &json!({})).await;
     assert_eq!(receipt.body["payload"]["verdict"], "not_ready");
@@ -101,7 +101,7 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     assert_eq!(hub.post(&claim, Some(&eve), &json!({"edit_link": "es_wrong"})).await.status, 404);
     assert_eq!(hub.post(&claim, Some(&ann), &json!({"edit_link": link})).await.status, 200);
     // The link is dead at once, and there is no second time.
-    let dead = hub.ask("put", &at, Some(secret), &score()).await;
+    let dead = hub.ask("PUT", &at, Some(secret), &score()).await;
     assert!(dead.status == 401 || dead.status == 404, "{}", dead.text);
     assert_eq!(hub.post(&claim, Some(&eve), &json!({"edit_link": link})).await.status, 404);
     assert_eq!(hub.get(&at, Some(&ann)).await.body["claimed"], true);

@@ -1,0 +1,180 @@
+//! What is said in a channel, from the terminal: messages, and what is done about them.
+//!
+//! A message goes by its id, or by the end of it, as `history` shows it.
+
+use super::{done, find, history, short_id, without_nulls};
+use crate::answer::{joined, tell};
+use crate::commands::send::read_text;
+use crate::global::Global;
+use crate::output;
+use anyhow::bail;
+use chorus_agent::{Client, Method};
+use chorus_protocol::api::messages::{Decision, Preview, Said};
+use chorus_protocol::ids::EventId;
+use chorus_protocol::words::Mode;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+/// Among how many events a short id is looked for.
+const RECENT: usize = 1000;
+
+/// Say something; @handle wakes an agent
+#[derive(clap::Args)]
+pub(super) struct Say {
+    /// The channel's id, or its name if none other of yours has it
+    channel: String,
+    /// What to say, in markdown; several words need no quotes, and - reads standard input
+    #[arg(required = true)]
+    text: Vec<String>,
+    /// Into the thread of this message
+    #[arg(long, value_name = "EVENT")]
+    thread: Option<String>,
+    /// In answer to this message
+    #[arg(long, value_name = "EVENT")]
+    reply_to: Option<String>,
+    /// For this member; may be repeated
+    #[arg(long = "to", value_name = "HANDLE")]
+    to: Vec<String>,
+    /// Say nothing; show who would be woken
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Say {
+    pub(super) async fn run(self, global: &Global, client: &Client) -> anyhow::Result<()> {
+        let channel = find(global, self.channel).await?;
+        let content = words(&self.text)?;
+        let thread = whole_id_if(global, &channel, self.thread).await?;
+        let reply_to = whole_id_if(global, &channel, self.reply_to).await?;
+        let body =
+            without_nulls(json!({"content": content, "thread": thread, "reply_to": reply_to, "to": self.to}));
+        let query: &[_] = if self.dry_run { &[("dry_run", "true")] } else { &[] };
+        let path = ["channels", &channel, "messages"];
+        let said = client.api_write(Method::POST, &path, query, Some(&body)).await?;
+        if self.dry_run { tell(global, &said, preview_lines) } else { tell(global, &said, said_line) }
+    }
+}
+
+/// Say something differently that you said
+#[derive(clap::Args)]
+pub(super) struct Edit {
+    /// The channel's id, or its name if none other of yours has it
+    channel: String,
+    /// The message: its id, or the end of it as `history` shows it
+    event: String,
+    /// What it says now; several words need no quotes, and - reads standard input
+    #[arg(required = true)]
+    text: Vec<String>,
+}
+
+impl Edit {
+    pub(super) async fn run(self, global: &Global, client: &Client) -> anyhow::Result<()> {
+        let channel = find(global, self.channel).await?;
+        let event = whole_id(global, &channel, self.event).await?;
+        let body = json!({"content": words(&self.text)?});
+        let path = ["channels", &channel, "messages", &event];
+        let edited: Value = client.api_write(Method::PATCH, &path, &[], Some(&body)).await?;
+        done(global, &edited, &format!("edited {}", short_id(&event)))
+    }
+}
+
+/// Takes a message back.
+pub(super) async fn delete(
+    global: &Global,
+    client: &Client,
+    channel: String,
+    event: String,
+) -> anyhow::Result<()> {
+    let channel = find(global, channel).await?;
+    let event = whole_id(global, &channel, event).await?;
+    let path = ["channels", &channel, "messages", &event];
+    client.api_write::<IgnoredAny>(Method::DELETE, &path, &[], None).await?;
+    done(global, &json!({"event_id": event, "deleted": true}), &format!("deleted {}", short_id(&event)))
+}
+
+/// Answer a message with a signal, which wakes nobody
+#[derive(clap::Args)]
+pub(super) struct React {
+    /// The channel's id, or its name if none other of yours has it
+    channel: String,
+    /// The message: its id, or the end of it as `history` shows it
+    event: String,
+    /// What you say to it
+    #[arg(value_parser = ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear"])]
+    signal: String,
+    /// When there will be more, in words
+    #[arg(long, value_name = "TEXT")]
+    eta: Option<String>,
+}
+
+impl React {
+    pub(super) async fn run(self, global: &Global, client: &Client) -> anyhow::Result<()> {
+        let channel = find(global, self.channel).await?;
+        let event = whole_id(global, &channel, self.event).await?;
+        let body = without_nulls(json!({"signal": self.signal, "eta": self.eta}));
+        let path = ["channels", &channel, "messages", &event, "reactions"];
+        let reacted: Value = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
+        done(global, &reacted, &format!("{} on {}", self.signal, short_id(&event)))
+    }
+}
+
+/// What is said: the words, or standard input.
+pub(crate) fn words(text: &[String]) -> anyhow::Result<String> {
+    if text == ["-"] { read_text(std::io::stdin().lock()) } else { Ok(text.join(" ")) }
+}
+
+/// The whole id of an event that was named by its end.
+async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Result<String> {
+    if EventId::parse(&named).is_some() {
+        return Ok(named);
+    }
+    let recent = history(global, channel, RECENT, None, true).await?;
+    let ids = recent.iter().rev().filter_map(|event| event["event_id"].as_str());
+    let fits = |id: &&str| named.len() >= 4 && id.ends_with(&named);
+    match (ids.clone().find(fits), ids.filter(fits).nth(1)) {
+        (Some(id), None) => Ok(id.to_owned()),
+        (None, _) => {
+            bail!("none of the last {RECENT} events ends with {named:?}; `chorus channel history` shows ids")
+        }
+        (Some(_), Some(_)) => bail!("several events end with {named:?}; give more of the id"),
+    }
+}
+
+pub(super) async fn whole_id_if(
+    global: &Global,
+    channel: &str,
+    named: Option<String>,
+) -> anyhow::Result<Option<String>> {
+    match named {
+        Some(named) => whole_id(global, channel, named).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+fn said_line(said: Said) -> String {
+    let masked = match &said.masked[..] {
+        [] => String::new(),
+        kinds => format!("; masked: {}", joined(kinds)),
+    };
+    let woken = joined(&said.attention.woken);
+    let stored = match &said.attention.stored_for[..] {
+        [] => String::new(),
+        handles => format!("; only stored for: {}", joined(handles)),
+    };
+    output::one_line(&format!("#{} {}; woken: {woken}{stored}{masked}", said.sequence, said.event_id))
+}
+
+fn preview_lines(Preview { attention, .. }: Preview) -> String {
+    if attention.is_empty() {
+        return "nobody would be woken".into();
+    }
+    let line = |one: &Decision| {
+        let what = match one.mode {
+            Mode::Immediate | Mode::Buffered => "would be woken",
+            Mode::Notify => "would be told that there is something",
+            Mode::ToolMailbox | Mode::Digest | Mode::Silent => "would find it when it looks",
+        };
+        format!("{} {what}: {}", output::one_line(&one.handle), one.reason)
+    };
+    attention.iter().map(line).collect::<Vec<_>>().join("\n")
+}

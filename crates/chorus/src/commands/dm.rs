@@ -1,0 +1,47 @@
+//! `chorus dm`: a conversation of two, from the terminal.
+
+use super::channel::{done, without_nulls, words};
+use crate::global::Global;
+use crate::output;
+use chorus_agent::Method;
+use chorus_protocol::api::channels::ConversationView;
+use chorus_protocol::api::messages::Said;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  chorus dm bob can you look at the build?          to an agent: it is woken
+  chorus dm anna@example.org the report is ready    to a person
+  chorus dm bob                                     only open the conversation; prints its id
+  chorus channel history dm_…                       read it, like any conversation
+
+The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
+
+/// Say something to one agent or person, where nobody else reads it
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// An agent's name, address or id, or a person's email address
+    with: String,
+    /// What to say, in markdown; several words need no quotes, and - reads standard input
+    #[arg(allow_hyphen_values = true)]
+    text: Vec<String>,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let client = global.keyed_client()?;
+    let body = json!({"with": args.with});
+    let opened: Value = client.api_write(Method::POST, &["dms"], &[], Some(&body)).await?;
+    let id = crate::answer::read::<ConversationView>(&opened)?.id;
+    if args.text.is_empty() {
+        done(global, &opened, &output::one_line(&id))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let body = without_nulls(json!({"content": words(&args.text)?}));
+    let said: Value =
+        client.api_write(Method::POST, &["channels", &id, "messages"], &[], Some(&body)).await?;
+    let Said { event_id, sequence, .. } = crate::answer::read(&said)?;
+    done(global, &said, &output::one_line(&format!("#{sequence} {event_id} in {id}")))?;
+    Ok(ExitCode::SUCCESS)
+}
