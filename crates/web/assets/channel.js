@@ -157,7 +157,8 @@ function follow() {
   events.addEventListener("touch", (event) => {
     seen(event);
     const data = JSON.parse(event.data);
-    if (data.target) {
+    // What an agent does has a target too: the message it is about.
+    if (["reaction", "edit", "delete"].includes(data.kind)) {
       const item = document.getElementById(data.target);
       if (item) soon(data.target, () => renew(item));
     } else if (!thread) {

@@ -257,7 +257,7 @@ async fn the_operators_key_opens_the_console_for_an_hour() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_is_replayed_from_the_page() {
+async fn what_was_refused_is_replayed_from_the_page() {
     let house = House::start().await;
     let receiver = FakeAgent::start().await;
     receiver.set(Reply::Json(422, json!({})));
@@ -266,13 +266,14 @@ async fn a_dead_letter_is_replayed_from_the_page() {
     assert_eq!(made.status, 201, "{}", made.text);
     house.hub.add(&house.api, &house.ann, &json!({"agent": "marl"})).await;
     house.say("@marl take this").await;
-    let dead =
-        async || house.hub.get("/api/v1/deliveries?state=dead", Some(&house.ann)).await.body["items"].clone();
+    let dead = async || {
+        house.hub.get("/api/v1/deliveries?state=failed", Some(&house.ann)).await.body["items"].clone()
+    };
     let dead = eventually(dead, |items| items.as_array().is_some_and(|items| !items.is_empty())).await;
     let id = dead[0]["id"].as_str().unwrap();
-    let page = house.main(&format!("/fleet/deliveries?state=dead&id={id}")).await;
+    let page = house.main(&format!("/fleet/deliveries?state=failed&id={id}")).await;
     assert!(page.contains("422") && page.contains("marl") && page.contains("Replay this one"), "{page}");
-    assert!(house.main("/fleet").await.contains("1 deliveries were given up"));
+    assert!(house.main("/fleet").await.contains("1 deliveries were refused or given up"));
     let eve = house.hub.account("eve@mail.example").await;
     assert_eq!(send(&house.hub, "/fleet/deliveries/replay", Some(&eve), &[("id", id)]).await.status, 404);
     let replayed = send(&house.hub, "/fleet/deliveries/replay", Some(&house.ann), &[("id", id)]).await;

@@ -79,6 +79,7 @@ impl DeliveriesPage {
         let all = [
             ("", "All"),
             ("dead", "Dead"),
+            ("failed", "Refused"),
             ("waiting", "Waiting"),
             ("queued", "Queued"),
             ("delivered", "Delivered"),

@@ -73,10 +73,12 @@ async fn count(
 async fn show(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {
     let mine = AgentSearch { after: None, limit: MOST, q: None, online: None, mine: true };
     let found = agents::list(&app, &visitor.caller, mine).await?.items;
-    let (dead, waiting) = (
-        count(&app, &visitor, DeliveryState::Dead).await?,
-        count(&app, &visitor, DeliveryState::Waiting).await?,
-    );
+    let mut dead = count(&app, &visitor, DeliveryState::Dead).await?;
+    // What an agent's service refused is over too, until it is replayed.
+    for (agent, refused) in count(&app, &visitor, DeliveryState::Failed).await? {
+        *dead.entry(agent).or_default() += refused;
+    }
+    let waiting = count(&app, &visitor, DeliveryState::Waiting).await?;
     let total = found.len();
     let rows = found.into_iter().map(|agent| {
         let of = |counts: &HashMap<String, usize>| {
@@ -106,7 +108,7 @@ fn row(app: &AppState, agent: AgentView, dead: usize, waiting: usize) -> (Is, Ro
         let why = broken.reason.as_deref().unwrap_or("it refused what was posted to it");
         (Is::Failing, format!("Its connection string is broken: {why}. Paste a new one."))
     } else if dead > 0 {
-        (Is::Failing, format!("{dead} deliveries were given up. They can be replayed."))
+        (Is::Failing, format!("{dead} deliveries were refused or given up. They can be replayed."))
     } else if agent.disabled_since.is_some() {
         (Is::Blocked, "It is kept out by the operator.".into())
     } else if waiting > 0 {
