@@ -4,7 +4,9 @@
 //! nightly) and a plain loop over random and mutated seeds (`examples/random.rs`, stable) call the same functions.
 //! An input that once failed belongs into `seeds`, where it is tried first for ever after.
 
+use chorus_choir::adapters::{self, About, AdaptError, Format};
 use chorus_protocol::address::{self, Address};
+use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS, MAX_WARNINGS};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
 use chorus_protocol::json::{self as strict, MAX_DEPTH};
 use chorus_protocol::relay::{
@@ -32,6 +34,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("sse", sse),
     ("time", time),
     ("answer", answer),
+    ("adapt", adapt),
 ];
 
 /// Strict JSON: what is accepted is what a plain reader sees, keeps the promised bounds, and survives being written
@@ -251,4 +254,39 @@ fn same_again<T: Serialize + DeserializeOwned>(data: &[u8]) {
     let written = serde_json::to_string(&read).expect("it can be written");
     let again: T = serde_json::from_str(&written).expect("it can be read again");
     assert_eq!(serde_json::to_string(&again).expect("it can be written"), written);
+}
+
+/// Traces: whatever is taken for one gives a bundle that can be submitted, the same every time and however it comes
+/// in; and what JSON readers refuse is refused.
+pub fn adapt(data: &[u8]) {
+    let about = About::default();
+    for format in Format::ALL {
+        let bundle = match adapters::adapt(Some(format), data, &about) {
+            Ok(bundle) => bundle,
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                // A lone surrogate, great depth and many digits are no reason of theirs.
+                let plain = serde_json::from_slice::<Value>(data).is_ok_and(|value| depth(&value) < 100);
+                let malformed = matches!(error, AdaptError::Read(_));
+                assert!(!(plain && malformed && data.len() < 300), "{error}");
+                continue;
+            }
+        };
+        assert!(bundle.events.len() <= MAX_EVENTS && bundle.adapter_warnings.len() <= MAX_WARNINGS);
+        let written = serde_json::to_value(&bundle).expect("it can be written");
+        assert_eq!(Bundle::read(written).expect("it is accepted"), bundle);
+        let slowly = adapters::adapt(Some(format), Slow(data), &about).expect("it was taken");
+        assert_eq!(slowly, bundle);
+    }
+    drop(adapters::adapt(None, data, &about));
+}
+
+/// Gives a few bytes at a time.
+struct Slow<'a>(&'a [u8]);
+
+impl std::io::Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = buffer.len().min(3);
+        self.0.read(&mut buffer[..count])
+    }
 }

@@ -165,7 +165,10 @@ pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
 pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<(), StoreError> {
     for seq in taken {
         tx.execute(
-            "UPDATE chats SET acked_at = $3 WHERE agent_id = $1 AND seq = $2 AND acked_at IS NULL",
+            // What need not be answered ends earlier once it was taken: somebody looks at it now, and then at its time.
+            "UPDATE chats SET acked_at = $3,
+                    next_at = CASE WHEN policy <> 'must_respond' AND next_at > $3 THEN CAST($3 AS BIGINT) ELSE next_at END
+             WHERE agent_id = $1 AND seq = $2 AND acked_at IS NULL",
             &[(&agent).into(), (*seq).into(), now.into()],
         )?;
     }

@@ -75,7 +75,6 @@ impl Ticks {
         if was_set || tick.is_multiple_of(self.renew_every) {
             report("renew open inboxes", renew(app).await);
         }
-        // Only now: who is connected is still there, whatever the clock says.
         report("attend to what is due", attend(app).await);
         if was_set || tick.is_multiple_of(SLOW_TICKS) {
             report("end what the clock would keep", pull_back(app).await);
@@ -135,6 +134,11 @@ async fn attend(app: &App) -> Result<(), StoreError> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| overdue::find(tx, now, ATTEND_STEP);
     let Due { given, claims } = app.store.read::<_, StoreError, _>(find).await?;
+    if given.is_empty() && claims.is_empty() {
+        return Ok(());
+    }
+    // Who is connected here is there, whatever the clock says.
+    renew(app).await?;
     let mut sent = false;
     for due in given {
         let escalation = EventId(app.environment.uuid_v7());

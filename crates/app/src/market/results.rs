@@ -98,8 +98,9 @@ pub fn take(tx: &mut dyn Tx, app: &App, job: &Job, result: &JobResult) -> Result
     if result.status == JobStatus::Pending {
         return Ok(taken(job));
     }
+    let again = |job: &Job| if is_same(job, result) { Ok(taken(job)) } else { Err(late()) };
     if job.status != JobStatus::Pending {
-        return if is_same(job, result) { Ok(taken(job)) } else { Err(late()) };
+        return again(job);
     }
     let now = app.now();
     if now >= agreed.deadline_at {
@@ -107,11 +108,10 @@ pub fn take(tx: &mut dyn Tx, app: &App, job: &Job, result: &JobResult) -> Result
     }
     let (verdict, mut ended) = judge(job, result);
     ended.result = Some(filled(job, result, now));
-    if !settle::settle(tx, app, job, verdict, &ended)? {
-        return Err(late());
-    }
+    let settled = settle::settle(tx, app, job, verdict, &ended)?;
     let job = jobs::by_id(tx, agreed.id)?.ok_or_else(views::unknown)?;
-    Ok(taken(&job))
+    // Otherwise the same may have come by another node in the meantime.
+    if settled { Ok(taken(&job)) } else { again(&job) }
 }
 
 fn late() -> Error {

@@ -266,12 +266,11 @@ async fn what_was_refused_is_replayed_from_the_page() {
     assert_eq!(made.status, 201, "{}", made.text);
     house.hub.add(&house.api, &house.ann, &json!({"agent": "marl"})).await;
     house.say("@marl take this").await;
-    let dead = async || {
-        house.hub.get("/api/v1/deliveries?state=failed", Some(&house.ann)).await.body["items"].clone()
-    };
+    let dead =
+        async || house.hub.get("/api/v1/deliveries?state=dead", Some(&house.ann)).await.body["items"].clone();
     let dead = eventually(dead, |items| items.as_array().is_some_and(|items| !items.is_empty())).await;
     let id = dead[0]["id"].as_str().unwrap();
-    let page = house.main(&format!("/fleet/deliveries?state=failed&id={id}")).await;
+    let page = house.main(&format!("/fleet/deliveries?state=dead&id={id}")).await;
     assert!(page.contains("422") && page.contains("marl") && page.contains("Replay this one"), "{page}");
     assert!(house.main("/fleet").await.contains("1 deliveries were refused or given up"));
     let eve = house.hub.account("eve@mail.example").await;

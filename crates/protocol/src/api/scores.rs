@@ -5,6 +5,8 @@ use crate::choir::score::Score;
 use crate::ids::{EvidenceId, ScoreId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType};
+use utoipa::openapi::{RefOr, Type};
 use utoipa::{IntoParams, ToSchema};
 
 /// What is said when a receipt is about to be issued, or was.
@@ -124,8 +126,19 @@ pub struct RehearsalView {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct ReceiptBody {
     /// `latest` (all of the strongest class since the Score's last version), `none`, or ids of one class. `latest`, unless said.
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = false, schema_with = evidence_of_receipt)]
     pub evidence: Option<Value>,
+}
+
+/// A word or ids, which no one type says.
+fn evidence_of_receipt() -> RefOr<Schema> {
+    let id = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^ev_[0-9a-f]{32}$"));
+    ArrayBuilder::new()
+        .schema_type(SchemaType::Array(vec![Type::String, Type::Array, Type::Null]))
+        .items(id)
+        .min_items(Some(1))
+        .max_items(Some(20))
+        .into()
 }
 
 /// A receipt that was issued.

@@ -360,10 +360,10 @@ async fn a_window_is_replayed_in_order(fixture: Fixture) {
         let (found, more) = read(store, move |tx| push::find_replayable(tx, &filter, limit)).await;
         (write(store, move |tx| push::replay_all(tx, &found, now)).await, more)
     };
-    let failed = Filter { state: Some(Delivery::Failed), ..Filter::default() };
+    let refused = Filter { since: NOW + 1, until: Some(NOW + 2), ..Filter::default() };
     let elsewhere = Filter { conversation: Some(conversation()), ..Filter::default() };
     assert_eq!(window(elsewhere, 10).await, (0, false));
-    assert_eq!(window(failed, 10).await, (1, false));
+    assert_eq!(window(refused, 10).await, (1, false));
     let middle = Filter { since: NOW + 2, until: Some(NOW + 4), ..Filter::default() };
     assert_eq!(window(middle.clone(), 1).await, (1, true));
     assert_eq!(window(middle.clone(), 1).await, (1, false));

@@ -95,7 +95,8 @@ async fn which_evidence_a_receipt_takes() {
         hub.post(&format!("{at}/receipts"), Some(&ann), &json!({"evidence": evidence})).await
     };
     assert_eq!(issue(json!("none")).await.body["payload"]["evidence"], Value::Null);
-    assert_eq!(issue(json!([good])).await.body["payload"]["verdict"], "ready");
+    let ready = issue(json!([good])).await;
+    assert_eq!(ready.body["payload"]["verdict"], "ready", "{}", ready.text);
     let latest = issue(json!("latest")).await.body;
     let hashes: Vec<_> = latest["payload"]["evidence"]["bundles"]
         .as_array()

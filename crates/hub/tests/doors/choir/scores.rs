@@ -62,9 +62,9 @@ async fn versions_faults_and_the_archive() {
     assert_eq!(hub.delete(&at, Some(&ann)).await.status, 204);
     assert_eq!(hub.get(&at, Some(&ann)).await.body["archived"], true);
     for (method, path, body) in [
-        ("put", at.clone(), score()),
-        ("post", format!("{at}/evidence"), warned()),
-        ("post", format!("{at}/receipts"), json!({})),
+        ("PUT", at.clone(), score()),
+        ("POST", format!("{at}/evidence"), warned()),
+        ("POST", format!("{at}/receipts"), json!({})),
     ] {
         hub.ask(method, &path, Some(&ann), &body).await.own_failure(Code::Conflict);
     }
