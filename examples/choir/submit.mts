@@ -1,7 +1,7 @@
 // Canonicalise, sign and submit an evidence bundle, with nothing but Node.
 //
-// Usage: CHORUS_SIGNING_SECRET=acs_… submit.ts BUNDLE.json INGEST_URL
-//        submit.ts --canonicalize FILE.json
+// Usage: CHORUS_SIGNING_SECRET=acs_… submit.mts BUNDLE.json INGEST_URL
+//        submit.mts --canonicalize FILE.json
 
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
