@@ -46,7 +46,8 @@ pub(crate) fn render(markdown: &str, names: &Names) -> Rendered {
     let events = Parser::new_ext(markdown, options).flat_map(|event| harmless.step(event));
     let mut out = String::with_capacity(markdown.len() * 2);
     html::push_html(&mut out, events);
-    Rendered(out)
+    // What scrolls can be reached by keyboard. Nobody's text holds this: angle brackets of texts are escaped.
+    Rendered(out.replace("<pre>", "<pre tabindex=\"0\">"))
 }
 
 struct Harmless<'n> {

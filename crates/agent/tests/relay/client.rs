@@ -15,7 +15,7 @@ fn client(hub: &FakeHub) -> Client {
 }
 
 fn hello() -> SendBody {
-    SendBody::new("alice", "bob", "en", "hello")
+    SendBody::new("alice@x", "bob@x", "en", "hello")
 }
 
 fn delivered() -> Reply {
@@ -53,13 +53,14 @@ async fn paths_come_from_the_discovery_document_which_is_asked_once_and_without_
     let (agents, next) = client.agents(Some("a b"), 10).await.unwrap();
     assert_eq!((agents.len(), next.as_deref()), (1, Some("7")));
     assert_eq!(client.agent("bob@x:80").await.unwrap().agent_id, "bob@x");
-    let body = RegisterBody { agent_id: "alice".into(), endpoint: None, agent_card: None, invitation: None };
+    let body =
+        RegisterBody { agent_id: "alice@x".into(), endpoint: None, agent_card: None, invitation: None };
     assert_eq!(client.register(&body).await.unwrap().1, Change::Created);
     let (registered, change) = client.register(&body).await.unwrap();
     assert_eq!((registered.api_key.as_deref(), change), (Some("ca_new"), Change::Updated));
     assert!(client.messages(None, 5).await.unwrap().messages.is_empty());
     assert_eq!(client.health().await.unwrap(), HealthReport::default());
-    client.unregister("alice").await.unwrap();
+    client.unregister("alice@x").await.unwrap();
     assert_eq!(
         hub.lines(),
         [
@@ -71,7 +72,7 @@ async fn paths_come_from_the_discovery_document_which_is_asked_once_and_without_
             "POST /join",
             "GET /agent/messages?limit=5&kind=all",
             "GET /h",
-            "DELETE /who/alice",
+            "DELETE /who/alice@x",
         ]
     );
     assert!(hub.seen().iter().all(|seen| seen.header("authorization") == Some("Bearer ca_secret")));
@@ -214,7 +215,8 @@ async fn nobody_there() {
 async fn nothing_wrong_is_sent() {
     let hub = FakeHub::start([]).await;
     let client = client(&hub);
-    let error = client.send(&SendBody::new("alice", "bob", "no such culture", ""), None).await.unwrap_err();
+    let error =
+        client.send(&SendBody::new("alice@x", "bob@x", "no such culture", ""), None).await.unwrap_err();
     assert_eq!(error.exit_class(), ExitClass::Usage);
     for agent in ["../admin", "", "a/b", ".."] {
         assert!(matches!(client.agent(agent).await, Err(ClientError::Invalid(_))), "{agent}");
