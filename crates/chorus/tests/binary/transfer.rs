@@ -141,7 +141,7 @@ async fn out_of_sqlite_into_postgres_and_back() {
     assert_eq!(answers(&http, &hub, &keys, &paths).await, before);
     let sent = send(&http, &hub.url, &alice, ("alice", "bob"), "one more", None).await.unwrap();
     assert_eq!(sent.status(), 202);
-    let last = get(&http, &format!("{}/agent/messages?after=760&kind=all", hub.url), &bob).await;
+    let last = get(&http, &format!("{}/agent/messages?after=690&kind=all", hub.url), &bob).await;
     assert_eq!(last["data"].as_array().unwrap().last().unwrap()["envelope"]["original_text"], "one more");
     drop(hub);
 
