@@ -10,8 +10,8 @@ use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS, MAX_WARNINGS};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
 use chorus_protocol::json::{self as strict, MAX_DEPTH};
 use chorus_protocol::relay::{
-    Code, Connected, Delivery, Discovery, Failure, Gap, InboxMessage, Outcome, Page, ReceiverReply, Register,
-    Registered, Registration, RequestFault, Send, Success,
+    Code, Connected, Delivery, Discovery, Failure, Gap, InboxMessage, Outcome, ReceiverReply, Register,
+    Registered, Registration, RequestFault, Send, StoredMessage, Success,
 };
 use chorus_protocol::sse::{self as events, Event, Item, Parser};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
@@ -238,7 +238,7 @@ pub fn time(data: &[u8]) {
 /// What a client reads of a hub, and a hub of a receiver: written and read again it is the same.
 pub fn answer(data: &[u8]) {
     same_again::<Success<Outcome>>(data);
-    same_again::<Success<Page>>(data);
+    same_again::<Success<Vec<StoredMessage>>>(data);
     same_again::<Success<Registered>>(data);
     same_again::<Success<Vec<Registration>>>(data);
     same_again::<Failure>(data);
