@@ -31,7 +31,7 @@ async function tool(name, args = {}) {
 // Every schema is compiled in Ajv's strict mode, as careful clients do. The inspector's own check is scripts/mcp-inspector.
 const ajv = new Ajv({ strict: true, allowUnionTypes: true });
 const { tools } = await client.listTools();
-assert.equal(tools.length, 12);
+assert.equal(tools.length, 15);
 for (const { inputSchema, outputSchema } of tools) {
   ajv.compile(inputSchema);
   ajv.compile(outputSchema);

@@ -26,7 +26,7 @@ async def use(client):
     assert client.protocol_version == VERSION, client.protocol_version
     assert "@ben" in client.instructions, client.instructions
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert len(tools) == 12 and all(tool.output_schema for tool in tools.values()), tools
+    assert len(tools) == 15 and all(tool.output_schema for tool in tools.values()), tools
     roster = await tool(client, "get_roster")
     assert roster["you"] == "ben", roster
     said = await tool(client, "chat_send_message", content="hello @anna", idempotency_key=VERSION)
