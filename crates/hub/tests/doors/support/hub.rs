@@ -93,7 +93,7 @@ impl Setup {
         let client = chorus_testkit::http::client();
         let mut config = self.config.clone();
         config.node = Environment::system().uuid_v4();
-        let store = match &self.data {
+        let open = || match &self.data {
             Data::Sqlite(dir) => Store::sqlite(SqliteOptions {
                 queue: self.queue,
                 ..SqliteOptions::file(dir.path().join("db"))
@@ -104,6 +104,15 @@ impl Setup {
                 ..PostgresOptions::new(&database.url, config.node)
             }),
         };
+        // The last task of a hub that was stopped may still have to let go of its store.
+        let mut store = open();
+        for _ in 0..100 {
+            if store.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            store = open();
+        }
         let store = store.expect("nobody else uses the data");
         let address = if self.everywhere { "0.0.0.0:0" } else { "127.0.0.1:0" };
         let listener = std::net::TcpListener::bind(address).unwrap();
