@@ -123,6 +123,13 @@ async fn a_closed_connection_costs_nobody_an_error() {
     }
 }
 
+/// Until one of them has begun: one worker that is given both at once would do them one after the other.
+async fn at_work(begun: &AtomicUsize) {
+    while begun.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 /// Both see that the name is free, both insert it: the second is run again and sees the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unique_violation_is_tried_again() {
@@ -132,6 +139,7 @@ async fn a_unique_violation_is_tried_again() {
     let (both, stream) = (Arc::new(Barrier::new(2)), fresh());
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
+        let begun = Arc::clone(&runs);
         let (store, runs, actions, both) =
             (store.clone(), Arc::clone(&runs), Arc::clone(&actions), Arc::clone(&both));
         tasks.spawn(async move {
@@ -152,6 +160,7 @@ async fn a_unique_violation_is_tried_again() {
             })
             .await
         });
+        at_work(&begun).await;
     }
     let mut results = soon(tasks.join_all()).await;
     results.sort_unstable();
@@ -172,6 +181,7 @@ async fn a_deadlock_is_tried_again() {
         (fresh(), fresh(), Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for (first, second) in [(one, other), (other, one)] {
+        let begun = Arc::clone(&runs);
         let (store, both, runs) = (store.clone(), Arc::clone(&both), Arc::clone(&runs));
         tasks.spawn(async move {
             write(&store, move |tx| {
@@ -183,6 +193,7 @@ async fn a_deadlock_is_tried_again() {
             })
             .await
         });
+        at_work(&begun).await;
     }
     tasks.join_all().await;
     assert!(runs.load(Ordering::SeqCst) >= 3);
