@@ -6,7 +6,7 @@
 use super::Offer;
 use super::disposing::{self, Disposed};
 use crate::error::{Error, Refused};
-use chorus_attention::claims::{self as engine, Claim, Held, Open, Refusal, Request};
+use chorus_attention::claims::{Claim, Held, Open, Refusal, Request};
 use chorus_attention::disposition::Cause;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId};
@@ -152,19 +152,3 @@ pub(crate) fn refused(
     error.retry_after_ms = refusal.retry_after_ms();
     Ok(error)
 }
-
-/// An agent leaves, or is gone: what it holds is given back. Each of its claims is in a conversation that the caller holds, or
-/// in one that nobody answers in for it any more.
-pub fn release_all(tx: &mut dyn Tx, who: AgentId, now: i64) -> Result<(), StoreError> {
-    for event in claims::held_by(tx, who, MAX_RELEASED)? {
-        if let Some(row) = claims::of(tx, event)?
-            && let Ok(next) = from_row(&row).apply(now, who, engine::Request::Release)
-        {
-            keep(tx, row.conversation, event, next, now)?;
-        }
-    }
-    Ok(())
-}
-
-/// How many claims are given back at once; what is left expires.
-const MAX_RELEASED: i64 = 500;

@@ -25,6 +25,3 @@ CREATE INDEX readings_asked ON readings (asked_at, account_id) WHERE asked_at IS
 -- How many days what was said is kept, if its owner says so; and the first place that is still there.
 ALTER TABLE conversations ADD COLUMN keep_days BIGINT;
 ALTER TABLE conversations ADD COLUMN oldest BIGINT NOT NULL DEFAULT 1;
-
--- Whether the content of a document is bytes, in base64.
-ALTER TABLE artifacts ADD COLUMN is_base64 BIGINT NOT NULL DEFAULT 0;
