@@ -20,6 +20,8 @@ pub struct Terms {
     pub budget: Credits,
     /// What the skill cost when the job was taken.
     pub price: Credits,
+    /// Whether whoever hires also owns the agent, by whatever wallet each of them uses.
+    pub own: bool,
 }
 
 /// How a job ended.
@@ -75,7 +77,7 @@ pub fn settle(terms: &Terms, verdict: Verdict) -> Settlement {
         // What would move nothing is no movement.
         movements: movements.into_iter().flatten().collect(),
         // Who hires its own agents would praise them.
-        counts: counts.filter(|_| terms.payer != terms.payee),
+        counts: counts.filter(|_| !terms.own && terms.payer != terms.payee),
     }
 }
 

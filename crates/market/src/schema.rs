@@ -1,8 +1,8 @@
 //! Whether data fits what a skill declares, in both forms: the document's names with types, and a part of JSON Schema.
 //!
 //! JSON Schema is meant when there is `$schema`, `properties` or `type: "object"`; else each member names a type. A keyword that is
-//! not checked here is refused when the skill is registered: nobody relies on a promise that nobody keeps. Patterns have no
-//! back-references, so checking takes time in proportion to the text.
+//! not checked here is refused when the skill is registered: nobody relies on a promise that nobody keeps. Schema and data come
+//! from two strangers, and a check runs while others wait for the database: what it costs is counted and has an end.
 
 mod simple;
 mod subset;
@@ -16,6 +16,25 @@ use subset::Subset;
 const MAX_DEPTH: usize = 16;
 /// How large a schema may be as JSON, in bytes.
 pub const MAX_BYTES: usize = 16 * 1024;
+
+/// What one check may cost, in steps of a few nanoseconds.
+const MOST_STEPS: usize = 2_000_000;
+
+/// A check under way: what was found, and how many steps are left.
+#[derive(Debug)]
+pub(crate) struct Check {
+    faults: Faults,
+    steps: usize,
+}
+
+impl Check {
+    /// Takes steps, and says whether there were so many.
+    fn spend(&mut self, steps: usize) -> bool {
+        let enough = steps <= self.steps;
+        self.steps = if enough { self.steps - steps } else { 0 };
+        enough
+    }
+}
 
 /// A schema that can be held against data.
 #[derive(Debug)]
@@ -41,30 +60,36 @@ impl Schema {
             || members.get("properties").is_some_and(Value::is_object)
             || members.get("type").is_some_and(|name| name == "object");
         if is_json_schema {
-            Subset::read(declared, path, 0, faults).map(Box::new).map(Self::Json)
+            Subset::read(declared, path, faults).map(Box::new).map(Self::Json)
         } else {
             Simple::read(members, path, faults).map(Self::Simple)
         }
     }
 
-    /// Notes everything in which `data`, which is at `path`, is not what was declared.
-    pub fn check(&self, data: &Value, path: &str, faults: &mut Faults) {
+    /// Everything in which `data`, which is at `path`, is not what was declared.
+    pub fn check(&self, data: &Value, path: &str) -> Result<(), Faults> {
+        let mut check = Check { faults: Faults::new(), steps: MOST_STEPS };
         match self {
-            Self::Simple(simple) => simple.check(data, path, faults),
-            Self::Json(subset) => subset.check(data, path, faults),
+            Self::Simple(simple) => simple.check(data, path, &mut check.faults),
+            Self::Json(subset) => subset.check(data, path, &mut check),
         }
+        if check.steps == 0 {
+            check
+                .faults
+                .add(path, "takes too long to check against what the skill declares; send less of it");
+        }
+        if check.faults.is_empty() { Ok(()) } else { Err(check.faults) }
     }
 }
 
 /// Whether data fits a schema that was accepted when its skill was registered; one that is not there fits everything.
 pub fn check(declared: Option<&Value>, data: &Value, path: &str) -> Result<(), Faults> {
+    let Some(declared) = declared else { return Ok(()) };
     let mut faults = Faults::new();
-    if let Some(declared) = declared
-        && let Some(schema) = Schema::read(declared, "schema", &mut faults)
-    {
-        schema.check(data, path, &mut faults);
+    match Schema::read(declared, "schema", &mut faults) {
+        Some(schema) if faults.is_empty() => schema.check(data, path),
+        _ => Err(faults),
     }
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
 #[cfg(test)]

@@ -87,9 +87,9 @@ pub async fn transfer(app: &AppState, caller: Caller, body: Transfer) -> Result<
             let same = ledger::Transfer { created_at: known.created_at, ..new.clone() } == known;
             return if same { Ok(view(&known, &from, &to)) } else { Err(conflict()) };
         }
-        // What went through escrow was paid there.
+        // What went through escrow was paid there. Of others' jobs nobody learns here that there are any.
         if let Some(job) = body.job_id
-            && jobs::by_id(tx, job)?.is_some()
+            && jobs::by_id(tx, job)?.is_some_and(|job| job.agreed.payer == from.id)
         {
             let what = "job_id: this job goes through the hub, which pays it; leave job_id out to give more";
             return Err(Error::new(Code::Conflict, what));

@@ -7,6 +7,7 @@ use super::who;
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::usage::event_bytes;
 use chorus_market::escrow::Verdict;
 use chorus_market::schema;
 use chorus_protocol::channel::CallbackEvent;
@@ -107,7 +108,10 @@ pub fn take(tx: &mut dyn Tx, app: &App, job: &Job, result: &JobResult) -> Result
         return Err(late());
     }
     let (verdict, mut ended) = judge(job, result);
-    ended.result = Some(filled(job, result, now));
+    let filled = filled(job, result, now);
+    let size = serde_json::to_string(&filled).map_err(Error::internal)?.len();
+    app.count_bytes(tx, agreed.agent.into(), event_bytes(size))?;
+    ended.result = Some(filled);
     let settled = settle::settle(tx, app, job, verdict, &ended)?;
     let job = jobs::by_id(tx, agreed.id)?.ok_or_else(views::unknown)?;
     // Otherwise the same may have come by another node in the meantime.

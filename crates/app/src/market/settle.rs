@@ -9,7 +9,7 @@ use chorus_protocol::market::JobResult;
 use chorus_store::market::jobs::{self, End, Job};
 use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::{agents, wallets};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, directory};
 
 /// What is known of a job's end besides the verdict.
 #[derive(Debug, Default)]
@@ -37,6 +37,7 @@ pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &E
         payee: agreed.payee,
         budget: agreed.budget,
         price: agreed.price,
+        own: is_own(tx, job)?,
     };
     let settlement = escrow::settle(&terms, verdict);
     let result = ended.result.as_ref().map(serde_json::to_string).transpose().map_err(Error::internal)?;
@@ -72,6 +73,19 @@ pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &E
         app.market.callback_after(tx);
     }
     Ok(true)
+}
+
+/// Whether one account stands behind both sides.
+fn is_own(tx: &mut dyn Tx, job: &Job) -> Result<bool, StoreError> {
+    let agreed = &job.agreed;
+    let account = |tx: &mut dyn Tx, wallet| Ok(wallets::by_id(tx, wallet)?.and_then(|wallet| wallet.account));
+    let owner = |tx: &mut dyn Tx, agent: Option<AgentId>| match agent {
+        Some(agent) => directory::owner_of(tx, agent),
+        None => Ok(None),
+    };
+    let hirers = [account(tx, agreed.payer)?, owner(tx, agreed.orchestrator)?];
+    let workers = [account(tx, agreed.payee)?, owner(tx, Some(agreed.agent))?];
+    Ok(hirers.iter().flatten().any(|hirer| workers.contains(&Some(*hirer))))
 }
 
 fn known_reputation(

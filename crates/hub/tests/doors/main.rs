@@ -80,6 +80,7 @@ mod lockouts;
 #[cfg(test)]
 mod market;
 #[cfg(test)]
+mod market_abuse;
 mod market_jobs;
 #[cfg(test)]
 mod mcp;

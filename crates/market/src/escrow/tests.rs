@@ -12,6 +12,7 @@ fn terms(payer: u128, payee: u128) -> Terms {
         payee: WalletId(Uuid::from_u128(payee)),
         budget: credits("0.15"),
         price: credits("0.10"),
+        own: false,
     }
 }
 
@@ -71,6 +72,9 @@ fn every_end_of_a_job() {
 #[test]
 fn hiring_oneself_is_paid_and_counts_for_nothing() {
     for verdict in [Verdict::Done(None), Verdict::Failed, Verdict::Overdue] {
+        // One account may have several wallets.
+        let by_another_wallet = settle(&Terms { own: true, ..terms(1, 2) }, verdict);
+        assert_eq!(by_another_wallet.counts, None, "{verdict:?}");
         let settlement = settle(&terms(1, 1), verdict);
         assert_eq!(settlement.counts, None, "{verdict:?}");
         let total: i64 = settlement.movements.iter().map(|moved| moved.amount.hundredths()).sum();

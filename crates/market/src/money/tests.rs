@@ -132,7 +132,7 @@ proptest! {
                     let budget = credits(budget);
                     if let Ok(moved) = hold(payer, job, budget) {
                         world.apply_all(moved);
-                        open.push(Terms { job, payer: payer.id, payee: wallet(payee), budget, price: credits(price) });
+                        open.push(Terms { job, payer: payer.id, payee: wallet(payee), budget, price: credits(price), own: false });
                     }
                 }
                 Step::End(index, verdict) => {

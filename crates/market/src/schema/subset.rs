@@ -1,14 +1,20 @@
 //! The part of JSON Schema that is checked: `type`, `properties`, `required`, `items`, `enum`, `const`, `minimum`, `maximum`,
 //! `minLength`, `maxLength`, `pattern` and `additionalProperties`; `title`, `description` and `$schema` say nothing about data.
 
-use super::MAX_DEPTH;
 use super::simple::is_integer;
+use super::{Check, MAX_DEPTH};
 use chorus_protocol::faults::{Faults, kind};
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
-/// How large a pattern may become when it is compiled.
-const PATTERN_BYTES: usize = 64 * 1024;
+/// How large a pattern may become when it is compiled: about a hundred states.
+const PATTERN_BYTES: usize = 8 * 1024;
+/// How many patterns a schema may have: each is compiled for each check.
+const MOST_PATTERNS: usize = 32;
+/// What a check costs: each value, and each character that is held against a pattern.
+const STEPS_OF_VALUE: usize = 10;
+const STEPS_OF_CHARACTER: usize = 100;
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
 
@@ -16,11 +22,13 @@ const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "ob
 #[derive(Debug, Default)]
 pub struct Subset {
     types: Vec<&'static str>,
-    properties: Vec<(String, Subset)>,
+    properties: BTreeMap<String, Subset>,
     required: Vec<String>,
     items: Option<Box<Subset>>,
     words: Option<Vec<Value>>,
     constant: Option<Value>,
+    /// How much there is to compare with.
+    comparing: usize,
     range: (Option<f64>, Option<f64>),
     length: (Option<u64>, Option<u64>),
     pattern: Option<Regex>,
@@ -37,7 +45,25 @@ enum Additional {
 }
 
 impl Subset {
-    pub(super) fn read(declared: &Value, path: &str, depth: usize, faults: &mut Faults) -> Option<Self> {
+    /// Reads a whole schema.
+    pub(super) fn read(declared: &Value, path: &str, faults: &mut Faults) -> Option<Self> {
+        let schema = Self::read_part(declared, path, 0, faults)?;
+        if schema.patterns() > MOST_PATTERNS {
+            faults.add(path, format_args!("must have at most {MOST_PATTERNS} patterns"));
+        }
+        Some(schema)
+    }
+
+    fn patterns(&self) -> usize {
+        let each = match &self.additional {
+            Additional::Each(each) => Some(&**each),
+            Additional::Allowed | Additional::Forbidden => None,
+        };
+        let parts = self.properties.values().chain(self.items.as_deref()).chain(each);
+        usize::from(self.pattern.is_some()) + parts.map(Self::patterns).sum::<usize>()
+    }
+
+    fn read_part(declared: &Value, path: &str, depth: usize, faults: &mut Faults) -> Option<Self> {
         let Value::Object(members) = declared else {
             faults.add(path, format_args!("must be a schema, not {}", kind(declared)));
             return None;
@@ -72,14 +98,20 @@ impl Subset {
             "properties" => {
                 let Value::Object(properties) = value else { return Err("must be an object") };
                 for (name, declared) in properties {
-                    let read = Self::read(declared, &format!("{path}.{name}"), depth + 1, faults);
+                    let read = Self::read_part(declared, &format!("{path}.{name}"), depth + 1, faults);
                     self.properties.extend(read.map(|read| (name.clone(), read)));
                 }
             }
             "required" => self.required = names(value).ok_or("must be an array of names")?,
-            "items" => self.items = Self::read(value, path, depth + 1, faults).map(Box::new),
-            "enum" => self.words = Some(value.as_array().cloned().ok_or("must be an array")?),
-            "const" => self.constant = Some(value.clone()),
+            "items" => self.items = Self::read_part(value, path, depth + 1, faults).map(Box::new),
+            "enum" => {
+                self.words = Some(value.as_array().cloned().ok_or("must be an array")?);
+                self.comparing += value.to_string().len();
+            }
+            "const" => {
+                self.constant = Some(value.clone());
+                self.comparing += value.to_string().len();
+            }
             "minimum" => self.range.0 = Some(number()?),
             "maximum" => self.range.1 = Some(number()?),
             "minLength" => self.length.0 = Some(size()?),
@@ -89,7 +121,7 @@ impl Subset {
                 self.additional = match value {
                     Value::Bool(true) => Additional::Allowed,
                     Value::Bool(false) => Additional::Forbidden,
-                    schema => Self::read(schema, path, depth + 1, faults)
+                    schema => Self::read_part(schema, path, depth + 1, faults)
                         .map_or(Additional::Allowed, |each| Additional::Each(Box::new(each))),
                 }
             }
@@ -99,62 +131,68 @@ impl Subset {
         Ok(())
     }
 
-    pub(super) fn check(&self, data: &Value, path: &str, faults: &mut Faults) {
+    pub(super) fn check(&self, data: &Value, path: &str, check: &mut Check) {
+        if !check.spend(STEPS_OF_VALUE + self.comparing) {
+            return;
+        }
         if !self.types.is_empty() && !self.types.iter().any(|name| fits(name, data)) {
             let types = self.types.join(" or ");
-            return faults.add(path, format_args!("must be {types}, not {}", kind(data)));
+            return check.faults.add(path, format_args!("must be {types}, not {}", kind(data)));
         }
         if self.words.as_ref().is_some_and(|words| !words.iter().any(|word| same(word, data))) {
-            faults.add(path, "must be one of the values that the skill declares");
+            check.faults.add(path, "must be one of the values that the skill declares");
         }
         if self.constant.as_ref().is_some_and(|constant| !same(constant, data)) {
-            faults.add(path, "must be the value that the skill declares");
+            check.faults.add(path, "must be the value that the skill declares");
         }
         match data {
-            Value::String(text) => self.check_text(text, path, faults),
+            Value::String(text) => self.check_text(text, path, check),
             Value::Number(number) => {
                 let number = number.as_f64().unwrap_or(f64::NAN);
                 if self.range.0.is_some_and(|least| number < least)
                     || self.range.1.is_some_and(|most| number > most)
                 {
-                    faults.add(path, format_args!("must be{}", span(self.range)));
+                    check.faults.add(path, format_args!("must be{}", span(self.range)));
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
                     if let Some(schema) = &self.items {
-                        schema.check(item, &format!("{path}[{index}]"), faults);
+                        schema.check(item, &format!("{path}[{index}]"), check);
                     }
                 }
             }
-            Value::Object(members) => self.check_members(members, path, faults),
+            Value::Object(members) => self.check_members(members, path, check),
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    fn check_text(&self, text: &str, path: &str, faults: &mut Faults) {
+    fn check_text(&self, text: &str, path: &str, check: &mut Check) {
         let length = text.chars().count() as u64;
         if self.length.0.is_some_and(|least| length < least)
             || self.length.1.is_some_and(|most| length > most)
         {
-            faults.add(path, format_args!("must be{} characters, not {length}", span(self.length)));
+            check.faults.add(path, format_args!("must be{} characters, not {length}", span(self.length)));
         }
-        if self.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
-            faults.add(path, "must match the pattern that the skill declares");
+        if let Some(pattern) = &self.pattern
+            && check.spend(text.len().saturating_mul(STEPS_OF_CHARACTER))
+            && !pattern.is_match(text)
+        {
+            check.faults.add(path, "must match the pattern that the skill declares");
         }
     }
 
-    fn check_members(&self, members: &Map<String, Value>, path: &str, faults: &mut Faults) {
+    fn check_members(&self, members: &Map<String, Value>, path: &str, check: &mut Check) {
         for name in self.required.iter().filter(|name| !members.contains_key(*name)) {
-            faults.add(&format!("{path}.{name}"), "is required");
+            check.faults.add(&format!("{path}.{name}"), "is required");
         }
         for (name, value) in members {
             let path = format!("{path}.{name}");
-            match (self.properties.iter().find(|(known, _)| known == name), &self.additional) {
-                (Some((_, schema)), _) => schema.check(value, &path, faults),
+            match (self.properties.get(name), &self.additional) {
+                (Some(schema), _) => schema.check(value, &path, check),
                 (None, Additional::Allowed) => {}
-                (None, Additional::Forbidden) => faults.add(&path, "is not declared by the skill"),
-                (None, Additional::Each(schema)) => schema.check(value, &path, faults),
+                (None, Additional::Forbidden) => check.faults.add(&path, "is not declared by the skill"),
+                (None, Additional::Each(schema)) => schema.check(value, &path, check),
             }
         }
     }

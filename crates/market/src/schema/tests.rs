@@ -143,3 +143,35 @@ proptest! {
         prop_assert_eq!(fits, !text.is_empty() && !text.ends_with('b'));
     }
 }
+
+/// Schema and data come from two strangers, and others wait meanwhile.
+#[test]
+fn a_check_costs_no_more_than_it_may() {
+    let many: serde_json::Map<String, Value> =
+        (0..33).map(|n| (format!("p{n}"), json!({"pattern": "a"}))).collect();
+    assert_eq!(
+        refused(&json!({"type": "object", "properties": many})),
+        "input_schema: must have at most 32 patterns"
+    );
+    assert!(
+        refused(&json!({"type": "object", "properties": {"x": {"pattern": "[a-z]{999}"}}}))
+            .contains("not too large")
+    );
+
+    let long = json!({"type": "object", "properties": {"x": {"pattern": "([a-z]|[a-y]){20}!"}}});
+    assert_eq!(refused(&long), "");
+    let fits = fault(&long, &json!({"x": format!("{}!", "a".repeat(10_000))}));
+    assert_eq!(fits, "");
+    let endless = fault(&long, &json!({"x": "a".repeat(200_000)}));
+    assert_eq!(
+        endless,
+        "input_data: takes too long to check against what the skill declares; send less of it"
+    );
+
+    let words = (0..3000).collect::<Vec<_>>();
+    let one_of = json!({"type": "object", "properties": {"x": {"items": {"enum": words}}}});
+    let endless = fault(&one_of, &json!({"x": vec![2999; 50_000]}));
+    assert!(endless.contains("takes too long"), "{endless}");
+    let numbers = json!({"type": "object", "properties": {"x": {"items": {"type": "number"}}}});
+    assert_eq!(fault(&numbers, &json!({"x": vec![1; 120_000]})), "");
+}

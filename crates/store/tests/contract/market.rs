@@ -196,7 +196,7 @@ fn hire(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
 fn finish(tx: &mut dyn Tx, job: &Agreed, verdict: Verdict) -> Result<bool, StoreError> {
     wallets::hold(tx, [job.payer, job.payee])?;
     let Agreed { id, payer, payee, budget, price, .. } = *job;
-    let settled = settle(&Terms { job: id, payer, payee, budget, price }, verdict);
+    let settled = settle(&Terms { job: id, payer, payee, budget, price, own: false }, verdict);
     let end = End { status: settled.status, paid: settled.paid, result: None, error: None, now: NOW + 5 };
     if !jobs::end(tx, id, &end)? {
         return Ok(false);
