@@ -10,10 +10,12 @@ use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_environment::Environment;
 use chorus_protocol::address::Address;
+use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{
-    Code, Delivery, Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
+    Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
 };
+use chorus_protocol::words::DeliveryState;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
@@ -375,7 +377,7 @@ fn http_builder(url: &str) -> reqwest::ClientBuilder {
 /// Whether a failed delivery may succeed when it is tried again.
 pub(crate) fn may_pass(outcome: &Outcome) -> bool {
     let code = outcome.error_code.as_deref().and_then(Code::parse);
-    outcome.delivery == Delivery::Failed && code.is_some_and(Code::retryable)
+    outcome.delivery == DeliveryState::Failed && code.is_some_and(Code::retryable)
 }
 
 fn page(mut url: Url, after: Option<&str>, limit: u32) -> Url {

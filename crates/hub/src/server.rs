@@ -24,7 +24,7 @@ use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
 use chorus_app::{App, AppState, Config};
 use chorus_environment::Environment;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::Store;
 use futures_util::TryFutureExt;
 use http_body_util::BodyExt;

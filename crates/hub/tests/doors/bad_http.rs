@@ -1,7 +1,7 @@
 //! Requests that no proper client sends: never a fault of the hub, never a panic, and the hub goes on.
 
 use crate::support::{OPERATOR, SOON, Setup, TestHub, eventually, failure};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::raw::{body_of, raw_exchange, status_of};
 use reqwest::header::HeaderValue;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use crate::channel::{message, post_json, post_text, told};
 use crate::channel_fixture::{ChannelFixture, HOUR};
 use crate::support::{Answer, SOON};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
 use serde_json::{Value, json};

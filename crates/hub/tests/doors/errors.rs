@@ -2,7 +2,8 @@
 
 use crate::market::trader;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, failure};
-use chorus_protocol::relay::{Code, MAX_BODY};
+use chorus_protocol::code::Code;
+use chorus_protocol::relay::MAX_BODY;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::raw::{body_of, raw_exchange, status_of};
 use chorus_testkit::receiver::{FakeAgent, Reply};

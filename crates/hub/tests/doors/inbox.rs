@@ -1,7 +1,7 @@
 //! The inbox: what waits comes first and in order, every message once, and never more than one reader.
 
 use crate::support::{Answer, HOST, SOON, Setup, TestHub, envelope, eventually, members, text_of};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
