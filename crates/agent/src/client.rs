@@ -231,16 +231,21 @@ impl Client {
         Ok(Inbox::new(self.clone(), after.map(str::to_owned)))
     }
 
-    /// Opens a stream: the inbox's, or the one at `url`. It has no limit in time; the caller watches for silence.
+    /// Opens a stream: the inbox's, or the one at `url`, perhaps for so many entries only. It has no limit in time; the caller
+    /// watches for silence.
     pub(crate) async fn open_stream(
         &self,
         url: Option<&Url>,
+        limit: Option<u64>,
         last_event_id: Option<&str>,
     ) -> Result<Response, ClientError> {
-        let url = match url {
+        let mut url = match url {
             Some(url) => url.clone(),
             None => self.url(&self.endpoints().await?.inbox)?,
         };
+        if let Some(limit) = limit {
+            url.query_pairs_mut().append_pair("limit", &limit.to_string());
+        }
         let mut request = self.request(Method::GET, url).header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", header("after", id)?);

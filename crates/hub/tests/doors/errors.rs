@@ -80,6 +80,10 @@ async fn provoke(code: Code) -> Shown {
             let request = hub.request(Method::POST, "/messages", Some(&key));
             Answer::of(request.body(vec![b' '; MAX_BODY + 1])).await
         }
+        Code::HeadTooLarge => {
+            let request = hub.request(Method::GET, "/agents", None).header("x-large", "x".repeat(70_000));
+            Answer::of(request).await
+        }
         Code::RateLimited => {
             let hub = Setup::new().config(|config| config.rate_limit_anonymous = Some(1)).start();
             hub.get("/agents", None).await;

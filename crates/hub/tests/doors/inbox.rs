@@ -76,6 +76,26 @@ async fn resuming_by_id() {
     inbox.assert_quiet().await;
 }
 
+/// Whoever takes less than there is leaves the rest to the next.
+#[tokio::test]
+async fn a_limit_leaves_the_rest_for_the_next() {
+    let (hub, alice, bob) = pair(Setup::new()).await;
+    send_all(&hub, &alice, &["1", "2", "3", "4"]).await;
+    for expected in [&["1", "2"][..], &["3", "4"]] {
+        let url = format!("{}/agent/inbox?limit=2", hub.url);
+        let mut stream = chorus_testkit::sse::SseClient::open(&url, &bob, None).await.unwrap();
+        assert_eq!(stream.next(SOON).await.unwrap().event, "connected");
+        for text in expected {
+            let event = stream.next(SOON).await.unwrap();
+            assert_eq!(text_of(&serde_json::from_str(&event.data).unwrap()), *text);
+        }
+        assert!(stream.next(SOON).await.is_none() && stream.ended(), "it ends");
+        eventually(async || hub.online("bob").await, |online| !online).await;
+    }
+    let answer = Answer::of(hub.request(Method::GET, "/agent/inbox?limit=0", Some(&bob))).await;
+    assert!(answer.failure(Code::Validation).starts_with("limit: "), "{}", answer.text);
+}
+
 /// Without one it begins after what some connection was handed, on this connection or after a restart.
 #[tokio::test]
 async fn without_an_id_nothing_comes_twice() {
