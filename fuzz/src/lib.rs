@@ -7,14 +7,16 @@
 use chorus_choir::adapters::{self, About, AdaptError, Format};
 use chorus_protocol::address::{self, Address};
 use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS, MAX_WARNINGS};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
 use chorus_protocol::json::{self as strict, MAX_DEPTH};
 use chorus_protocol::relay::{
-    Code, Connected, Delivery, Discovery, Failure, Gap, InboxMessage, Outcome, ReceiverReply, Register,
-    Registered, Registration, RequestFault, Send, StoredMessage, Success,
+    Connected, Discovery, Failure, Gap, InboxMessage, Outcome, ReceiverReply, Register, Registered,
+    Registration, RequestFault, Send, StoredMessage, Success,
 };
 use chorus_protocol::sse::{self as events, Event, Item, Parser};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use chorus_protocol::words::DeliveryState;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -180,7 +182,7 @@ pub fn address(data: &[u8]) {
     if let Some(code) = Code::parse(&text) {
         assert_eq!(code.as_str(), text);
     }
-    if let Some(delivery) = Delivery::parse(&text) {
+    if let Some(delivery) = DeliveryState::parse(&text) {
         assert_eq!(delivery.as_str(), text);
     }
 }

@@ -10,10 +10,12 @@ use crate::{Answered, ClientError, Inbox, RegisterBody, Retry, SendBody};
 use bytes::Bytes;
 use chorus_environment::Environment;
 use chorus_protocol::address::Address;
+use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{
-    Code, Delivery, Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
+    Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
 };
+use chorus_protocol::words::DeliveryState;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
@@ -229,16 +231,21 @@ impl Client {
         Ok(Inbox::new(self.clone(), after.map(str::to_owned)))
     }
 
-    /// Opens a stream: the inbox's, or the one at `url`. It has no limit in time; the caller watches for silence.
+    /// Opens a stream: the inbox's, or the one at `url`, perhaps for so many entries only. It has no limit in time; the caller
+    /// watches for silence.
     pub(crate) async fn open_stream(
         &self,
         url: Option<&Url>,
+        limit: Option<u64>,
         last_event_id: Option<&str>,
     ) -> Result<Response, ClientError> {
-        let url = match url {
+        let mut url = match url {
             Some(url) => url.clone(),
             None => self.url(&self.endpoints().await?.inbox)?,
         };
+        if let Some(limit) = limit {
+            url.query_pairs_mut().append_pair("limit", &limit.to_string());
+        }
         let mut request = self.request(Method::GET, url).header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", header("after", id)?);
@@ -375,7 +382,7 @@ fn http_builder(url: &str) -> reqwest::ClientBuilder {
 /// Whether a failed delivery may succeed when it is tried again.
 pub(crate) fn may_pass(outcome: &Outcome) -> bool {
     let code = outcome.error_code.as_deref().and_then(Code::parse);
-    outcome.delivery == Delivery::Failed && code.is_some_and(Code::retryable)
+    outcome.delivery == DeliveryState::Failed && code.is_some_and(Code::retryable)
 }
 
 fn page(mut url: Url, after: Option<&str>, limit: u32) -> Url {

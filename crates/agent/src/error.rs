@@ -2,8 +2,8 @@
 //!
 //! A sentence never repeats its source; whoever prints it walks the chain. No variant ever holds a key.
 
+use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::Code;
 use std::time::Duration;
 
 /// Why a request came to nothing.

@@ -81,6 +81,8 @@ pub struct Inbox {
     client: Client,
     /// Where another stream than the inbox's is.
     url: Option<Url>,
+    /// How many entries are wanted at most: a hub that knows this keeps the rest for the next who listens.
+    limit: Option<u64>,
     state: State,
     /// Resume after this event.
     last_id: Option<String>,
@@ -99,6 +101,7 @@ impl Inbox {
         Self {
             client,
             url: None,
+            limit: None,
             state: State::Waiting(i64::MIN),
             last_id,
             pending: VecDeque::new(),
@@ -118,6 +121,12 @@ impl Inbox {
     /// The same inbox with another idea of how long silence means a dead connection.
     pub fn with_idle_limit(mut self, limit: Duration) -> Self {
         self.idle_limit = limit;
+        self
+    }
+
+    /// The same inbox for a listener that wants so many entries and no more.
+    pub fn with_limit(mut self, entries: u64) -> Self {
+        self.limit = Some(entries);
         self
     }
 
@@ -153,7 +162,8 @@ impl Inbox {
     }
 
     async fn open(&mut self) -> Result<(), ClientError> {
-        let response = self.client.open_stream(self.url.as_ref(), self.last_id.as_deref()).await?;
+        let response =
+            self.client.open_stream(self.url.as_ref(), self.limit, self.last_id.as_deref()).await?;
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("nothing");
         if !kind.starts_with("text/event-stream") {
@@ -199,7 +209,7 @@ impl Inbox {
             }
             // Why it ends is what the hub answers to whoever comes again.
             Some(Notice::Revoked) => None,
-            Some(Notice::Gap | Notice::Typing) | None => self.numbered(event),
+            Some(Notice::Gap | Notice::Typing | Notice::Growing) | None => self.numbered(event),
         }
     }
 

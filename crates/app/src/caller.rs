@@ -1,8 +1,8 @@
 //! Who calls: one enum for every kind of principal, and what a request shows of it. Keys are known by their SHA-256.
 
 use crate::error::Error;
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AccountId, AgentId, Principal, ScoreId, WalletId};
-use chorus_protocol::relay::Code;
 use chorus_protocol::words::PrincipalKind;
 use chorus_store::audit::Actor;
 use chorus_store::directory::KeyHash;

@@ -2,8 +2,8 @@
 //!
 //! What a caller may read and what the log gets are two fields.
 
+use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::Code;
 use chorus_store::StoreError;
 use chorus_store::conversation::ConversationError;
 use chorus_store::usage::Exceeded;

@@ -34,6 +34,7 @@ mod fingerprint;
 pub mod finish_detached;
 mod health;
 pub mod health_report;
+pub mod lines;
 mod long_work;
 pub mod look_ups;
 pub mod mail;

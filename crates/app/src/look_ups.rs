@@ -7,7 +7,7 @@
 
 use crate::error::Error;
 use crate::rate::Source;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::mail::{Mail, sender};
 use crate::mail_limits::{Asker, MailLimits};
 use chorus_environment::Environment;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};

@@ -4,8 +4,8 @@
 //! that those who wait are as many as there are callers, and nobody waits for one of them again and again.
 
 use crate::error::Error;
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::Principal;
-use chorus_protocol::relay::Code;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

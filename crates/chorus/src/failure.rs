@@ -4,7 +4,7 @@
 
 use crate::output;
 use chorus_agent::{ClientError, DirectError, ExitClass};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use owo_colors::OwoColorize;
 use std::fmt;
 use std::io;

@@ -5,8 +5,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use chorus_app::App;
+use chorus_protocol::code::Code;
 use chorus_protocol::json;
-use chorus_protocol::relay::Code;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 

@@ -133,6 +133,11 @@ impl Connection {
         self.state.store(BUSY, Ordering::Release);
     }
 
+    /// Whether a request has come whose answer is not over.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.state.load(Ordering::Acquire) == BUSY
+    }
+
     fn end(&self) {
         // One that was told to end stays so.
         self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Acquire).ok();

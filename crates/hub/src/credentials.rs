@@ -4,7 +4,7 @@ use crate::error::ApiError;
 use axum::http::{HeaderMap, Method, header};
 use chorus_app::caller::Shown;
 use chorus_mcp::guard::Page;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_web::cookies::session_cookie;
 
 /// The bearer key of a request, if there is one.

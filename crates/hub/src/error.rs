@@ -7,7 +7,8 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chorus_app::Error;
-use chorus_protocol::relay::{Code, ErrorBody, Failure, Metadata};
+use chorus_protocol::code::Code;
+use chorus_protocol::relay::{ErrorBody, Failure, Metadata};
 use chorus_protocol::time::rfc3339;
 use serde::Serialize;
 use serde_json::Value;

@@ -16,6 +16,7 @@ mod event_stream;
 mod extract;
 mod middleware;
 mod origin;
+mod own_words;
 mod places;
 mod route;
 mod router;

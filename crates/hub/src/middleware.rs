@@ -19,9 +19,9 @@ use chorus_app::charge::{charge, charge_source, count_bad_secret, purpose_key};
 use chorus_app::rate::{Source, rate_key};
 use chorus_app::{App, AppState};
 use chorus_mcp::guard::{Names, Page};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::Principal;
-use chorus_protocol::relay::Code;
-use chorus_web::{ForPeople, OwnPage};
+use chorus_web::{OwnPage, Rendered};
 use futures_util::FutureExt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
@@ -190,7 +190,7 @@ async fn answer(app: &App, route: Route, request: Request, next: Next) -> Respon
 fn finish(app: &App, mut response: Response, format: Format, id: &str, method: &Method) -> Response {
     let status = response.status();
     let failed = status.is_client_error() || status.is_server_error();
-    if failed && response.extensions().get::<ForPeople>().is_none() {
+    if failed && response.extensions().get::<Rendered>().is_none() {
         let format = response.extensions().get().copied().unwrap_or(format);
         let error: ApiError =
             response.extensions_mut().remove().unwrap_or_else(|| ApiError::of_status(status));

@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::{Version, header};
 use chorus_app::Config;
 use chorus_mcp::guard::{Names, NotForUs, Page};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use url::Url;
 
 /// The names of a hub that listens for this machine only, or for others.

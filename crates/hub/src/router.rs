@@ -2,6 +2,7 @@
 
 use crate::doors::{api, c2a, channel, choir, hub, market, mcp, pages, relay, skill};
 use crate::origin;
+use crate::own_words::Formats;
 use crate::routes::Routes;
 use axum::Router;
 use chorus_app::AppState;
@@ -25,7 +26,16 @@ fn documented() -> Routes {
 /// All routes, each behind its guard, and an answer for paths that are none.
 pub(crate) fn router(app: AppState) -> Router {
     let names = Arc::new(origin::names(&app.config, app.on_loopback));
-    documented().and(pages::routes()).and(mcp::routes()).guarded(&app, &names).with_state(app)
+    all().guarded(&app, &names).with_state(app)
+}
+
+fn all() -> Routes {
+    documented().and(pages::routes()).and(mcp::routes())
+}
+
+/// In which format errors go out about paths that begin so, where no route is asked.
+pub(crate) fn formats() -> Formats {
+    all().formats().into()
 }
 
 /// The OpenAPI document of the hub.

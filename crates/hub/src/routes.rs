@@ -46,6 +46,11 @@ impl Routes {
         self
     }
 
+    /// In which format errors go out about paths that begin so.
+    pub(crate) fn formats(&self) -> &[(&'static str, Format)] {
+        &self.unknown
+    }
+
     /// What the OpenAPI document says of them.
     pub(crate) fn document(self, document: OpenApi) -> OpenApi {
         let all = OpenApiRouter::with_openapi(document);

@@ -11,6 +11,7 @@ use crate::connections::{Answering, Connections, Slot};
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
 use crate::middleware::Peer;
+use crate::own_words::{Formats, OwnWords};
 use crate::router;
 use crate::stall::StallGuard;
 use crate::unread::{Watched, linger};
@@ -24,7 +25,7 @@ use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
 use chorus_app::{App, AppState, Config};
 use chorus_environment::Environment;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::Store;
 use futures_util::TryFutureExt;
 use http_body_util::BodyExt;
@@ -110,6 +111,7 @@ async fn serve_until(
     let share = usize::try_from(quota).unwrap_or(usize::MAX).min(most - most / 4);
     let is_limited = app.config.rate_limit.is_some() && quota != OFF;
     let open = Connections::new(most, if is_limited { share } else { usize::MAX });
+    let formats = router::formats();
 
     tokio::pin!(shutdown);
     loop {
@@ -120,7 +122,7 @@ async fn serve_until(
         let Some((stream, slot)) = accepted else { continue };
         let open = Open::new(slot, Arc::clone(app), connections.token());
         // It is waited for as long as it is open, also after this task has handed it on.
-        tokio::spawn(serve(stream, Arc::clone(app), router.clone(), open));
+        tokio::spawn(serve(stream, Arc::clone(app), (router.clone(), Arc::clone(&formats)), open));
     }
 
     drop(listener);
@@ -182,14 +184,15 @@ fn turn_away(stream: TcpStream) {
     }
 }
 
-async fn serve(stream: TcpStream, app: AppState, router: Router, open: Open) {
+async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, Formats), open: Open) {
     let Ok(peer) = stream.peer_addr() else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
     }
     let times = &app.config.times;
     let slot = Arc::clone(&open.slot.connection);
-    let io = TokioIo::new(StallGuard::new(stream, times.stall, open));
+    let stream = StallGuard::new(stream, times.stall, open);
+    let io = TokioIo::new(OwnWords::new(stream, Arc::clone(&app), Arc::clone(&slot), formats));
     let connection = Arc::clone(&slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
         connection.begin();
@@ -224,7 +227,7 @@ async fn serve(stream: TcpStream, app: AppState, router: Router, open: Open) {
     };
     // An upgraded connection is its handler's from now on.
     let Some(parts) = connection.into_parts() else { return };
-    let stream = parts.io.into_inner();
+    let stream = parts.io.into_inner().into_inner();
     let answered = match ended {
         Ok(()) => true,
         Err(error) => {

@@ -9,7 +9,7 @@
 mod event;
 mod post;
 
-pub use event::{CallbackEvent, KINDS, Lifecycle, MAX_EVENTS, MAX_MESSAGES, NDJSON, read_events};
+pub use event::{CallbackEvent, KINDS, Lifecycle, MAX_EVENTS, MAX_MESSAGES, NDJSON};
 pub use post::{Channel, InboxPost, McpServer, Message, Post, Received, WebUrl};
 
 use crate::faults::{Faults, Fields};

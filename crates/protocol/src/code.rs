@@ -78,6 +78,8 @@ codes! {
     Gone = "ERR_GONE", 410, false;
     /// The body is too large.
     TooLarge = "ERR_TOO_LARGE", 413, false;
+    /// The headers are too large, or too many.
+    HeadTooLarge = "ERR_HEAD_TOO_LARGE", 431, false;
     /// Too many requests.
     RateLimited = "ERR_RATE_LIMITED", 429, true;
     /// A fault of the hub itself.

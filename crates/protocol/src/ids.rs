@@ -167,6 +167,11 @@ impl ConversationId {
         Self::derived(&[b"job", job.as_bytes()])
     }
 
+    /// The stream that moves when an answer grows in it.
+    pub fn growth(self) -> Uuid {
+        Self::derived(&[b"growing", self.0.as_bytes()]).0
+    }
+
     fn derived(parts: &[&[u8]]) -> Self {
         let mut digest = Sha256::new();
         for part in parts {
@@ -226,6 +231,13 @@ impl Principal {
 impl From<AccountId> for Principal {
     fn from(id: AccountId) -> Self {
         Self::Account(id)
+    }
+}
+
+impl AgentId {
+    /// The stream that moves when it says something to a sender that waits for it.
+    pub fn replies(self) -> Uuid {
+        ConversationId::derived(&[b"replies", self.0.as_bytes()]).0
     }
 }
 

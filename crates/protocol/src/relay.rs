@@ -11,8 +11,6 @@ mod health;
 mod request;
 mod stream;
 
-pub use crate::code::Code;
-pub use crate::words::DeliveryState as Delivery;
 pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
     Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, InboxSession, Metadata, Outcome,

@@ -7,9 +7,9 @@
 use crate::deliveries::{self, Hold, Lease, NewDelivery, Way};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
-use crate::{StoreError, Tx, blocks, conversations, inboxes, sent};
+use crate::{StoreError, Tx, blocks, conversations, inboxes, reply_lines, sent};
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId, TraceId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::{Named, Outcome};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 
@@ -255,6 +255,10 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     let seq = store(tx, send, receiver.id, transport, state, lease)?;
 
     if pending {
+        // A webhook answers its POST with the stream itself.
+        if send.stream && transport != Transport::Webhook {
+            reply_lines::wait(tx, DeliveryId { agent: receiver.id, seq }, send.lease.until)?;
+        }
         let (lease, trace) = (send.lease, send.trace);
         let conversation = ConversationId::of_pair(send.sender, receiver.id);
         return Ok(Sent::Pending(Pending { receiver, conversation, transport, seq, keys, lease, trace }));

@@ -5,7 +5,7 @@
 //! else: on this node before that transaction is answered, on others by NOTIFY, and by the poll if that is lost. The number says
 //! nothing but that there was a change: what still holds is looked up.
 
-use crate::{StoreError, Tx};
+use crate::{StoreError, Tx, reply_lines};
 use chorus_protocol::ids::Principal;
 use uuid::Uuid;
 
@@ -30,8 +30,11 @@ fn mark(id: Uuid) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-/// Something of `who` is taken back by this transaction. Others that do the same wait for it.
+/// Something of `who` is taken back by this transaction, and with it what it may answer by stream. Others that do the same wait
+/// for it.
 pub fn announce(tx: &mut dyn Tx, who: impl Into<Principal>) -> Result<(), StoreError> {
+    let who = who.into();
+    reply_lines::end_all(tx, who.uuid())?;
     tx.next_seq(stream(who)).map(drop)
 }
 

@@ -170,6 +170,12 @@ impl Row {
     pub fn uuid(&mut self, column: usize) -> Result<Uuid, StoreError> {
         Uuid::from_slice(&self.bytes(column)?).map_err(StoreError::unexpected)
     }
+
+    /// An id or NULL.
+    pub fn opt_uuid(&mut self, column: usize) -> Result<Option<Uuid>, StoreError> {
+        let bytes = self.opt_bytes(column)?;
+        bytes.map(|bytes| Uuid::from_slice(&bytes).map_err(StoreError::unexpected)).transpose()
+    }
 }
 
 fn wrong(column: usize, expected: &str, found: &Cell) -> StoreError {

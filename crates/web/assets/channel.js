@@ -146,6 +146,7 @@ function follow() {
     if (thread && data.thread !== thread) return;
     atEndBefore = atEnd();
     const items = nodes(data.html).filter((node) => node.dataset.from);
+    items.forEach((item) => document.getElementById(`grows-${item.id}`)?.remove());
     const author = items[0]?.dataset.author;
     items.forEach(place);
     const running = author && $$(".tools[data-running]", list).findLast((one) => one.dataset.author === author);
@@ -173,6 +174,7 @@ function follow() {
     }
   });
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
+  events.addEventListener("growing", (event) => grows(JSON.parse(event.data)));
 }
 
 // Members and documents, when they change and nobody reads why.
@@ -182,6 +184,24 @@ async function renewSide() {
     const page = await fetchPage(tab.href).catch(() => null);
     if (page) $("#side").replaceChildren(...$("#side", page).childNodes);
   }
+}
+
+// An answer that is being made, at the end until the message itself takes its place.
+function grows({ event_id: event, content, handle }) {
+  let item = document.getElementById(`grows-${event}`);
+  if (!content) { item?.remove(); return; }
+  if (!item && document.getElementById(event)) return;
+  const follows = atEnd();
+  if (!item) {
+    item = document.createElement("div");
+    item.id = `grows-${event}`;
+    item.className = "growing";
+    item.append(document.createElement("strong"), document.createElement("p"));
+    item.firstChild.textContent = handle;
+    stream.append(item);
+  }
+  item.lastChild.textContent = content;
+  if (follows) toEnd();
 }
 
 const typists = new Map();

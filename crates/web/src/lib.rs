@@ -22,7 +22,7 @@ mod shell;
 mod times;
 mod visitor;
 
-pub use page::{Fault, ForPeople};
+pub use page::{Fault, Rendered};
 pub use pages::reference;
 pub use visitor::OwnPage;
 

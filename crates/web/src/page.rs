@@ -7,9 +7,9 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use chorus_app::Error;
 use chorus_protocol::code::Code;
 
-/// Marks an answer that is an error and has been written for a person: it goes out as it is.
+/// Marks an answer that is an error and is written as its door speaks: it goes out as it is.
 #[derive(Debug, Clone, Copy)]
-pub struct ForPeople;
+pub struct Rendered;
 
 /// Scripts, styles and images from ourselves only, none inline, no framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -31,7 +31,7 @@ pub(crate) fn page(template: &impl Template) -> Result<Response, Fault> {
 pub(crate) fn fault_page(status: StatusCode, template: &impl Template) -> Result<Response, Fault> {
     let mut response = page(template)?;
     *response.status_mut() = status;
-    response.extensions_mut().insert(ForPeople);
+    response.extensions_mut().insert(Rendered);
     Ok(response)
 }
 

@@ -36,7 +36,7 @@ use chorus_protocol::words::Disposition;
 use line::{Batch, Line};
 use notice::{Attend, attend, claim, disposed, shown};
 use post::{Conclusion, Outgoing};
-use route::{REPORT_PATIENCE_MS, Route, stream_error, stream_piece};
+use route::{REPORT_PATIENCE_MS, Route, stream_error};
 use task::{Answer, Purpose, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
@@ -264,9 +264,10 @@ impl Core {
                 }
             }
             Event::Grows { text, .. } if task.running && task.outgoing.is_none() => {
-                match stream_piece(&task.turn, text, now_ms) {
+                match self.profile.piece(&task.turn, text, self.environment.random_hex(), now_ms) {
                     Some(outgoing) => {
-                        task.committed = true;
+                        // What a sender heard cannot be said differently; what grows in a channel is replaced by what is said.
+                        task.committed |= matches!(outgoing.to, To::Piece { .. });
                         self.send(task, Purpose::Shown, outgoing, out);
                     }
                     None => out.push(Command::Resume { task: task.number }),
@@ -455,7 +456,7 @@ impl Core {
                 if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
                     && !std::mem::replace(&mut task.complained, true)
                 {
-                    let why = format!("{} was not taken: {why}", event.kind());
+                    let why = format!("{} was not taken: {why}", event.word());
                     out.push(Command::Tell(Activity::Unseen { why }));
                 }
                 out.extend((purpose == Purpose::Shown).then_some(Command::Resume { task: task.number }));

@@ -10,7 +10,9 @@ use crate::{Callback, CallbackError, Client, ClientError, Reach, Retry, SendBody
 use chorus_environment::Environment;
 use chorus_protocol::c2a::{ChatTool, Claimed, Method, Recorded, RefusalCode, ToolFailure};
 use chorus_protocol::channel::CallbackEvent;
-use chorus_protocol::relay::{Code, Delivery, ReceiverStatus, ReplyLine};
+use chorus_protocol::code::Code;
+use chorus_protocol::relay::{ReceiverStatus, ReplyLine};
+use chorus_protocol::words::DeliveryState;
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
@@ -156,7 +158,7 @@ impl Sender {
     async fn to_hub(&self, body: &SendBody, key: &str) -> Posted {
         let Some(hub) = &self.hub else { return failed("there is no hub".into(), None, false) };
         match hub.clone().with_retry(Retry::ONCE).send(body, Some(key)).await {
-            Ok(outcome) if outcome.delivery != Delivery::Failed => Posted::Arrived,
+            Ok(outcome) if outcome.delivery != DeliveryState::Failed => Posted::Arrived,
             Ok(outcome) => {
                 let again = may_pass(&outcome);
                 let why = outcome.detail.or(outcome.error_code).unwrap_or_else(|| "no reason".into());

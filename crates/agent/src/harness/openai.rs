@@ -15,7 +15,7 @@ use super::report::Reporter;
 use super::session::Session;
 use super::texts::clean;
 use super::tools::Tools;
-use super::turn::Turn;
+use super::turn::{Back, Turn};
 use crate::answer::{collect, retry_after};
 use crate::client::{http_client, web_address};
 use crate::{Backoff, Client, Reach};
@@ -34,6 +34,9 @@ const MAX_CALLS: usize = 16;
 
 /// How many calls that make no sense end the turn.
 const STRIKES: usize = 3;
+
+/// The least time between two pieces of an answer that grows in a channel, in milliseconds.
+const PIECE_MS: i64 = 200;
 
 /// The largest answer of a server that does not stream, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
@@ -252,7 +255,8 @@ impl OpenAi {
         let mut shown = 0;
         let read = self.read_to_end(response, asked, &mut shown).await;
         // What was seen cannot be said differently.
-        read.map_err(|fault| if shown > 0 { Fault { again: None, ..fault } } else { fault })
+        let heard = shown > 0 && matches!(asked.turn.back, Back::Envelope(_));
+        read.map_err(|fault| if heard { Fault { again: None, ..fault } } else { fault })
     }
 
     async fn read_to_end(
@@ -262,6 +266,9 @@ impl OpenAi {
         shown: &mut usize,
     ) -> Result<Completion, Fault> {
         let (mut parser, mut said) = (Parser::new(), Completion::default());
+        // Of an answer that grows in a channel, what came meanwhile goes in one piece.
+        let pause = if matches!(asked.turn.back, Back::Envelope(_)) { 0 } else { PIECE_MS };
+        let mut next_at = i64::MIN;
         loop {
             let piece = timeout(self.idle_limit, response.chunk()).await;
             let piece = piece.map_err(|_| Fault::again("the model's server went silent"))?;
@@ -272,7 +279,9 @@ impl OpenAi {
                 let Item::Event(event) = item else { continue };
                 said.push(&event.data)?;
                 let new = said.text.get(*shown..).unwrap_or_default();
-                if !new.is_empty() && asked.turn.is_listened_to() {
+                let now = asked.environment.elapsed();
+                if !new.is_empty() && now >= next_at && asked.turn.is_listened_to() {
+                    next_at = now + pause;
                     asked.reporter.grows(new).await;
                     *shown = said.text.len();
                 }

@@ -271,7 +271,12 @@ impl Turn {
 
     /// Whether somebody sees the answer while it is made.
     pub fn is_listened_to(&self) -> bool {
-        matches!(&self.back, Back::Envelope(back) if back.reply_stream.is_some())
+        match &self.back {
+            Back::Envelope(back) => back.reply_stream.is_some(),
+            // What a hub posts, in a channel or for an envelope: other services know of no pieces.
+            Back::Callback(_) => self.kind == EntryKind::Chat || self.message_id.starts_with("msg_"),
+            Back::Session(_) => false,
+        }
     }
 
     /// Where it was said, in a few words for a person.

@@ -16,7 +16,7 @@ fn world(kind: Kind) -> World {
 fn told(world: &World) -> Vec<String> {
     let say = |event: &CallbackEvent| match event {
         CallbackEvent::Lifecycle { status } => format!("{status:?}").to_lowercase(),
-        event => event.kind().to_string(),
+        event => event.word().to_owned(),
     };
     let words = world.log.iter().map(|command| match command {
         Command::Write(Record::Cursor(cursor)) => format!("cursor {cursor}"),

@@ -2,7 +2,8 @@
 
 use crate::support::{FakeHub, Reply, failure, json_reply, plain, success};
 use chorus_agent::{Backoff, Change, Client, ClientError, ExitClass, RegisterBody, Retry, SendBody};
-use chorus_protocol::relay::{Delivery, HealthReport};
+use chorus_protocol::relay::HealthReport;
+use chorus_protocol::words::DeliveryState;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ async fn transient_failures_are_tried_again_with_one_key() {
     ])
     .await;
     let outcome = client(&hub).send(&hello(), None).await.unwrap();
-    assert_eq!(outcome.delivery, Delivery::DeliveredSse);
+    assert_eq!(outcome.delivery, DeliveryState::DeliveredSse);
     let keys: Vec<_> =
         hub.seen().iter().map(|seen| seen.header("idempotency-key").unwrap().to_owned()).collect();
     assert_eq!(keys.len(), 4);
@@ -149,7 +150,7 @@ async fn permanent_failures_are_not_tried_again() {
         assert_eq!(hub.seen().len(), 1, "{code}");
     }
     let hub = FakeHub::start([failed("ERR_VALIDATION")]).await;
-    assert_eq!(client(&hub).send(&hello(), None).await.unwrap().delivery, Delivery::Failed);
+    assert_eq!(client(&hub).send(&hello(), None).await.unwrap().delivery, DeliveryState::Failed);
     assert_eq!(hub.seen().len(), 1);
 }
 
@@ -157,7 +158,7 @@ async fn permanent_failures_are_not_tried_again() {
 async fn failed_deliveries_are_tried_again_only_when_asked() {
     let hub = FakeHub::start([failed("ERR_TIMEOUT")]).await;
     let client = client(&hub).with_retry(Retry::default());
-    assert_eq!(client.send(&hello(), None).await.unwrap().delivery, Delivery::Failed);
+    assert_eq!(client.send(&hello(), None).await.unwrap().delivery, DeliveryState::Failed);
     assert_eq!(hub.seen().len(), 1);
 }
 

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chorus_agent::{Change, Client, InboxItem, RegisterBody, SendBody};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::DeliveryState;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -66,7 +66,7 @@ async fn every_request_works_and_names_are_whole_on_the_wire() {
     assert_eq!((agents[0].agent_id.as_str(), agents[0].id, next), ("alice@chorus", None, None));
     assert_eq!(client.agent("alice").await.unwrap().agent_id, "alice@chorus");
     let outcome = client.send(&SendBody::new("alice", "bob", "en", "hello"), None).await.unwrap();
-    assert_eq!(outcome.delivery, Delivery::DeliveredSse);
+    assert_eq!(outcome.delivery, DeliveryState::DeliveredSse);
     assert_eq!(outcome.trace_id.unwrap().0, "any text at all");
     let taken = taken.lock().unwrap().clone();
     assert_eq!(taken[0]["agent_id"], "alice@chorus");

@@ -1,34 +1,40 @@
 //! What an agent says about a message it was sent, without a key, at the address that came with it.
 //!
 //! The address is bound to one delivery, and ends after a day, with the agent's place in the conversation, and with any
-//! change of what the agent is reached by. A body is all or nothing: one transaction for all its events.
+//! change of what the agent is reached by. Each event is a transaction of its own; of a body of lines, what came before a
+//! broken one stays.
 
 use crate::app::{App, AppState};
-use crate::attention::{self, disposing};
+use crate::attention::disposing;
 use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
 use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
+use crate::lines::{Bounds, Lines};
 use crate::market::results;
 use crate::once::{Done, Once};
 use crate::relay::pursue;
 use crate::secrets::CallbackToken;
 use crate::usage::event_bytes;
+use bytes::Bytes;
 use chorus_attention::disposition::Cause;
-use chorus_protocol::channel::{CallbackEvent, Lifecycle, read_events};
+use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY, MAX_CONTENT, MAX_EVENTS};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
-use chorus_protocol::relay::CHORUS_VERSION;
+use chorus_protocol::relay::{CHORUS_VERSION, ReplyLine};
 use chorus_protocol::words::{ConversationKind, EventKind};
 use chorus_store::Tx;
 use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::directory::{self, Agent};
+use chorus_store::growing::{self, NewPiece};
 use chorus_store::relay::{self, SendError, Sent};
+use chorus_store::reply_lines::{self, Waiting};
+use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +44,8 @@ use tokio::runtime::Handle;
 const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// The longest text of an envelope, in characters.
 const MAX_TEXT: usize = 10_000;
+/// All lines of one body, in bytes.
+const MAX_LINES_BODY: usize = 16 * 1024 * 1024;
 
 /// The events are recorded.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -53,6 +61,18 @@ pub struct Recorded {
     /// Names that they mention and nobody there has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unknown: Vec<String>,
+}
+
+impl Recorded {
+    fn of(event: EventId) -> Self {
+        Self { ok: true, events: vec![event], masked: vec![], unknown: vec![] }
+    }
+
+    /// Why there is no more; what came before is recorded.
+    fn so_far(&self, error: Error) -> Error {
+        let recorded: Vec<_> = self.events.iter().map(EventId::to_string).collect();
+        error.details(json!({"recorded": recorded}))
+    }
 }
 
 /// An address that takes events: one delivery, in one conversation.
@@ -84,20 +104,20 @@ pub fn address(app: &App, conversation: &str, token: &str) -> Result<Address, Er
     Ok(Address { conversation, token })
 }
 
-/// Records what an agent says, in order, all or nothing. What it says to a member is said like everything else.
+/// Records one thing that an agent says. What it says to a member is said like everything else.
 pub async fn take(
     app: &AppState,
-    Address { conversation, token }: Address,
-    is_ndjson: bool,
+    address: Address,
     body: &[u8],
     once: Once,
 ) -> Result<Done<Recorded>, Error> {
-    let events = read_events(is_ndjson, body)?;
-    let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
-    let delivery = token.delivery;
+    let Address { conversation, token } = address;
+    let event = CallbackEvent::read(body)?;
+    let (delivery, is_message) = (token.delivery, matches!(event, CallbackEvent::Message { .. }));
     let answer = Answer {
         // Made here: the transaction may run again.
-        events: events.into_iter().map(|event| (EventId(app.environment.uuid_v7()), event)).collect(),
+        id: EventId(app.environment.uuid_v7()),
+        event,
         runtime: Handle::current(),
         now: app.now(),
         app: Arc::clone(app),
@@ -109,14 +129,59 @@ pub async fn take(
     let work = move |tx: &mut dyn Tx| {
         // Not for whatever conversation the path names, nor for what is only said again. The transaction may run again: what was
         // decided stands.
-        if messages > 0 {
+        if is_message {
             answered(tx, delivery, conversation)?;
-            let may = || may_say(&hub, delivery.agent.into(), conversation, messages as u32);
-            counted.get_or_init(may).clone()?;
+            counted.get_or_init(|| may_say(&hub, delivery.agent.into(), conversation, 1)).clone()?;
         }
         answer.record(tx)
     };
     app.once(once, may, work).await
+}
+
+/// Records what an agent says line by line, each as it comes. With a key, lines that came before are known by their number.
+pub async fn take_lines<B, E>(
+    app: &AppState,
+    address: Address,
+    body: B,
+    key: Option<&str>,
+) -> Result<Recorded, Error>
+where
+    B: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    let bounds = Bounds { line: MAX_BODY, body: MAX_LINES_BODY, patience: app.config.times.reply };
+    let mut lines = Lines::new(body, bounds);
+    let mut all = Recorded { ok: true, events: vec![], masked: vec![], unknown: vec![] };
+    let mut count = 0;
+    loop {
+        let line = lines.next().await.map_err(|error| all.so_far(error))?;
+        let Some(line) = line else { break };
+        let number = lines.number();
+        let fault = |mut error: Error| {
+            error.message = format!("line {number}: {}", error.message);
+            error
+        };
+        count += 1;
+        if count > MAX_EVENTS {
+            let many = Faults::one("body", format_args!("must hold at most {MAX_EVENTS} events"));
+            return Err(all.so_far(fault(many.into())));
+        }
+        let key = key.map(|key| format!("{key} {number}"));
+        let once = Once::new(app, "api", &address.delivery(), "callback", key.as_deref(), &line);
+        let done = take(app, address, &line, once).await.map_err(|error| all.so_far(fault(error)))?;
+        let Recorded { events, masked, unknown, .. } = done.result;
+        // The pieces of a message are one.
+        all.events.extend(events.into_iter().filter(|id| all.events.last() != Some(id)).collect::<Vec<_>>());
+        all.masked.extend(masked);
+        all.unknown.extend(unknown);
+    }
+    if count == 0 {
+        return Err(Faults::one("body", "must hold at least one event").into());
+    }
+    for names in [&mut all.masked, &mut all.unknown] {
+        names.sort_unstable();
+        names.dedup();
+    }
+    Ok(all)
 }
 
 fn unknown() -> Error {
@@ -139,13 +204,14 @@ fn answered(tx: &mut dyn Tx, delivery: DeliveryId, conversation: ConversationId)
     if sent.conversation == conversation { Ok(sent) } else { Err(unknown()) }
 }
 
-/// Events on their way into the log.
+/// An event on its way into the log.
 struct Answer {
     app: AppState,
     runtime: Handle,
     conversation: ConversationId,
     token: CallbackToken,
-    events: Vec<(EventId, CallbackEvent)>,
+    id: EventId,
+    event: CallbackEvent,
     now: i64,
 }
 
@@ -163,16 +229,10 @@ impl Answer {
             return Err(disabled("agent"));
         }
         let recorded = match sent.kind {
-            EventKind::Envelope => {
-                let events = self.answer_envelope(tx, &agent, &sent)?;
-                Recorded { ok: true, events, masked: vec![], unknown: vec![] }
-            }
+            EventKind::Envelope => self.answer_envelope(tx, &agent, &sent)?,
             EventKind::Job => {
-                let said =
-                    |(_, event): &(EventId, CallbackEvent)| results::said(tx, &self.app, &sent.body, event);
-                self.events.iter().try_for_each(said)?;
-                let events = self.events.iter().map(|(id, _)| *id).collect();
-                Recorded { ok: true, events, masked: vec![], unknown: vec![] }
+                results::said(tx, &self.app, &sent.body, &self.event)?;
+                Recorded::of(self.id)
             }
             _ => self.say(tx, &agent, &sent)?,
         };
@@ -180,18 +240,15 @@ impl Answer {
         Ok(recorded)
     }
 
-    /// What the agent made of the message, as far as its events tell.
+    /// What the agent made of the message, as far as its event tells.
     fn dispose(&self, tx: &mut dyn Tx, sent: EventId) -> Result<(), Error> {
-        let agent = self.token.delivery.agent;
-        for (_, event) in &self.events {
-            let cause = match event {
-                CallbackEvent::Message { .. } => Cause::Replied,
-                CallbackEvent::Error { .. } => Cause::Failed,
-                CallbackEvent::Lifecycle { status: Lifecycle::Idle } => Cause::KeptSilent,
-                _ => continue,
-            };
-            disposing::record(tx, sent, agent, cause, None, self.now)?;
-        }
+        let cause = match &self.event {
+            CallbackEvent::Message { .. } => Cause::Replied,
+            CallbackEvent::Error { .. } => Cause::Failed,
+            CallbackEvent::Lifecycle { status: Lifecycle::Idle } => Cause::KeptSilent,
+            _ => return Ok(()),
+        };
+        disposing::record(tx, sent, self.token.delivery.agent, cause, None, self.now)?;
         Ok(())
     }
 
@@ -206,88 +263,138 @@ impl Answer {
             ConversationKind::Channel => Some(sent.thread.unwrap_or(sent.id)),
             ConversationKind::Dm => sent.thread,
         };
-        // Those that are no message have no use for whom they mention.
-        let said = self
-            .events
-            .iter()
-            .map(|(id, event)| {
-                let (author, trace) = (agent.id.into(), sent.trace);
-                let act = Act { conversation: self.conversation, author, event: *id, trace, now: self.now };
-                let post = Post { thread, reply_to: Some(sent.id), ..Post::new(kept(event)?) };
-                Ok((act, event.kind(), post))
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
-        let messages: Vec<_> = said.iter().filter(|(_, kind, _)| *kind == EventKind::Message).collect();
-        if messages.len() > 1 {
-            let mut agents = vec![];
-            for (act, _, post) in messages {
-                let draft = conversation::draft_message(tx, act, post).map_err(left)?;
-                let reach = attention::decide(tx, &draft)?.reach;
-                agents.extend(reach.recipients.into_iter().map(|recipient| recipient.agent));
+        if let CallbackEvent::Chunk { text } = &self.event {
+            if conversation.archived_at.is_some() {
+                return Err(ConversationError::Archived.into());
             }
-            conversation::hold_inboxes(tx, agents)?;
+            return self.grow(tx, thread, text);
         }
+        let Some(kind) = self.event.kind() else { return Ok(Recorded::of(self.id)) };
+        let is_message = kind == EventKind::Message;
+        // It was seen under this id while it grew.
+        let grown = if is_message { growing::finish(tx, self.token.delivery)? } else { None };
+        let id = grown.unwrap_or(self.id);
+        let (author, trace) = (agent.id.into(), sent.trace);
+        let act = Act { conversation: self.conversation, author, event: id, trace, now: self.now };
+        let post = Post { thread, reply_to: Some(sent.id), ..Post::new(kept(&self.event)?) };
         let mut unknown = vec![];
-        for (act, kind, post) in &said {
-            if *kind == EventKind::Message {
-                unknown.extend(post_in(&self.app, tx, act, post)?.unknown);
-            } else {
-                conversation::note(tx, act, *kind, thread, post.reply_to, &post.body).map_err(left)?;
-                self.app.count_bytes(tx, agent.id.into(), event_bytes(post.body.json().len()))?;
+        if is_message {
+            unknown = post_in(&self.app, tx, &act, &post)?.unknown;
+        } else {
+            // What is no message has no use for whom it mentions.
+            conversation::note(tx, &act, kind, thread, post.reply_to, &post.body).map_err(left)?;
+            self.app.count_bytes(tx, agent.id.into(), event_bytes(post.body.json().len()))?;
+            let ends = matches!(
+                self.event,
+                CallbackEvent::Error { .. } | CallbackEvent::Lifecycle { status: Lifecycle::Idle }
+            );
+            if ends {
+                growing::abandon(tx, self.token.delivery, self.conversation)?;
             }
         }
-        let mut masked: Vec<_> =
-            said.iter().flat_map(|(.., post)| post.body.kinds()).map(|kind| (*kind).to_owned()).collect();
+        let mut masked: Vec<_> = post.body.kinds().iter().map(|kind| (*kind).to_owned()).collect();
         masked.sort_unstable();
         masked.dedup();
         unknown.sort_unstable();
         unknown.dedup();
-        Ok(Recorded { ok: true, events: self.events.iter().map(|(id, _)| *id).collect(), masked, unknown })
+        Ok(Recorded { ok: true, events: vec![id], masked, unknown })
     }
 
-    /// Back to the sender of an envelope, as envelopes: what else the agent shows of itself has no place there.
-    fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Vec<EventId>, Error> {
+    /// Shows a piece of the message that is being made to whoever follows the conversation.
+    fn grow(&self, tx: &mut dyn Tx, thread: Option<EventId>, text: &str) -> Result<Recorded, Error> {
+        let piece = NewPiece {
+            delivery: self.token.delivery,
+            conversation: self.conversation,
+            thread,
+            event: self.id,
+            text,
+            now: self.now,
+        };
+        let grown = growing::add(tx, &piece, MAX_CONTENT)?;
+        let long = || {
+            let what = format_args!("the message would be longer than {MAX_CONTENT} characters");
+            Error::from(Faults::one("text", what))
+        };
+        grown.map(Recorded::of).ok_or_else(long)
+    }
+
+    /// Back to the sender of an envelope: to one that waits for it as it comes, else as an envelope. What else the agent shows of
+    /// itself has no place there.
+    fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Recorded, Error> {
+        let recorded = Recorded { events: vec![], ..Recorded::of(self.id) };
+        match reply_lines::waiting(tx, self.token.delivery, self.now)? {
+            Waiting::Listens => {
+                let (kind, data) = line(&self.event);
+                reply_lines::say(tx, self.token.delivery, kind, &data, self.now)?;
+                return Ok(recorded);
+            }
+            Waiting::Lags => {
+                let why = "the sender has not taken in yet what was said before; say this again later";
+                return Err(Error::new(Code::Overloaded, why).retry_after_ms(1000));
+            }
+            Waiting::Nobody => {}
+        }
+        let CallbackEvent::Message { content } = &self.event else {
+            tracing::debug!(kind = self.event.word(), trace_id = %sent.trace, "an agent's event about an envelope");
+            return Ok(recorded);
+        };
+        self.send_back(tx, agent, sent, content)?;
+        Ok(Recorded::of(self.id))
+    }
+
+    fn send_back(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event, content: &str) -> Result<(), Error> {
         let sender = sent.author.agent().map_or(Ok(None), |id| directory::by_id(tx, id))?;
         let sender = sender.ok_or_else(|| gone("the sender is not registered any more"))?;
-        let mut events = vec![];
-        for (id, event) in &self.events {
-            let CallbackEvent::Message { content } = event else {
-                tracing::debug!(kind = event.kind().as_str(), trace_id = %sent.trace, "an agent's event about an envelope");
-                continue;
-            };
-            let length = content.chars().count();
-            if length > MAX_TEXT {
-                let what = format_args!("must be at most {MAX_TEXT} characters in an envelope, not {length}");
-                return Err(Faults::one("content", what).into());
-            }
-            let envelope = envelope(&self.app, agent, sent, content)?;
-            let timeout = self.app.config.webhook_timeout.as_millis() as i64;
-            let send = relay::Send {
-                sender: agent.id,
-                receiver: sender.name.clone(),
-                envelope: envelope.clone(),
-                event: *id,
-                trace: sent.trace,
-                keys: vec![],
-                turn: None,
-                stream: false,
-                lease: Lease { owner: self.app.config.node, until: self.now + timeout + LEASE_MARGIN_MS },
-                now: self.now,
-            };
-            let sent = relay::send(tx, &send).map_err(refused)?;
-            self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
-            if let Sent::Pending(pending) = sent {
-                let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
-                let from = (agent.id, app.address(&agent.name));
-                tx.after_commit(Box::new(move || {
-                    let work = pursue(Arc::clone(&app), from, pending, envelope);
-                    app.tasks.spawn_on(work, &runtime);
-                }));
-            }
-            events.push(*id);
+        let length = content.chars().count();
+        if length > MAX_TEXT {
+            let what = format_args!("must be at most {MAX_TEXT} characters in an envelope, not {length}");
+            return Err(Faults::one("content", what).into());
         }
-        Ok(events)
+        let envelope = envelope(&self.app, agent, sent, content)?;
+        let timeout = self.app.config.webhook_timeout.as_millis() as i64;
+        let send = relay::Send {
+            sender: agent.id,
+            receiver: sender.name,
+            envelope: envelope.clone(),
+            event: self.id,
+            trace: sent.trace,
+            keys: vec![],
+            turn: None,
+            stream: false,
+            lease: Lease { owner: self.app.config.node, until: self.now + timeout + LEASE_MARGIN_MS },
+            now: self.now,
+        };
+        let sent = relay::send(tx, &send).map_err(refused)?;
+        self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
+        if let Sent::Pending(pending) = sent {
+            let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
+            let from = (agent.id, app.address(&agent.name));
+            tx.after_commit(Box::new(move || {
+                let work = pursue(Arc::clone(&app), from, pending, envelope);
+                app.tasks.spawn_on(work, &runtime);
+            }));
+        }
+        Ok(())
     }
+}
+
+/// What an agent shows of itself, as a line to the sender that waits for its answer.
+fn line(event: &CallbackEvent) -> (&'static str, String) {
+    let said = match event {
+        CallbackEvent::Message { content } => ReplyLine::Done { result: content.as_str().into() },
+        CallbackEvent::Chunk { text } => ReplyLine::Chunk { text: text.clone() },
+        CallbackEvent::Error { message, code } => {
+            let code = code.clone().unwrap_or_else(|| "agent_error".into());
+            ReplyLine::Error { code, message: message.clone() }
+        }
+        CallbackEvent::Lifecycle { status: Lifecycle::Idle } => ReplyLine::Error {
+            code: "no_answer".into(),
+            message: "the agent is done with the message, and has nothing to say".into(),
+        },
+        // It lives, and that is all that its sender is told.
+        _ => return ("sign", String::new()),
+    };
+    (said.kind().as_str(), said.data())
 }
 
 /// Who is no member any more has no callback either.

@@ -21,6 +21,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::relay::{Gap, Notice};
 use chorus_protocol::words::History;
+use chorus_store::growing::{self, Growing};
 use chorus_store::log::{self, At, Filter};
 use chorus_store::{Tx, conversation};
 use serde_json::json;
@@ -34,6 +35,9 @@ const READ_BYTES: usize = 256 * 1024;
 /// What one turn of a reader takes from the frames.
 const FRAME_BYTES: usize = 64 * 1024;
 
+/// So many growing answers are shown at a time.
+const MAX_GROWING: i64 = 32;
+
 /// What followers are told in.
 pub(super) const DIALECT: Dialect = Dialect::Sse;
 
@@ -45,6 +49,9 @@ pub struct Follower {
     shown: Shown,
     head: watch::Receiver<i64>,
     signs: broadcast::Receiver<Bytes>,
+    /// Moves when an answer grows; how much of that was shown.
+    growth: watch::Receiver<i64>,
+    grown: i64,
     /// Moves when something that lets the caller in was taken back.
     revocations: watch::Receiver<i64>,
     /// The last event that was encoded for the connection, or that it may not read.
@@ -70,6 +77,9 @@ impl Follower {
     ) -> Result<Self, Error> {
         // Followed before the store is asked, so that no commit in between goes unnoticed.
         let ((head, signs), revocations) = (app.live.follow(id.0), app.revocations(who));
+        // What is being made already is shown as well.
+        let mut growth = app.live.follow(growing::stream(id)).0;
+        growth.mark_changed();
         // What was taken back before this was followed is seen here.
         authenticate::look_up(&app, &shown).await?;
         let begin = move |tx: &mut dyn Tx| {
@@ -96,6 +106,8 @@ impl Follower {
             shown,
             head,
             signs,
+            growth,
+            grown: 0,
             revocations,
             cursor,
             begun_at: end,
@@ -141,6 +153,17 @@ impl Follower {
                     }
                 }
             }
+            if self.growth.has_changed().unwrap_or(false) {
+                match self.read_growth().await {
+                    Ok(bytes) if bytes.is_empty() => {}
+                    Ok(bytes) => return Some(bytes),
+                    Err(error) if error.code == Code::NotFound => return None,
+                    Err(error) => {
+                        tracing::warn!(error = error.message, "a growing answer could not be shown");
+                        return None;
+                    }
+                }
+            }
             tokio::select! {
                 biased;
                 () = self.app.stopping.cancelled() => return None,
@@ -149,6 +172,10 @@ impl Follower {
                     self.revocations.mark_changed();
                 }
                 moved = self.head.changed() => moved.ok()?,
+                moved = self.growth.changed() => {
+                    moved.ok()?;
+                    self.growth.mark_changed();
+                }
                 sign = self.signs.recv() => match sign {
                     Ok(sign) => return Some(sign),
                     // Some passed by unseen.
@@ -179,6 +206,25 @@ impl Follower {
             Err(error) if error.code == Code::NotFound => None,
             _ => Some(()),
         }
+    }
+
+    /// What answers that are being made have come to.
+    async fn read_growth(&mut self) -> Result<Bytes, Error> {
+        self.growth.mark_unchanged();
+        let (id, who, grown) = (self.id, self.who, self.grown);
+        let read = move |tx: &mut dyn Tx| {
+            conversation::as_reader(tx, id, who)?;
+            Ok(growing::since(tx, id, grown, MAX_GROWING)?)
+        };
+        let mut bytes = BytesMut::new();
+        for growing in self.app.store.read::<_, Error, _>(read).await? {
+            self.grown = growing.version;
+            let Growing { event, handle, thread, content, .. } = growing;
+            let data = json!({"event_id": event.to_string(), "content": content, "handle": handle,
+                "thread": thread.map(|thread| thread.to_string())});
+            bytes.extend_from_slice(&DIALECT.notice(Notice::Growing, &data).map_err(Error::internal)?);
+        }
+        Ok(bytes.freeze())
     }
 
     async fn read_store(&mut self) -> Result<Bytes, Error> {

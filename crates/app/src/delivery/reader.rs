@@ -72,6 +72,8 @@ pub struct Reader {
     doubted: bool,
     /// Whether what is for the agent waits.
     paused: bool,
+    /// How many entries it takes at most, if it said so: what is beyond is handed to nobody by it.
+    left: Option<i64>,
     ended: bool,
 }
 
@@ -99,6 +101,7 @@ impl Reader {
             ready: VecDeque::new(),
             doubted: false,
             paused: false,
+            left: None,
             ended: false,
         };
         let (opened, paused) = reader.store_session(shows).await?;
@@ -109,6 +112,12 @@ impl Reader {
         let place = place.filter(|place| *place <= opened.head).unwrap_or(handed);
         reader.begin(opened, place).map_err(Error::internal)?;
         Ok(reader)
+    }
+
+    /// The same for a connection that takes so many entries and ends.
+    pub fn at_most(mut self, entries: Option<i64>) -> Self {
+        self.left = entries;
+        self
     }
 
     async fn store_session(&self, shows: Option<String>) -> Result<(Opened, bool), Error> {
@@ -202,7 +211,7 @@ impl Reader {
             if self.ready.front().is_some_and(is_wanted) {
                 return self.ready.pop_front();
             }
-            if self.ended {
+            if self.ended || self.left == Some(0) {
                 return None;
             }
             self.doubted |= self.inbox.is_doubted();
@@ -257,17 +266,24 @@ impl Reader {
             return None;
         }
         let Inbox { agent, dialect, .. } = *self.inbox;
-        let max_bytes = if dialect.joins() { FRAME_BYTES } else { 0 };
+        // One at a time, if they are counted.
+        let max_bytes = if dialect.joins() && self.left.is_none() { FRAME_BYTES } else { 0 };
         let (bytes, last) = self.app.live.frames.after(dialect, agent.0, self.cursor, max_bytes)?;
         self.cursor = last;
+        self.count(1);
         Some(bytes)
+    }
+
+    fn count(&mut self, entries: i64) {
+        self.left = self.left.map(|left| (left - entries).max(0));
     }
 
     /// Encodes what follows the cursor, from the store.
     async fn read_store(&mut self) -> Result<(), StoreError> {
         let (agent, after, head) = (self.inbox.agent, self.cursor, self.inbox.head());
+        let most = self.left.map_or(READ_ENTRIES, |left| left.min(READ_ENTRIES));
         let read = move |tx: &mut dyn Tx| {
-            let entries = deliveries::page(tx, agent, after, READ_ENTRIES, READ_BYTES)?;
+            let entries = deliveries::page(tx, agent, after, most, READ_BYTES)?;
             Content::read(tx, agent, entries, READ_BYTES)
         };
         let entries = self.app.store.read::<_, StoreError, _>(read).await?;
@@ -276,6 +292,7 @@ impl Reader {
         let (dialect, mut bytes) = (self.inbox.dialect, BytesMut::new());
         for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.is_streamed()) {
             let (seq, kind) = (entry.seq, entry.kind);
+            self.count(1);
             let data = content.data(&self.app, &self.identity, dialect, entry, None)?;
             let frame = dialect.entry(kind, seq, &data);
             if dialect.joins() {

@@ -2,7 +2,7 @@
 //!
 //! From an endpoint it is the server-sent events the POST is answered with. From an inbox it is what the receiver
 //! POSTs, as lines of JSON, to the `reply_stream` address that came with the message (`reply`), so that streaming works
-//! without a public address. Either way the last event decides the outcome, the outcome is recorded before that event goes
+//! without a public address; from a connection string it is what the receiver says by its callback. Either way the last event decides the outcome, the outcome is recorded before that event goes
 //! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
 
 use super::outcome::{delivered, failed, record};
@@ -12,12 +12,15 @@ use crate::delivery::limits::Slot;
 use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::replies::{Last, Line, MAX_STREAM};
 use bytes::Bytes;
-use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, DeliveryId, TraceId};
 use chorus_protocol::json;
-use chorus_protocol::relay::{Code, Outcome, ReplyKind};
+use chorus_protocol::relay::{Outcome, ReplyKind};
 use chorus_protocol::sse::{self, Item, Parser};
 use chorus_store::directory::KeyHash;
 use chorus_store::relay::Pending;
+use chorus_store::reply_lines::{self, SaidLine};
+use chorus_store::{StoreError, Tx};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -102,19 +105,32 @@ impl Listener {
 pub(super) enum Output {
     /// The endpoint, which gets the message now, and the sender's place, which is held to the end.
     Endpoint(Box<(To, Signed)>, Option<Slot>),
-    /// The receiver's POST to the reply address.
+    /// The receiver's POST to the reply address, on this node or on another.
     Reply(mpsc::Receiver<Line>),
+    /// What the receiver says by its callback, once it took the message that it gets now; and the sender's place.
+    Callback(Box<(To, Signed)>, Option<Slot>),
 }
 
 async fn run(app: AppState, pending: Pending, output: Output, frames: mpsc::Sender<Bytes>) {
+    let to = DeliveryId { agent: pending.receiver.id, seq: pending.seq };
+    let is_reply = !matches!(output, Output::Endpoint(..));
     let relayed = match output {
         Output::Endpoint(posting, _place) => {
             let (to, message) = *posting;
             timeout(MAX_STREAM, from_endpoint(&app, &to, message, &frames)).await
         }
-        Output::Reply(lines) => timeout(MAX_STREAM, from_reply(&app, lines, &frames)).await,
+        Output::Reply(lines) => timeout(MAX_STREAM, from_reply(&app, to, Some(lines), &frames)).await,
+        Output::Callback(posting, _place) => {
+            let (agent, message) = *posting;
+            let said = async {
+                app.outbound.post(&agent, message).await?;
+                from_reply(&app, to, None, &frames).await
+            };
+            timeout(MAX_STREAM, said).await
+        }
     };
     let relayed = relayed.unwrap_or_else(|_| Err(Broken::new(Code::Timeout, "the stream lasted too long")));
+    let relayed = if is_reply { stop_waiting(&app, to, relayed).await } else { relayed };
     let (outcome, last) = match relayed {
         Ok(Last::Done(data)) => {
             let outcome = Outcome { receiver_response: Some(kept(&data)), ..delivered(&pending) };
@@ -186,22 +202,50 @@ async fn from_endpoint(
     Err(Broken::new(Code::AgentUnreachable, "the receiver's stream ended without done or error"))
 }
 
-/// Takes the lines of the receiver's reply, up to the last one.
+/// Takes the lines of the receiver's reply, up to the last one: those that are said on this node, and those that are written
+/// down.
 async fn from_reply(
     app: &App,
-    mut lines: mpsc::Receiver<Line>,
+    to: DeliveryId,
+    mut here: Option<mpsc::Receiver<Line>>,
     frames: &mpsc::Sender<Bytes>,
 ) -> Result<Last, Broken> {
     let patience = app.config.times.reply;
+    // Followed before the first look, so that nothing in between goes unnoticed.
+    let mut written = app.live.follow(reply_lines::stream(to.agent)).0;
+    let mut last_line = 0;
     loop {
-        let line = timeout(patience, lines.recv()).await;
+        written.mark_unchanged();
+        for SaidLine { line, kind, data } in read_lines(app, to, &mut last_line).await? {
+            tracing::trace!(line, "a line of a reply");
+            match ReplyKind::parse(&kind) {
+                Some(ReplyKind::Chunk) => relay_chunk(frames, &data).await?,
+                Some(ReplyKind::Done) => return Ok(Last::Done(data)),
+                Some(ReplyKind::Error) => return Ok(Last::Error(data)),
+                // It lives.
+                None => {}
+            }
+        }
+        let said = async {
+            match &mut here {
+                Some(lines) => lines.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let said = tokio::select! {
+            changed = written.changed() => {
+                changed.map_err(|_| Broken::new(Code::AgentUnreachable, "the hub stops"))?;
+                continue;
+            }
+            said = timeout(patience, said) => said,
+        };
         let late = || {
             Broken::new(
                 Code::Timeout,
                 format_args!("the receiver said nothing for {} s", patience.as_secs_f64()),
             )
         };
-        match line.map_err(|_| late())? {
+        match said.map_err(|_| late())? {
             Some(Line::Chunk(data)) => relay_chunk(frames, &data).await?,
             Some(Line::Last(last)) => return Ok(last),
             Some(Line::Malformed(why)) => return Err(Broken::new(Code::AgentUnreachable, why)),
@@ -213,4 +257,48 @@ async fn from_reply(
             }
         }
     }
+}
+
+/// What was written down since, which makes room for more.
+async fn read_lines(app: &App, to: DeliveryId, last: &mut i64) -> Result<Vec<SaidLine>, Broken> {
+    let after = *last;
+    let read = move |tx: &mut dyn Tx| reply_lines::after(tx, to, after);
+    let broken = |error: StoreError| Broken::new(Code::AgentUnreachable, error);
+    let said = app.store.read::<_, StoreError, _>(read).await.map_err(broken)?;
+    if let Some(newest) = said.last() {
+        let line = newest.line;
+        *last = line;
+        let took = move |tx: &mut dyn Tx| reply_lines::took(tx, to, line);
+        app.store.write::<_, StoreError, _>(took).await.map_err(broken)?;
+    }
+    Ok(said)
+}
+
+/// Nobody waits any more. A last word that came meanwhile counts: whoever said it was told that it was heard.
+async fn stop_waiting(app: &App, to: DeliveryId, relayed: Result<Last, Broken>) -> Result<Last, Broken> {
+    let stop = move |tx: &mut dyn Tx| {
+        let said = reply_lines::after(tx, to, 0)?;
+        reply_lines::end(tx, to)?;
+        Ok(said)
+    };
+    let said = match app.store.write::<_, StoreError, _>(stop).await {
+        Ok(said) => said,
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a reply is waited for until its lease ends"
+            );
+            vec![]
+        }
+    };
+    relayed.or_else(|broken| {
+        let last = said.into_iter().filter(|said| !said.data.is_empty()).find_map(|said| {
+            match ReplyKind::parse(&said.kind)? {
+                ReplyKind::Done => Some(Last::Done(said.data)),
+                ReplyKind::Error => Some(Last::Error(said.data)),
+                ReplyKind::Chunk => None,
+            }
+        });
+        last.ok_or(broken)
+    })
 }

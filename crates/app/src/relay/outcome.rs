@@ -1,14 +1,16 @@
 //! What came of an envelope that had to be handed over after it was committed, and recording it.
 
 use crate::app::App;
-use chorus_protocol::relay::{Code, Delivery, Outcome};
+use chorus_protocol::code::Code;
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::Tx;
 use chorus_store::relay::{self, Pending};
 
 /// The receiver took it.
 pub(super) fn delivered(pending: &Pending) -> Outcome {
     Outcome {
-        delivery: Delivery::Delivered,
+        delivery: DeliveryState::Delivered,
         receiver_response: None,
         error_code: None,
         detail: None,
@@ -19,7 +21,7 @@ pub(super) fn delivered(pending: &Pending) -> Outcome {
 /// It did not.
 pub(super) fn failed(pending: &Pending, code: Code, why: impl ToString) -> Outcome {
     let (error_code, detail) = (Some(code.as_str().into()), Some(why.to_string()));
-    Outcome { delivery: Delivery::Failed, error_code, detail, ..delivered(pending) }
+    Outcome { delivery: DeliveryState::Failed, error_code, detail, ..delivered(pending) }
 }
 
 /// Records an outcome that was not known when the message was committed.

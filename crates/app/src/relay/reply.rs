@@ -4,14 +4,20 @@ use super::answer::MAX_BYTES;
 use crate::app::App;
 use crate::delivery::replies::{Last, Line};
 use crate::error::Error;
-use bytes::{Bytes, BytesMut};
-use chorus_protocol::ids::AgentId;
-use chorus_protocol::relay::{Code, ReplyLine};
+use crate::lines::{Bounds, Lines};
+use bytes::Bytes;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::relay::ReplyLine;
+use chorus_store::reply_lines::{self, Waiting};
 use chorus_store::{StoreError, Tx, revocation};
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
 
+/// How long a sender elsewhere that lags behind is left alone.
+const LAG: Duration = Duration::from_millis(100);
 /// The longest line of a reply.
 const MAX_LINE: usize = 256 * 1024;
 
@@ -35,86 +41,95 @@ where
     let (agent, seq) = app.config.master_key.read_reply_token(token).ok_or_else(gone)?;
     // Followed before it is taken: whatever was taken back before has nobody waiting any more.
     let (mut revocations, stream) = (app.revocations(agent), revocation::stream(agent));
-    let begun = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| tx.head(stream)).await?;
-    let listener = app.replies.take(agent, seq).ok_or_else(gone)?;
-    let mut lines =
-        Lines { body, buffer: BytesMut::new(), read: 0, number: 0, patience: app.config.times.reply };
+    let (to, now) = (DeliveryId { agent, seq }, app.now());
+    let begin = move |tx: &mut dyn Tx| {
+        let may = reply_lines::begin(tx, to, now)?;
+        Ok(if may { Some(tx.head(stream)?) } else { None })
+    };
+    let begun = app.store.write::<_, StoreError, _>(begin).await?.ok_or_else(gone)?;
+    let listener = match app.replies.take(agent, seq) {
+        Some(listener) => Hearing::Here(listener),
+        None => Hearing::Elsewhere(to),
+    };
+    let bounds = Bounds { line: MAX_LINE, body: MAX_BYTES, patience: app.config.times.reply };
+    let mut lines = Lines::new(body, bounds);
     loop {
         let line = tokio::select! {
             biased;
             _ = revocations.wait_for(|head| *head > begun) => return Err(gone()),
             line = lines.next() => line,
         };
-        let said = match line {
+        let said = match line.and_then(|line| line.map(|line| read(&line, lines.number())).transpose()) {
             Ok(Some(said)) => said,
             Ok(None) => return Err(Error::validation("the last line must be of type done or error")),
             Err(error) => {
                 // The sender is told too; whether it still listens does not matter any more.
-                drop(listener.send(Line::Malformed(error.message.clone())).await);
+                let broken = ReplyLine::Error {
+                    code: Code::Validation.as_str().into(),
+                    message: error.message.clone(),
+                };
+                drop(listener.say(app, &broken, Line::Malformed(error.message.clone())).await);
                 return Err(error);
             }
         };
-        let last = matches!(said, Line::Last(_));
-        listener.send(said).await.map_err(|_| gone())?;
+        let last = !matches!(said, ReplyLine::Chunk { .. });
+        let heard = tokio::select! {
+            biased;
+            _ = revocations.wait_for(|head| *head > begun) => return Err(gone()),
+            heard = listener.say(app, &said, spoken(&said)) => heard?,
+        };
+        if !heard {
+            return Err(gone());
+        }
         if last {
             return Ok(());
         }
     }
 }
 
-/// The lines of a reply, as they come in.
-struct Lines<B> {
-    body: B,
-    buffer: BytesMut,
-    read: usize,
-    number: usize,
-    patience: Duration,
+/// Where the sender waits.
+enum Hearing {
+    /// On this node.
+    Here(mpsc::Sender<Line>),
+    /// On another, which reads what is written down.
+    Elsewhere(DeliveryId),
 }
 
-impl<B, E> Lines<B>
-where
-    B: Stream<Item = Result<Bytes, E>> + Unpin,
-{
-    async fn next(&mut self) -> Result<Option<Line>, Error> {
+impl Hearing {
+    /// Says a line, once the sender has room for it; whether somebody still listens.
+    async fn say(&self, app: &App, said: &ReplyLine, line: Line) -> Result<bool, Error> {
+        let to = match self {
+            Self::Here(listener) => return Ok(listener.send(line).await.is_ok()),
+            Self::Elsewhere(to) => *to,
+        };
+        let (kind, data) = (said.kind().as_str(), said.data());
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end + 1);
-                if let Some(said) = self.line(&line)? {
-                    return Ok(Some(said));
+            let (now, data) = (app.now(), data.clone());
+            let say = move |tx: &mut dyn Tx| {
+                let waiting = reply_lines::waiting(tx, to, now)?;
+                if waiting == Waiting::Listens {
+                    reply_lines::say(tx, to, kind, &data, now)?;
                 }
-                continue;
-            }
-            if self.buffer.len() > MAX_LINE || self.read > MAX_BYTES {
-                return Err(Error::validation(format_args!(
-                    "line {}: a line may hold {MAX_LINE} bytes and a reply {MAX_BYTES}",
-                    self.number + 1
-                )));
-            }
-            let late = |_| Error::new(Code::RequestTimeout, "the next line did not arrive in time");
-            let Some(data) = timeout(self.patience, self.body.next()).await.map_err(late)? else {
-                let rest = self.buffer.split();
-                return self.line(&rest);
+                Ok(waiting)
             };
-            let data = data.map_err(|_| Error::validation("the reply broke off"))?;
-            self.read += data.len();
-            self.buffer.extend_from_slice(&data);
+            match app.store.write::<_, StoreError, _>(say).await? {
+                Waiting::Listens => return Ok(true),
+                Waiting::Nobody => return Ok(false),
+                Waiting::Lags => sleep(LAG).await,
+            }
         }
     }
+}
 
-    /// One line; an empty one says nothing.
-    fn line(&mut self, line: &[u8]) -> Result<Option<Line>, Error> {
-        self.number += 1;
-        let line = line.trim_ascii();
-        if line.is_empty() {
-            return Ok(None);
-        }
-        let fault = |what: String| Error::validation(format_args!("line {}: {what}", self.number));
-        let said = ReplyLine::read(line).map_err(fault)?;
-        let data = said.data();
-        Ok(Some(match said {
-            ReplyLine::Chunk { .. } => Line::Chunk(data),
-            ReplyLine::Done { .. } => Line::Last(Last::Done(data)),
-            ReplyLine::Error { .. } => Line::Last(Last::Error(data)),
-        }))
+/// One line of a reply.
+fn read(line: &[u8], number: usize) -> Result<ReplyLine, Error> {
+    ReplyLine::read(line).map_err(|what| Error::validation(format_args!("line {number}: {what}")))
+}
+
+fn spoken(said: &ReplyLine) -> Line {
+    match said {
+        ReplyLine::Chunk { .. } => Line::Chunk(said.data()),
+        ReplyLine::Done { .. } => Line::Last(Last::Done(said.data())),
+        ReplyLine::Error { .. } => Line::Last(Last::Error(said.data())),
     }
 }

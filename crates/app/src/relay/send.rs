@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::finish_detached::FinishDetached;
 use crate::rate::Source;
 use crate::usage::event_bytes;
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
-use chorus_protocol::relay::{Code, InboxMessage, Outcome, Send};
+use chorus_protocol::relay::{InboxMessage, Outcome, Send};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{Lease, Transport};
@@ -180,10 +181,15 @@ async fn deliver(
     if pending.transport == Transport::Inbox {
         return Ok(SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
     }
-    let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, wants_stream)?;
+    // What is POSTed to a connection string is answered by a callback, not by the answer to the POST.
+    let by_callback = pending.transport == Transport::Channel;
+    let is_streamed = wants_stream && !by_callback;
+    let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, is_streamed)?;
     Ok(match posting {
         Some(posting) if wants_stream => {
-            let output = Output::Endpoint(Box::new(posting), place);
+            let posting = Box::new(posting);
+            let output =
+                if by_callback { Output::Callback(posting, place) } else { Output::Endpoint(posting, place) };
             SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, output))
         }
         // Boxed, because most messages go to an inbox and need no room for this.

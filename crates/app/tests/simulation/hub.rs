@@ -168,7 +168,7 @@ impl Hub {
         let taken = self.run(async |app| {
             let address = callback::address(app, channel, token)?;
             let once = Once::new(app, "api", &address.delivery(), "callback", Some(key), &body);
-            callback::take(app, address, false, &body, once).await
+            callback::take(app, address, &body, once).await
         });
         taken.map(drop)
     }

@@ -404,7 +404,7 @@ impl Story {
         } else {
             failed("nobody is there", Some(0), false)
         };
-        self.world.note(format_args!("{} {number} of {}: {posted:?}", NAMES[n], event.kind()));
+        self.world.note(format_args!("{} {number} of {}: {posted:?}", NAMES[n], event.word()));
         if posted == Posted::Arrived && self.goes_wrong(10) {
             posted = failed("its answer was lost", Some(0), true);
         }

@@ -16,6 +16,7 @@ use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::members::{Invited, MemberView};
 use chorus_protocol::ids::ConversationId;
+use chorus_protocol::relay::Notice;
 use chorus_protocol::words::EventKind;
 use clap::Subcommand;
 use owo_colors::OwoColorize;
@@ -344,6 +345,7 @@ async fn follow(
     let mut interrupt = pin!(tokio::signal::ctrl_c());
     let end = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let (mut count, mut reached) = (0, false);
+    let mut growing = None;
     while wanted != Some(count) {
         let item = tokio::select! {
             item = stream.next() => item,
@@ -363,6 +365,9 @@ async fn follow(
                 (count, reached) = (count + 1, true);
                 show(global, &serde_json::from_str(&data)?)?;
             }
+            InboxItem::Other { id: None, event, data } if Notice::parse(&event) == Some(Notice::Growing) => {
+                show_growing(global, &mut growing, &serde_json::from_str(&data)?)?;
+            }
             InboxItem::Reconnecting { why, .. } if !reached && why.exit_class() == ExitClass::Unreachable => {
                 return Err(why.into());
             }
@@ -377,6 +382,23 @@ async fn follow(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An answer that is being made: to a program as it is; to a person what is new of it, beside what was said.
+fn show_growing(global: &Global, known: &mut Option<(String, usize)>, growing: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&json!({"event": Notice::Growing.as_str(), "data": growing}));
+    }
+    let text = |name: &str| growing[name].as_str().unwrap_or_default();
+    let (event, content) = (text("event_id"), text("content"));
+    let shown = known.take().filter(|(known, _)| known == event).map_or(0, |(_, shown)| shown);
+    let new = content.get(shown..).unwrap_or(content).trim();
+    if !new.is_empty() {
+        let line = format!("{} is writing: {new}", text("handle"));
+        output::talk(output::one_line(&line).dimmed());
+    }
+    *known = Some((event.to_owned(), content.len()));
+    Ok(())
 }
 
 async fn expiry(end: Option<Instant>) {

@@ -56,6 +56,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         return history(global, &args, &client).await;
     }
     let mut inbox = client.inbox(args.after.as_deref())?;
+    if let Some(count) = args.count {
+        inbox = inbox.with_limit(count);
+    }
     let code = follow(global, &args, &mut inbox).await?;
     if let Some(id) = inbox.last_id() {
         output::talk(format_args!("\nto go on from here: chorus inbox --after {}", output::one_line(id)));

@@ -8,7 +8,8 @@ use crate::global::Global;
 use crate::output;
 use anyhow::Context;
 use chorus_agent::{Answered, Environment, ReplyEvent, ReplyStream, Retry, SendBody, send_direct};
-use chorus_protocol::relay::{Delivery, MAX_BODY, Outcome, ReceiverReply, ReceiverStatus, ReplyKind};
+use chorus_protocol::relay::{MAX_BODY, Outcome, ReceiverReply, ReceiverStatus, ReplyKind};
+use chorus_protocol::words::DeliveryState;
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -100,7 +101,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     } else {
         output::data(show(&to, &outcome)?)?;
     }
-    Ok(if outcome.delivery == Delivery::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(if outcome.delivery == DeliveryState::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
 /// Prints an answer while it is made.
@@ -153,7 +154,7 @@ fn text_of(data: &str, name: &str) -> String {
 /// What a peer answered, in the words of an outcome: a script need not care which way it was sent.
 fn tell_reply(global: &Global, url: &str, reply: &ReceiverReply) -> anyhow::Result<ExitCode> {
     let took = reply.status == ReceiverStatus::Ok;
-    let delivery = if took { Delivery::Delivered } else { Delivery::Failed };
+    let delivery = if took { DeliveryState::Delivered } else { DeliveryState::Failed };
     if global.json {
         output::json(&json!({"delivery": delivery, "receiver_response": reply}))?;
     } else if took {
@@ -204,11 +205,11 @@ pub(crate) fn read_text(input: impl Read) -> anyhow::Result<String> {
 
 fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
     let what = match outcome.delivery {
-        Delivery::Delivered => format!("{to}'s endpoint took it"),
-        Delivery::DeliveredSse => format!("{to}'s inbox is open"),
-        Delivery::Queued => format!("it waits for {to}'s inbox"),
-        Delivery::Sending | Delivery::Waiting => format!("it is on its way to {to}'s endpoint"),
-        Delivery::Failed | Delivery::Dead => {
+        DeliveryState::Delivered => format!("{to}'s endpoint took it"),
+        DeliveryState::DeliveredSse => format!("{to}'s inbox is open"),
+        DeliveryState::Queued => format!("it waits for {to}'s inbox"),
+        DeliveryState::Sending | DeliveryState::Waiting => format!("it is on its way to {to}'s endpoint"),
+        DeliveryState::Failed | DeliveryState::Dead => {
             let (code, detail) = (outcome.error_code.as_deref(), outcome.detail.as_deref());
             format!("{}, {}", code.unwrap_or("no code"), detail.unwrap_or("no reason given"))
         }
@@ -219,7 +220,7 @@ fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
     };
     let delivery = outcome.delivery.as_str();
     let delivery = match outcome.delivery {
-        Delivery::Failed => delivery.red().to_string(),
+        DeliveryState::Failed => delivery.red().to_string(),
         _ => delivery.green().to_string(),
     };
     let trace = outcome.trace_id.as_ref().map_or_else(String::new, |trace| format!("; trace {trace}"));

@@ -21,7 +21,7 @@ use chorus_app::c2a::{self, Harness};
 use chorus_app::caller::{Identity, key_hash};
 use chorus_protocol::c2a::Method;
 use chorus_protocol::rpc::{Message, Notification, Request as Call, Response as Answer, RpcError};
-use chorus_web::ForPeople;
+use chorus_web::Rendered;
 use serde::Serialize;
 use utoipa_axum::routes;
 
@@ -110,6 +110,6 @@ async fn call(
 fn written(status: StatusCode, answer: &impl Serialize) -> Response {
     let body = serde_json::to_vec(answer).unwrap_or_default();
     let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
-    response.extensions_mut().insert(ForPeople);
+    response.extensions_mut().insert(Rendered);
     response
 }

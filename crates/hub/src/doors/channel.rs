@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 const CALLBACK: Route = Route {
     credentials: Credentials::Ignored,
     grant: Some(Grant { purpose: "answers", read: callback::agent_of }),
+    keeps_time: true,
     ..Route::API
 };
 /// Where other services post to agents.

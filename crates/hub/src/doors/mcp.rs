@@ -25,7 +25,7 @@ use chorus_app::caller::{Caller, key_hash};
 use chorus_app::secrets::McpToken;
 use chorus_app::tools::{Context, key_holds, token_holds};
 use chorus_app::{App, AppState, conversation};
-use chorus_web::ForPeople;
+use chorus_web::Rendered;
 use std::sync::Arc;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -89,6 +89,6 @@ async fn answer(
     let channel = service::Channel(Context { app, door: "mcp", who, holds, conversation });
     let mut response = chorus_mcp::answer(Arc::new(channel), request).await?;
     // Errors of this protocol are in its own format.
-    response.extensions_mut().insert(ForPeople);
+    response.extensions_mut().insert(Rendered);
     Ok(response)
 }

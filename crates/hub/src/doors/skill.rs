@@ -146,7 +146,7 @@ pub(crate) async fn llms(State(app): State<AppState>) -> Result<Response, ApiErr
 mod tests {
     use super::*;
     use chorus_app::secrets::MasterKey;
-    use chorus_protocol::relay::Code;
+    use chorus_protocol::code::Code;
     use std::collections::BTreeSet;
     use uuid::Uuid;
 

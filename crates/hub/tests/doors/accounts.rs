@@ -5,7 +5,7 @@ mod signin;
 
 use crate::support::{Answer, HOST, OPERATOR, Setup, TestHub, eventually, members};
 use chorus_hub::{Config, Environment, Mail, MasterKey, Signup, first_link, key_hash};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::{StoreError, TxExt};
 use chorus_testkit::clock::ManualClock;
 use data_encoding::BASE64;

@@ -2,7 +2,7 @@
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, inbox_of};
 use crate::support::{Answer, HOST, OPERATOR, TestHub, eventually, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use futures_util::future::join_all;
 use reqwest::Method;

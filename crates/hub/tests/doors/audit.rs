@@ -5,7 +5,7 @@ use crate::recovery::{acts, text};
 use crate::revocation::token;
 use crate::support::{OPERATOR, Setup, TestHub, members};
 use chorus_hub::{Environment, MasterKey, keep_fingerprint};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::audit::Action;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, failure};
 use chorus_hub::delivery::outbound::Policy;
-use chorus_protocol::relay::{Code, MAX_BODY};
+use chorus_protocol::code::Code;
+use chorus_protocol::relay::MAX_BODY;
 use chorus_testkit::raw::{body_of, raw_exchange, status_of};
 use futures_util::stream;
 use reqwest::{Body, Method};

@@ -1,7 +1,7 @@
 //! Requests that no proper client sends: never a fault of the hub, never a panic, and the hub goes on.
 
 use crate::support::{OPERATOR, SOON, Setup, TestHub, eventually, failure};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::raw::{body_of, raw_exchange, status_of};
 use reqwest::header::HeaderValue;
 use serde_json::Value;
@@ -33,14 +33,14 @@ async fn heads_that_are_too_large() {
     let hub = TestHub::start();
     let begin = "GET /agents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     let huge = format!("{begin}X-Huge: {}\r\n\r\n", "x".repeat(200_000));
-    assert_eq!(ask(&hub, huge).await.0, Some(431));
+    assert_eq!(ask(&hub, huge).await, (Some(431), Some(Code::HeadTooLarge)));
     let mut many = begin.to_owned();
     for n in 0..200 {
         write!(many, "X-{n}: {n}\r\n").unwrap();
     }
-    assert_eq!(ask(&hub, format!("{many}\r\n")).await.0, Some(431));
-    let status = ask(&hub, get(&format!("/agents?after={}", "x".repeat(70_000)))).await.0;
-    assert!(matches!(status, Some(414 | 431)), "{status:?}");
+    assert_eq!(ask(&hub, format!("{many}\r\n")).await, (Some(431), Some(Code::HeadTooLarge)));
+    let long = get(&format!("/agents?after={}", "x".repeat(70_000)));
+    assert_eq!(ask(&hub, long).await, (Some(431), Some(Code::HeadTooLarge)));
     let mut some = begin.to_owned();
     for n in 0..40 {
         write!(some, "X-{n}: {}\r\n", "x".repeat(1000)).unwrap();
@@ -82,6 +82,28 @@ async fn requests_that_are_none() {
         assert!(status.is_some_and(|status| expected.contains(&status)), "{line}: {status:?}");
     }
     hub.assert_healthy().await;
+}
+
+/// Whatever the library refuses by itself has the format of its door, also after a request that was answered.
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_the_format_of_its_door() {
+    let hub = TestHub::start();
+    for (path, code) in [("/agents", "ERR_VALIDATION"), ("/api/v1/me", "VALIDATION")] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n");
+        let answer = raw_exchange(hub.addr, request.as_bytes(), SOON).await;
+        assert_eq!(status_of(&answer), Some(400));
+        let body: Value = serde_json::from_slice(body_of(&answer)).unwrap();
+        assert_eq!(body["error"]["code"], code, "{body}");
+    }
+    let mut stream = TcpStream::connect(hub.addr).await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut first = [0; 15];
+    stream.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    stream.write_all(b"GET /api/v1/me\r\n\r\n").await.unwrap();
+    let mut rest = String::new();
+    tokio::time::timeout(SOON, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+    assert!(rest.contains("HTTP/1.1 400 ") && rest.contains(r#"{"error":{"code":"VALIDATION""#), "{rest}");
 }
 
 /// What follows a refused head is its body, whatever it looks like.

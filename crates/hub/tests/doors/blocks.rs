@@ -2,7 +2,7 @@
 
 use crate::consent::{BLOCKS, DMS, block, invitations, shape};
 use crate::support::{TestHub, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
 async fn blocks_keep_a_sender_out(hub: TestHub) {

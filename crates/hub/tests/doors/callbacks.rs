@@ -2,20 +2,17 @@
 
 use crate::channel::{message, post_json, post_text, told};
 use crate::channel_fixture::{ChannelFixture, HOUR};
-use crate::support::{Answer, SOON};
-use chorus_protocol::relay::Code;
+use crate::support::{Answer, SOON, eventually};
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn several_events_are_recorded_all_or_none() {
+async fn of_several_events_what_came_before_a_broken_line_stays() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
     let (_, event, callback) = told(&fixture, &timber).await;
     let lines = |events: &[Value]| events.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    let wrong = lines(&[message("one"), json!({"type": "dance"}), message("three")]);
-    let refused = post_text(&fixture, &callback, "application/x-ndjson", &wrong).await;
-    assert!(refused.own_failure(Code::Validation).contains("line 2"), "{}", refused.text);
     for (kind, body) in [
         ("application/x-ndjson", ""),
         ("application/json", &*lines(&[message("one"), message("two")])),
@@ -28,13 +25,41 @@ async fn several_events_are_recorded_all_or_none() {
     assert_eq!(fixture.log().await.len(), 1, "nothing was recorded");
     assert_eq!(fixture.delivery(&event).await["disposition"], Value::Null);
 
-    let good = lines(&[json!({"type": "lifecycle", "status": "processing"}), message("one"), message("two")]);
+    let wrong = lines(&[message("one"), json!({"type": "dance"}), message("three")]);
+    let refused = post_text(&fixture, &callback, "application/x-ndjson", &wrong).await;
+    assert!(refused.own_failure(Code::Validation).starts_with("line 2: type: "), "{}", refused.text);
+    let log = fixture.log().await;
+    assert_eq!((log.len(), &log[1]["content"]), (2, &json!("one")));
+    assert_eq!(refused.body["error"]["details"]["recorded"], json!([log[1]["event_id"]]));
+
+    let good =
+        lines(&[json!({"type": "lifecycle", "status": "processing"}), message("two"), message("three")]);
     let answer = post_text(&fixture, &callback, "application/x-ndjson; charset=utf-8", &good).await;
     assert_eq!((answer.status, answer.body["events"].as_array().unwrap().len()), (200, 3), "{}", answer.text);
     let log = fixture.log().await;
-    let said: Vec<_> = log[1..].iter().map(|event| (&event["event_id"], &event["content"])).collect();
+    let said: Vec<_> = log[2..].iter().map(|event| (&event["event_id"], &event["content"])).collect();
     let ids = &answer.body["events"];
-    assert_eq!(said, [(&ids[0], &Value::Null), (&ids[1], &json!("one")), (&ids[2], &json!("two"))]);
+    assert_eq!(said, [(&ids[0], &Value::Null), (&ids[1], &json!("two")), (&ids[2], &json!("three"))]);
+}
+
+#[tokio::test]
+async fn lines_are_recorded_as_they_arrive() {
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let (_, _, callback) = told(&fixture, &timber).await;
+    let (lines, body) = tokio::sync::mpsc::channel::<Result<String, std::io::Error>>(1);
+    let body = futures_util::stream::unfold(body, async |mut body| Some((body.recv().await?, body)));
+    let request = fixture.hub.client.post(callback.as_str().unwrap());
+    let request =
+        request.header("content-type", "application/x-ndjson").body(reqwest::Body::wrap_stream(body));
+    let answering = tokio::spawn(request.send());
+    for n in 1..=3 {
+        lines.send(Ok(format!("{}\n", message(&n.to_string())))).await.unwrap();
+        // Recorded before the next is said.
+        eventually(async || fixture.log().await.len(), |length| *length == 1 + n).await;
+    }
+    drop(lines);
+    let answer: Value = answering.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(answer["events"].as_array().unwrap().len(), 3);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::support::{Setup, TestHub, eventually};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::post;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};

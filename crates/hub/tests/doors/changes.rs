@@ -1,7 +1,7 @@
 //! What stands can be changed: members, agents, accounts, channels, invitations.
 
 use crate::support::{OPERATOR, TestHub, eventually, text_of};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 

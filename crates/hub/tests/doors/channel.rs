@@ -3,7 +3,7 @@
 
 use crate::channel_fixture::{ChannelFixture, HOUR};
 use crate::support::{Answer, HOST, SOON, envelope, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 

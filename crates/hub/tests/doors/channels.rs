@@ -1,7 +1,7 @@
 //! Channels and direct conversations, their members, and their documents.
 
 use crate::support::{Answer, HOST, OPERATOR, TestHub, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_protocol::time::parse_rfc3339;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually, members};
 use chorus_hub::Mail;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 

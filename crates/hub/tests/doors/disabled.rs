@@ -3,7 +3,7 @@
 use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::revocation::{mcp, mcp_token, token};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use chorus_testkit::sse::SseClient;
 use reqwest::Method;

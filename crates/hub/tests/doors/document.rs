@@ -3,7 +3,7 @@
 //! `...` in an example stands for any text. Members that the document does not print are extensions and may be there.
 
 use crate::support::{HOST, OPERATOR, SOON, TestHub, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};

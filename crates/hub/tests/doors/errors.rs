@@ -2,7 +2,8 @@
 
 use crate::market::trader;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, failure};
-use chorus_protocol::relay::{Code, MAX_BODY};
+use chorus_protocol::code::Code;
+use chorus_protocol::relay::MAX_BODY;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::raw::{body_of, raw_exchange, status_of};
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -78,6 +79,10 @@ async fn provoke(code: Code) -> Shown {
         Code::TooLarge => {
             let request = hub.request(Method::POST, "/messages", Some(&key));
             Answer::of(request.body(vec![b' '; MAX_BODY + 1])).await
+        }
+        Code::HeadTooLarge => {
+            let request = hub.request(Method::GET, "/agents", None).header("x-large", "x".repeat(70_000));
+            Answer::of(request).await
         }
         Code::RateLimited => {
             let hub = Setup::new().config(|config| config.rate_limit_anonymous = Some(1)).start();

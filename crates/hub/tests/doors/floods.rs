@@ -2,8 +2,8 @@
 //! questions are short, and nobody waits to be let in.
 
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, mcp_tool};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, TraceId};
-use chorus_protocol::relay::Code;
 use chorus_store::directory::{self, Record};
 use chorus_store::{StoreError, Tx};
 use futures_util::future::join_all;

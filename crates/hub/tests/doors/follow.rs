@@ -1,7 +1,7 @@
 //! A conversation as it goes on: a stream that begins where it is told, loses nothing, and ends for who is out.
 
 use crate::support::{Answer, Inbox, SOON, Setup, TestHub, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::sse::SseClient;
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Web pages that are not this hub's: what they can have it do, which is nothing, by whatever name they reach it.
 
 use crate::support::{Answer, OPERATOR, Setup, TestHub};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::raw::{raw_exchange, status_of};
 use reqwest::Method;

@@ -2,7 +2,7 @@
 
 use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::idempotency::{self, Key};
 use chorus_store::{StoreError, Tx, TxExt};
 use chorus_testkit::clock::ManualClock;

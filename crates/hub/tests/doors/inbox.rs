@@ -1,7 +1,7 @@
 //! The inbox: what waits comes first and in order, every message once, and never more than one reader.
 
 use crate::support::{Answer, HOST, SOON, Setup, TestHub, envelope, eventually, members, text_of};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
@@ -74,6 +74,26 @@ async fn resuming_by_id() {
     assert_eq!(inbox.texts(4).await, ["1", "2", "3", "4"], "0 is before everything");
     let mut inbox = hub.inbox(&bob, Some("")).await;
     inbox.assert_quiet().await;
+}
+
+/// Whoever takes less than there is leaves the rest to the next.
+#[tokio::test]
+async fn a_limit_leaves_the_rest_for_the_next() {
+    let (hub, alice, bob) = pair(Setup::new()).await;
+    send_all(&hub, &alice, &["1", "2", "3", "4"]).await;
+    for expected in [&["1", "2"][..], &["3", "4"]] {
+        let url = format!("{}/agent/inbox?limit=2", hub.url);
+        let mut stream = chorus_testkit::sse::SseClient::open(&url, &bob, None).await.unwrap();
+        assert_eq!(stream.next(SOON).await.unwrap().event, "connected");
+        for text in expected {
+            let event = stream.next(SOON).await.unwrap();
+            assert_eq!(text_of(&serde_json::from_str(&event.data).unwrap()), *text);
+        }
+        assert!(stream.next(SOON).await.is_none() && stream.ended(), "it ends");
+        eventually(async || hub.online("bob").await, |online| !online).await;
+    }
+    let answer = Answer::of(hub.request(Method::GET, "/agent/inbox?limit=0", Some(&bob))).await;
+    assert!(answer.failure(Code::Validation).starts_with("limit: "), "{}", answer.text);
 }
 
 /// Without one it begins after what some connection was handed, on this connection or after a restart.

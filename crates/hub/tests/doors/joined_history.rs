@@ -2,7 +2,7 @@
 //! by every way there is.
 
 use crate::support::{Inbox, TestHub};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
 struct JoinedFixture {

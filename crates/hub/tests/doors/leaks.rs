@@ -2,7 +2,7 @@
 //! stranger with a free key can make.
 
 use crate::support::{Setup, TestHub, mcp_tool};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
 /// Makes of each probe, an `async fn(TestHub)`, a test on SQLite and one on PostgreSQL.

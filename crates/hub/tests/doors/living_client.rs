@@ -2,7 +2,7 @@
 //! `timestamp`, and read the history as an array, by time.
 
 use crate::support::{Answer, Setup, TestHub, text_of};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;

@@ -3,7 +3,7 @@
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
 use chorus_hub::{Config, Mail, Signup, TrustedProxies};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use futures_util::future::join_all;

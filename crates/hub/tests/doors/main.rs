@@ -60,6 +60,8 @@ mod follow;
 #[cfg(test)]
 mod foreign_pages;
 #[cfg(test)]
+mod growing;
+#[cfg(test)]
 mod held_receiver;
 #[cfg(test)]
 mod idempotency;

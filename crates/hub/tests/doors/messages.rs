@@ -1,7 +1,7 @@
 //! What is said: messages and whom they wake, threads, edits, deletions, reactions, the log and search.
 
 use crate::support::{Answer, TestHub, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_protocol::time::parse_rfc3339;
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use crate::channel_fixture::ChannelFixture;
 use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually, text_of};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::{StoreError, Tx, TxExt};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};

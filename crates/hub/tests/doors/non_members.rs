@@ -1,7 +1,7 @@
 //! Everything of a conversation, for everybody who is not in it.
 
 use crate::support::{Answer, OPERATOR, TestHub};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
 /// Every route of a conversation with what a member would send. `EVENT` is a message there.

@@ -5,7 +5,7 @@ use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, eventually};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use data_encoding::BASE64;

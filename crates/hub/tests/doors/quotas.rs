@@ -3,7 +3,7 @@
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
 use chorus_hub::quotas::OFF;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 use std::time::Duration;

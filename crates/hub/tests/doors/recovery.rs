@@ -4,7 +4,7 @@ use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, inbox_of};
 use crate::revocation::{mcp, mcp_token};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually, members};
 use chorus_hub::Mail;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Received, Reply};
 use chorus_testkit::sse::SseClient;

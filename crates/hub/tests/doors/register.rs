@@ -2,7 +2,7 @@
 
 use crate::support::{HOST, OPERATOR, Setup, TestHub, members};
 use chorus_hub::Signup;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, Inbox, OPERATOR, SOON, Setup, TestHub, envelope};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::{StoreError, Tx};
 use reqwest::Method;
 use serde_json::{Value, json};

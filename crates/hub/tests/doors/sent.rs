@@ -1,7 +1,7 @@
 //! What became of envelopes, as their senders see it.
 
 use crate::support::{OPERATOR, Setup, TestHub, eventually, members};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::Value;

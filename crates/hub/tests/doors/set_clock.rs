@@ -3,7 +3,7 @@
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR};
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
 use chorus_hub::{Config, Mail};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_store::{StoreError, Tx, TxExt};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};

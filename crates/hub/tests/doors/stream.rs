@@ -1,7 +1,7 @@
 //! Streaming: the receiver's output reaches the sender as it is made, from an endpoint and from an inbox.
 
 use crate::support::{Answer, SOON, Setup, TestHub, envelope, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_protocol::sse::{Event, Item, Parser};
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::{Method, Response};

@@ -2,7 +2,7 @@
 
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{Answer, SOON, TestHub, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
 use serde_json::{Value, json};

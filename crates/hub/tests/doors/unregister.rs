@@ -1,7 +1,7 @@
 //! Unregistering: who may, what ends with it, and that nothing is left for whoever takes the name next.
 
 use crate::support::{HOST, OPERATOR, TestHub, envelope, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
 use serde_json::{Value, json};

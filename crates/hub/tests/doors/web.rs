@@ -3,7 +3,7 @@
 use crate::accounts::{by_page, cookie_of, hub_with_mail, session};
 use crate::channel_fixture::inbox_of;
 use crate::support::{Answer, Inbox, OPERATOR, Setup, TestHub, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use chorus_testkit::sse::SseClient;

@@ -2,7 +2,7 @@
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, SOON, Setup, TestHub, envelope, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What an agent sends to a callback: one event, or several as NDJSON.
+//! What an agent sends to a callback: one event, or several as NDJSON, one in each line.
 
 use super::{MAX_CONTENT, MAX_ERROR, MAX_ID, MAX_NAME, MAX_STATUS, optional, parse, required};
 use crate::faults::{Faults, Fields, kind};
@@ -16,7 +16,7 @@ pub const MAX_EVENTS: usize = 1000;
 pub const MAX_MESSAGES: usize = 30;
 
 /// Every `type` there is: the five of the document, and ours.
-pub const KINDS: [&str; 6] = ["message", "tool_call", "tool_result", "status", "error", "lifecycle"];
+pub const KINDS: [&str; 7] = ["message", "tool_call", "tool_result", "status", "error", "lifecycle", "chunk"];
 
 /// One thing an agent shows of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
@@ -74,6 +74,13 @@ pub enum CallbackEvent {
         #[schema(value_type = String, pattern = "^(processing|idle)$")]
         status: Lifecycle,
     },
+    // Ours, too.
+    /// A piece of the message it is making, which is seen while it grows. What is kept is the `message` that follows.
+    Chunk {
+        /// What is added.
+        #[schema(min_length = 1, max_length = 100_000)]
+        text: String,
+    },
 }
 
 /// Whether an agent is at work on a message.
@@ -87,16 +94,22 @@ pub enum Lifecycle {
 }
 
 impl CallbackEvent {
-    /// Its `type`.
-    pub fn kind(&self) -> EventKind {
+    /// What it is in the log; a chunk is nowhere there.
+    pub fn kind(&self) -> Option<EventKind> {
         match self {
-            Self::Message { .. } => EventKind::Message,
-            Self::ToolCall { .. } => EventKind::ToolCall,
-            Self::ToolResult { .. } => EventKind::ToolResult,
-            Self::Status { .. } => EventKind::Status,
-            Self::Error { .. } => EventKind::Error,
-            Self::Lifecycle { .. } => EventKind::Lifecycle,
+            Self::Message { .. } => Some(EventKind::Message),
+            Self::ToolCall { .. } => Some(EventKind::ToolCall),
+            Self::ToolResult { .. } => Some(EventKind::ToolResult),
+            Self::Status { .. } => Some(EventKind::Status),
+            Self::Error { .. } => Some(EventKind::Error),
+            Self::Lifecycle { .. } => Some(EventKind::Lifecycle),
+            Self::Chunk { .. } => None,
         }
+    }
+
+    /// Its `type`.
+    pub fn word(&self) -> &'static str {
+        self.kind().map_or("chunk", EventKind::as_str)
     }
 
     /// Reads and checks one event.
@@ -106,34 +119,6 @@ impl CallbackEvent {
         let event = read_event(&body, &mut faults);
         event.filter(|_| faults.is_empty()).ok_or(faults)
     }
-}
-
-/// Reads the events of a body, in order: all of them or none. As NDJSON, empty lines are skipped, and a fault names
-/// its line.
-pub fn read_events(content_type_is_ndjson: bool, bytes: &[u8]) -> Result<Vec<CallbackEvent>, Faults> {
-    if !content_type_is_ndjson {
-        return CallbackEvent::read(bytes).map(|event| vec![event]);
-    }
-    let (mut events, mut faults) = (Vec::new(), Faults::new());
-    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
-    for (count, (n, line)) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()).enumerate() {
-        if count == MAX_EVENTS {
-            faults.add("body", format_args!("must hold at most {MAX_EVENTS} events"));
-            break;
-        }
-        match CallbackEvent::read(line) {
-            Ok(event) => events.push(event),
-            Err(fault) => faults.add(&format!("line {}", n + 1), fault),
-        }
-    }
-    let messages = events.iter().filter(|event| matches!(event, CallbackEvent::Message { .. })).count();
-    if messages > MAX_MESSAGES {
-        faults.add("body", format_args!("must hold at most {MAX_MESSAGES} messages, not {messages}"));
-    }
-    if events.is_empty() && faults.is_empty() {
-        faults.add("body", "must hold at least one event");
-    }
-    if faults.is_empty() { Ok(events) } else { Err(faults) }
 }
 
 fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
@@ -172,6 +157,7 @@ fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
             };
             CallbackEvent::Lifecycle { status }
         }
+        "chunk" => CallbackEvent::Chunk { text: required(&mut fields, "text", MAX_CONTENT)? },
         _ => {
             fields.fault("type", format_args!("must be one of {}", KINDS.join(", ")));
             return None;
@@ -252,7 +238,7 @@ mod tests {
     fn the_documents_events_are_read_and_written_alike() {
         for (kind, text) in DOCUMENT {
             let event = CallbackEvent::read(text.as_bytes()).unwrap();
-            assert_eq!(event.kind().as_str(), kind);
+            assert_eq!(event.word(), kind);
             let document: Value = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_value(&event).unwrap(), document);
         }
@@ -288,7 +274,7 @@ mod tests {
             (json!({"type": 1}), "type: must be a string, not a number"),
             (
                 json!({"type": "typing"}),
-                "type: must be one of message, tool_call, tool_result, status, error, lifecycle",
+                "type: must be one of message, tool_call, tool_result, status, error, lifecycle, chunk",
             ),
             (json!({"type": "message"}), "content: is required"),
             (json!({"type": "message", "content": ""}), "content: must be 1 to 100000 characters, not 0"),
@@ -321,36 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn several_in_order() {
-        let body =
-            b"\n{\"type\":\"status\",\"status\":\"a\"}\r\n  \n{\"type\":\"message\",\"content\":\"b\"}";
-        let events = read_events(true, body).unwrap();
-        let kinds: Vec<_> = events.iter().map(CallbackEvent::kind).collect();
-        assert_eq!(kinds, [EventKind::Status, EventKind::Message]);
-        assert_eq!(read_events(false, DOCUMENT[0].1.as_bytes()).unwrap().len(), 1);
-        assert!(read_events(false, body).is_err(), "one object is one object");
-    }
-
-    #[test]
-    fn all_or_nothing_and_faults_name_their_line() {
-        let body =
-            b"{\"type\":\"status\",\"status\":\"a\"}\n\n{\"type\":\"x\"}\n{\n{\"type\":\"tool_result\"}";
-        assert_eq!(
-            read_events(true, body).unwrap_err().to_string(),
-            "line 3: type: must be one of message, tool_call, tool_result, status, error, lifecycle; \
-             line 4: body: is not acceptable JSON: EOF while parsing an object at line 1 column 1; \
-             line 5: id: is required; content: is required"
-        );
-        let empty = read_events(true, b"\n \n").unwrap_err().to_string();
-        assert_eq!(empty, "body: must hold at least one event");
-    }
-
-    #[test]
-    fn their_number_is_bounded() {
-        let lines = |n: usize| "{\"type\":\"status\",\"status\":\"a\"}\n".repeat(n).into_bytes();
-        assert_eq!(read_events(true, &lines(MAX_EVENTS)).unwrap().len(), MAX_EVENTS);
-        let fault = read_events(true, &lines(MAX_EVENTS + 1)).unwrap_err().to_string();
-        assert_eq!(fault, "body: must hold at most 1000 events");
+    fn a_chunk_is_ours_and_in_no_log() {
+        let body = json!({"type": "chunk", "text": "The weather"});
+        let event = CallbackEvent::read(body.to_string().as_bytes()).unwrap();
+        assert_eq!((event.word(), event.kind()), ("chunk", None));
+        assert_eq!(serde_json::to_value(&event).unwrap(), body);
+        assert_eq!(fault(&json!({"type": "chunk"})), "text: is required");
     }
 
     fn values() -> impl Strategy<Value = Value> {
@@ -384,27 +346,26 @@ mod tests {
                 .prop_map(|(message, code)| CallbackEvent::Error { message, code }),
             prop_oneof![Just(Lifecycle::Processing), Just(Lifecycle::Idle)]
                 .prop_map(|status| CallbackEvent::Lifecycle { status }),
+            text.prop_map(|text| CallbackEvent::Chunk { text }),
         ]
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(events in proptest::collection::vec(events(), 1..6)) {
-            let lines: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
-            prop_assert_eq!(&CallbackEvent::read(lines[0].as_bytes()).unwrap(), &events[0]);
-            prop_assert!(KINDS.contains(&events[0].kind().as_str()));
-            prop_assert_eq!(read_events(true, lines.join("\n").as_bytes()).unwrap(), events);
+        fn what_is_written_is_read(event in events()) {
+            let line = serde_json::to_string(&event).unwrap();
+            prop_assert!(!line.contains('\n'), "a line is one line");
+            prop_assert_eq!(&CallbackEvent::read(line.as_bytes()).unwrap(), &event);
+            prop_assert!(KINDS.contains(&event.word()));
         }
 
         #[test]
         fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100), n in 0..DOCUMENT.len(), place: usize, byte: u8) {
             CallbackEvent::read(&bytes).ok();
-            read_events(true, &bytes).ok();
             let mut document = DOCUMENT[n].1.as_bytes().to_vec();
             let place = place % document.len();
             document[place] = byte;
             CallbackEvent::read(&document).ok();
-            read_events(true, &document).ok();
         }
     }
 }

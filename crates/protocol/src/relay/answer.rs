@@ -1,8 +1,8 @@
 //! What the relay answers, and what it sends by SSE. All of it both ways: the hub writes it, clients read it.
 
-use super::{CHORUS_VERSION, Delivery};
+use super::CHORUS_VERSION;
 use crate::ids::{AgentId, TraceId};
-use crate::words::{EntryKind, Word};
+use crate::words::{DeliveryState, EntryKind, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -126,7 +126,7 @@ pub struct Registered {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Outcome {
     /// What became of it.
-    pub delivery: Delivery,
+    pub delivery: DeliveryState,
     /// What the receiver's endpoint answered, whatever it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_response: Option<Value>,
@@ -215,7 +215,7 @@ pub struct StoredMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
     /// What became of it.
-    pub delivery: Delivery,
+    pub delivery: DeliveryState,
     /// By which way it came, or waits to: `sse`, `webhook`, `channel` (a connection string); `queued` until it is handed.
     #[serde(default)]
     #[schema(required)]
@@ -275,7 +275,7 @@ pub struct SentMessage {
     /// Whom it is for.
     pub receiver_id: String,
     /// How it stands now.
-    pub delivery: Delivery,
+    pub delivery: DeliveryState,
     /// How far it came, one rung after the other.
     pub rungs: Vec<SentRung>,
     /// When the hub committed it.
@@ -460,7 +460,7 @@ mod tests {
     fn an_outcome_prints_only_what_it_has() {
         let trace_id = TraceId(uuid::Uuid::from_u128(1));
         let outcome = Outcome {
-            delivery: Delivery::DeliveredSse,
+            delivery: DeliveryState::DeliveredSse,
             receiver_response: None,
             error_code: None,
             detail: None,

@@ -30,6 +30,8 @@ words! {
         Revoked = "revoked",
         /// Somebody is writing.
         Typing = "typing",
+        /// A message is being made, and is so far.
+        Growing = "growing",
     }
 }
 
@@ -57,6 +59,15 @@ pub enum ReplyLine {
 }
 
 impl ReplyLine {
+    /// What it is.
+    pub fn kind(&self) -> ReplyKind {
+        match self {
+            Self::Chunk { .. } => ReplyKind::Chunk,
+            Self::Done { .. } => ReplyKind::Done,
+            Self::Error { .. } => ReplyKind::Error,
+        }
+    }
+
     /// Reads a line, or says what is wrong with it.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         let mut value = json::parse(line).map_err(|error| error.to_string())?;

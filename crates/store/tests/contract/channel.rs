@@ -4,8 +4,7 @@ use crate::attention::{masked, named, post_in, post_to_nobody, react_in};
 use crate::support::{Fixture, NOW, agent, entries, fresh, on_both, read, soon, webhook};
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::{Masked, MaskedText};
-use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{EntryKind, EventKind, Signal};
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Signal};
 use chorus_store::conversation::{self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
@@ -251,8 +250,8 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     assert_eq!(to, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
     let inbox = entries(store, bob.id).await;
     assert_eq!((inbox.len(), inbox[0].event, inbox[0].kind), (1, act.event, EntryKind::Chat));
-    assert_eq!(inbox[0].state, Delivery::Queued);
-    assert_eq!(entries(store, hook.id).await[0].state, Delivery::Waiting);
+    assert_eq!(inbox[0].state, DeliveryState::Queued);
+    assert_eq!(entries(store, hook.id).await[0].state, DeliveryState::Waiting);
     assert_eq!(entries(store, carol.id).await, []);
     assert_eq!(posted.delivered.iter().filter(|(_, _, by)| by.transport == Transport::Webhook).count(), 1);
     // Who is asked for must be there; a preview writes nothing.

@@ -6,7 +6,7 @@ use crate::push::{
 };
 use crate::support::{Fixture, NOW, agent, entries, on_both, read, webhook, write};
 use chorus_protocol::ids::{AgentId, DeliveryId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::{self, Transport, Way};
 use chorus_store::directory::{self, Record};
 use chorus_store::push::{self, Outcome, Room};
@@ -56,7 +56,7 @@ async fn open_inbox(store: &Store, id: AgentId, until: i64) {
 }
 
 /// What an inbox hands out, oldest first: number, event of which delivery before, state.
-async fn streamed(store: &Store, id: AgentId) -> Vec<(i64, chorus_protocol::ids::EventId, Delivery)> {
+async fn streamed(store: &Store, id: AgentId) -> Vec<(i64, chorus_protocol::ids::EventId, DeliveryState)> {
     let entries = entries(store, id).await.into_iter().filter(chorus_store::deliveries::Entry::is_streamed);
     entries.map(|entry| (entry.seq, entry.event, entry.state)).collect()
 }
@@ -128,7 +128,7 @@ async fn what_waits_goes_into_an_inbox_that_opens(fixture: Fixture) {
     assert_eq!(lease(store, NOW + 1).await, [], "there is nothing to post");
     let got = streamed(store, bob).await;
     let expected: Vec<_> =
-        (third.seq + 1..).zip(events).map(|(seq, event)| (seq, event, Delivery::DeliveredSse)).collect();
+        (third.seq + 1..).zip(events).map(|(seq, event)| (seq, event, DeliveryState::DeliveredSse)).collect();
     assert_eq!(got, expected, "in order, and new for the reader");
     let moved = DeliveryId { agent: bob, seq: got[0].0 };
     assert_eq!(read(store, move |tx| push::attempts(tx, moved, 10)).await.len(), 1, "its tries are kept");
@@ -144,7 +144,7 @@ async fn what_waits_goes_before_what_is_new(fixture: Fixture) {
     let behind = say_at(store, bob, one, NOW + 1).await;
     let elsewhere = say_at(store, bob, conversation(), NOW + 1).await;
     let event = record(store, elsewhere).await.event;
-    assert_eq!(streamed(store, bob).await, [(elsewhere.seq, event, Delivery::DeliveredSse)]);
+    assert_eq!(streamed(store, bob).await, [(elsewhere.seq, event, DeliveryState::DeliveredSse)]);
     assert_eq!(lease(store, NOW + 1).await, [], "the first is being tried");
     let again = Outcome::Again(NOW + 500);
     assert!(finish(store, &due, Some(attempt(Some(503), None)), again, NOW + 2).await);
@@ -159,7 +159,7 @@ async fn what_waits_goes_before_what_is_new(fixture: Fixture) {
     assert_eq!(lease(store, NOW + 3).await, [], "nothing is posted");
     let got = streamed(store, bob).await;
     assert_eq!(got.iter().map(|(_, event, _)| *event).collect::<Vec<_>>(), events, "in order");
-    assert!(got.iter().all(|(_, _, state)| *state == Delivery::DeliveredSse));
+    assert!(got.iter().all(|(_, _, state)| *state == DeliveryState::DeliveredSse));
     assert_eq!(next_due(store).await, None);
 }
 
@@ -200,7 +200,7 @@ async fn who_has_no_better_way_waits_on(fixture: Fixture) {
     assert_eq!(next_due(store).await, Some(NOW + 3), "it could go into the inbox");
     assert_eq!(lease(store, NOW + 10).await, [], "which is closed by now");
     let kept = record(store, first).await;
-    assert_eq!((kept.due_at, kept.attempt, kept.state), (Some(NOW + 500), 1, Delivery::Waiting));
+    assert_eq!((kept.due_at, kept.attempt, kept.state), (Some(NOW + 500), 1, DeliveryState::Waiting));
     assert_eq!(next_due(store).await, Some(NOW + 500), "and nothing else is due");
     let due = lease(store, NOW + 500).await.remove(0);
     assert_eq!((due.id, due.attempt), (first, 2));
@@ -317,7 +317,7 @@ async fn what_came_to_nothing_without_a_try_has_a_reason(fixture: Fixture) {
     };
     assert!(write(store, end).await.held);
     let kept = record(store, id).await;
-    assert_eq!((kept.state, kept.attempt, kept.detail.as_deref()), (Delivery::Dead, 0, Some("gone")));
+    assert_eq!((kept.state, kept.attempt, kept.detail.as_deref()), (DeliveryState::Dead, 0, Some("gone")));
     let carol = agent(store, "carol").await.id;
     assert_eq!(streamed(store, carol).await, []);
 }

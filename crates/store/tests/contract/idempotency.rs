@@ -5,7 +5,8 @@ use crate::support::{
     write,
 };
 use chorus_protocol::ids::TraceId;
-use chorus_protocol::relay::{Delivery, Outcome};
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::Agent;
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -52,7 +53,7 @@ async fn again(store: &Store, message: relay::Send) -> Answer {
     }
 }
 
-async fn posted(store: &Store, posting: Pending, delivery: Delivery) {
+async fn posted(store: &Store, posting: Pending, delivery: DeliveryState) {
     let trace_id = TraceId(fresh());
     let outcome = Outcome {
         delivery,
@@ -81,7 +82,7 @@ async fn the_same_request_gets_the_same_answer(fixture: Fixture) {
         let answer = again(store, relay::Send { now, ..message() }).await;
         assert_eq!(answer.status, 202);
         let told: Outcome = serde_json::from_str(&answer.body).unwrap();
-        assert_eq!((told.delivery, told.trace_id), (Delivery::Queued, outcome.trace_id.clone()));
+        assert_eq!((told.delivery, told.trace_id), (DeliveryState::Queued, outcome.trace_id.clone()));
     }
     assert_eq!(entries(store, bob.id).await.len(), 1);
 }
@@ -123,11 +124,11 @@ async fn a_delivered_posting_is_remembered(fixture: Fixture) {
     let message =
         || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
     let posting = post(store, message()).await;
-    posted(store, posting, Delivery::Delivered).await;
+    posted(store, posting, DeliveryState::Delivered).await;
     let answer = again(store, message()).await;
     assert_eq!(answer.status, 200);
     let told: Outcome = serde_json::from_str(&answer.body).unwrap();
-    assert_eq!(told.delivery, Delivery::Delivered);
+    assert_eq!(told.delivery, DeliveryState::Delivered);
     again(store, relay::Send { keys: vec![], ..message() }).await;
     assert_eq!(events(store).await, 1);
 }
@@ -138,11 +139,11 @@ async fn a_failed_posting_is_forgotten(fixture: Fixture) {
     let message =
         || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
     let first = post(store, message()).await;
-    posted(store, first, Delivery::Failed).await;
+    posted(store, first, DeliveryState::Failed).await;
     assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 0);
     let second = post(store, message()).await;
     assert_eq!(second.seq, 2);
-    posted(store, second, Delivery::Delivered).await;
+    posted(store, second, DeliveryState::Delivered).await;
     again(store, message()).await;
 }
 
@@ -157,12 +158,12 @@ async fn a_late_outcome_leaves_the_next_attempt_alone(fixture: Fixture) {
         now,
         ..message(&anna, &bob)
     };
-    for late in [Delivery::Failed, Delivery::Delivered] {
+    for late in [DeliveryState::Failed, DeliveryState::Delivered] {
         let first = post(store, message(NOW)).await;
         let second = post(store, message(LEASE_END)).await;
         posted(store, first, late).await;
         assert!(matches!(send(store, message(LEASE_END)).await, Err(SendError::InProgress)), "{late:?}");
-        posted(store, second, Delivery::Failed).await;
+        posted(store, second, DeliveryState::Failed).await;
     }
 }
 
@@ -220,7 +221,7 @@ async fn a_retry_with_a_new_key_is_known_by_its_turn(fixture: Fixture) {
     let to_carl = |keys, turn| relay::Send { receiver: carl.name.clone(), ..message(keys, turn) };
     let posting = post(store, to_carl(&["k3"], Some(turn(1, "c")))).await;
     assert!(matches!(send(store, to_carl(&["k4"], Some(turn(1, "c")))).await, Err(SendError::InProgress)));
-    posted(store, posting, Delivery::Delivered).await;
+    posted(store, posting, DeliveryState::Delivered).await;
     let second = again(store, to_carl(&["k4"], Some(turn(1, "c")))).await;
     assert_ne!(second, first);
     assert_eq!(again(store, to_carl(&["k3"], None)).await, second);
@@ -246,7 +247,7 @@ async fn a_new_process_frees_only_what_nobody_can_finish(fixture: Fixture) {
     let message = |word| relay::Send { keys: vec![keyed(word, "r")], ..message(&anna, &bob) };
     post(&fixture.store, message("left")).await;
     let done = post(&fixture.store, message("done")).await;
-    posted(&fixture.store, done, Delivery::Delivered).await;
+    posted(&fixture.store, done, DeliveryState::Delivered).await;
     let fixture = fixture.reopen();
     again(&fixture.store, message("done")).await;
     let left = send(&fixture.store, message("left")).await;
@@ -282,7 +283,7 @@ async fn what_a_receiver_said_is_kept_for_a_day(fixture: Fixture) {
     };
     let posting = post(store, at(NOW, vec![])).await;
     let outcome = Outcome {
-        delivery: Delivery::Delivered,
+        delivery: DeliveryState::Delivered,
         receiver_response: Some("a secret".into()),
         error_code: None,
         detail: None,

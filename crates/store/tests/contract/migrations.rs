@@ -4,8 +4,7 @@ use crate::attention::MENTIONED;
 use crate::support::{Fixture, PATIENCE, Place, agent, count, entries, message, on_both, read, send, write};
 use ::postgres::{Client, NoTls};
 use chorus_protocol::ids::{AgentId, DeliveryId};
-use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{Disposition, EntryKind};
+use chorus_protocol::words::{DeliveryState, Disposition, EntryKind};
 use chorus_store::{Kind, Store, StoreError, Tx, TxExt, deliveries, directory, push, settings};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -279,18 +278,18 @@ async fn deliveries_of_an_old_database_go_on() {
             assert_eq!(get(seq).await, None, "an envelope has no chat");
         }
         let first = get(2).await.unwrap();
-        assert_eq!((first.state, first.attempt, first.due_at), (Delivery::Waiting, 2, Some(500)));
+        assert_eq!((first.state, first.attempt, first.due_at), (DeliveryState::Waiting, 2, Some(500)));
         assert_eq!((first.attention, first.created_at, first.updated_at), (MENTIONED, 102, 202));
         assert_eq!((first.kind, first.detail.as_deref()), (EntryKind::Chat, Some("timeout")));
         let behind = get(3).await.unwrap();
         assert_eq!(
             (behind.state, behind.due_at, behind.conversation),
-            (Delivery::Waiting, None, first.conversation)
+            (DeliveryState::Waiting, None, first.conversation)
         );
         let responded = get(5).await.unwrap();
-        assert_eq!(responded.state, Delivery::DeliveredSse);
+        assert_eq!(responded.state, DeliveryState::DeliveredSse);
         assert_eq!(responded.disposition, Some((Disposition::Responded, 77)));
-        let dead = push::Filter { state: Some(Delivery::Dead), ..push::Filter::default() };
+        let dead = push::Filter { state: Some(DeliveryState::Dead), ..push::Filter::default() };
         let dead = read(&store, move |tx| push::list(tx, &dead, None, 10)).await;
         assert_eq!(dead.iter().map(|record| record.id).collect::<Vec<_>>(), [id(4)]);
 

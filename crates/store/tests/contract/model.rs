@@ -2,7 +2,8 @@
 
 use crate::support::{NODE, fresh, record};
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
-use chorus_protocol::relay::{Delivery, Outcome};
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::{self, Opened};
@@ -73,7 +74,7 @@ struct Item {
     author: usize,
     body: String,
     streamed: bool,
-    state: Delivery,
+    state: DeliveryState,
     lease_until: Option<i64>,
     created_at: i64,
 }
@@ -162,7 +163,7 @@ impl World {
             Step::FailAbandoned => {
                 let expected = self.models.iter_mut().flat_map(|model| &mut model.inbox).filter_map(|item| {
                     item.lease_until.take_if(|until| *until < now)?;
-                    item.state = Delivery::Failed;
+                    item.state = DeliveryState::Failed;
                     Some(())
                 });
                 let expected = expected.count() as u64;
@@ -201,15 +202,15 @@ impl World {
                 assert!(posting);
                 let place = post.seq;
                 self.posts.push((to, post));
-                (place, Delivery::Sending)
+                (place, DeliveryState::Sending)
             }
             Sent::Again(answer) => panic!("sent before: {answer:?}"),
         };
         assert_eq!(place, model.head);
         let expected = match (open, posting) {
-            (true, _) => Delivery::DeliveredSse,
-            (false, true) => Delivery::Sending,
-            (false, false) => Delivery::Queued,
+            (true, _) => DeliveryState::DeliveredSse,
+            (false, true) => DeliveryState::Sending,
+            (false, false) => DeliveryState::Queued,
         };
         assert_eq!(state, expected);
         model.inbox.push(Item {
@@ -229,7 +230,7 @@ impl World {
         }
         let (agent, posting) = self.posts.remove(0);
         let (seq, now) = (posting.seq, self.now);
-        let delivery = if taken { Delivery::Delivered } else { Delivery::Failed };
+        let delivery = if taken { DeliveryState::Delivered } else { DeliveryState::Failed };
         let trace_id = posting.trace;
         let outcome = Outcome {
             delivery,

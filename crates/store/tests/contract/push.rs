@@ -3,8 +3,7 @@
 use crate::attention::MENTIONED;
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, soon, webhook, write};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
-use chorus_protocol::relay::Delivery;
-use chorus_protocol::words::{Disposition, EntryKind};
+use chorus_protocol::words::{DeliveryState, Disposition, EntryKind};
 use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, NewEvent};
 use chorus_store::deliveries::{self, Bringing, Lease};
@@ -138,8 +137,8 @@ async fn only_the_first_of_a_conversation_is_due(fixture: Fixture) {
     assert!(finish(store, &next[0], Some(attempt(Some(400), None)), Outcome::Refused, NOW + 2).await);
     assert_eq!(ids(&lease(store, NOW + 2).await), [third]);
     let (first, second) = (record(store, first).await, record(store, second).await);
-    assert_eq!((first.state, first.handed_at, first.handed), (Delivery::Delivered, Some(NOW + 1), true));
-    assert_eq!((second.state, second.handed_at, second.updated_at), (Delivery::Dead, None, NOW + 2));
+    assert_eq!((first.state, first.handed_at, first.handed), (DeliveryState::Delivered, Some(NOW + 1), true));
+    assert_eq!((second.state, second.handed_at, second.updated_at), (DeliveryState::Dead, None, NOW + 2));
 }
 
 async fn a_lease_is_one_nodes(fixture: Fixture) {
@@ -181,9 +180,9 @@ async fn a_lease_that_ran_out_is_leased_again(fixture: Fixture) {
     let again = lease_by(store, Uuid::from_u128(2), NOW + LEASE_MS).await.remove(0);
     assert_eq!((again.id, again.event, again.attempt), (id, died.event, 2), "the same message once more");
     assert!(!taken(store, &died, NOW + LEASE_MS).await, "it is not the dead one's any more");
-    assert_eq!(record(store, id).await.state, Delivery::Waiting);
+    assert_eq!(record(store, id).await.state, DeliveryState::Waiting);
     assert!(taken(store, &again, NOW + LEASE_MS + 1).await);
-    assert_eq!(record(store, id).await.state, Delivery::Delivered);
+    assert_eq!(record(store, id).await.state, DeliveryState::Delivered);
     assert_eq!(read(store, move |tx| push::attempts(tx, id, 10)).await.len(), 2, "both are remembered");
     assert_eq!(next_due(store).await, None);
     let abandoned = write(store, |tx| deliveries::fail_abandoned(tx, NOW + 10 * LEASE_MS)).await;
@@ -200,7 +199,7 @@ async fn a_try_is_recorded_and_made_again(fixture: Fixture) {
     assert!(finish(store, &due, Some(failed.clone()), Outcome::Again(NOW + 900), NOW + 5).await);
     assert_eq!(next_due(store).await, Some(NOW + 900));
     let kept = record(store, id).await;
-    assert_eq!((kept.state, kept.attempt, kept.due_at), (Delivery::Waiting, 1, Some(NOW + 900)));
+    assert_eq!((kept.state, kept.attempt, kept.due_at), (DeliveryState::Waiting, 1, Some(NOW + 900)));
     assert_eq!(kept.detail, failed.error);
     let due = lease(store, NOW + 900).await.remove(0);
     assert_eq!(due.attempt, 2);
@@ -219,7 +218,7 @@ async fn what_was_not_tried_goes_back_as_it_was(fixture: Fixture) {
     let due = lease(store, NOW).await.remove(0);
     assert!(finish(store, &due, None, Outcome::Again(NOW), NOW).await);
     let kept = record(store, id).await;
-    assert_eq!((kept.state, kept.attempt, kept.detail), (Delivery::Waiting, 0, None));
+    assert_eq!((kept.state, kept.attempt, kept.detail), (DeliveryState::Waiting, 0, None));
     assert_eq!(lease(store, NOW).await.remove(0).attempt, 1);
     assert_eq!(count(store, "SELECT COUNT(*) FROM attempts").await, 0);
 }
@@ -266,7 +265,7 @@ async fn a_broken_connection_holds_everything_until_it_is_mended(fixture: Fixtur
     assert_eq!(ids(&lease(store, NOW + 3600).await), [hooked], "nothing is tried, but to others");
     for (id, since) in [(first, NOW), (elsewhere, NOW), (later, NOW + 2)] {
         let kept = record(store, id).await;
-        assert_eq!((kept.state, kept.due_at), (Delivery::Waiting, Some(since + GIVE_UP_MS)));
+        assert_eq!((kept.state, kept.due_at), (DeliveryState::Waiting, Some(since + GIVE_UP_MS)));
     }
     assert_eq!(record(store, second).await.due_at, None);
 
@@ -304,7 +303,7 @@ async fn after_a_dead_letter_the_next_proceeds_even_when_broken(fixture: Fixture
     let over = NOW + GIVE_UP_MS;
     let due = lease(store, over).await.remove(0);
     assert!(finish(store, &due, None, Outcome::Dead, over).await);
-    assert_eq!(record(store, first).await.state, Delivery::Dead);
+    assert_eq!(record(store, first).await.state, DeliveryState::Dead);
     let due = lease(store, over).await.remove(0);
     assert_eq!(due.id, second);
     let epoch = read(store, move |tx| directory::by_id(tx, bob)).await.unwrap().epoch;
@@ -332,7 +331,7 @@ async fn replay_waits_for_its_turn(fixture: Fixture) {
     assert_eq!(due.id, second);
     assert!(write(store, move |tx| push::replay(tx, first, now)).await);
     let replayed = record(store, first).await;
-    assert_eq!((replayed.state, replayed.due_at), (Delivery::Waiting, None), "another is on its way");
+    assert_eq!((replayed.state, replayed.due_at), (DeliveryState::Waiting, None), "another is on its way");
     assert!(taken(store, &due, now).await);
     let due = lease(store, now).await.remove(0);
     assert_eq!((due.id, due.attempt, due.give_up_at), (first, 1, now + GIVE_UP_MS), "as if it were new");
@@ -373,8 +372,8 @@ async fn a_window_is_replayed_in_order(fixture: Fixture) {
         assert_eq!(ids(&leased), [expected]);
         assert!(taken(store, &leased[0], now).await);
     }
-    assert_eq!(record(store, all[0]).await.state, Delivery::Dead);
-    assert_eq!(record(store, all[4]).await.state, Delivery::Dead);
+    assert_eq!(record(store, all[0]).await.state, DeliveryState::Dead);
+    assert_eq!(record(store, all[4]).await.state, DeliveryState::Dead);
 }
 
 /// The last one ends while another is stored: whoever comes second sees the first, so the new one has its turn.
@@ -441,16 +440,16 @@ async fn lists_are_filtered_and_paged(fixture: Fixture) {
         (Filter { conversation: Some(other), ..everything() }, vec![c]),
         (Filter { since: NOW + 1, ..everything() }, vec![c]),
         (Filter { until: Some(NOW), ..everything() }, vec![]),
-        (Filter { state: Some(Delivery::Waiting), ..everything() }, vec![a]),
-        (Filter { state: Some(Delivery::Queued), ..everything() }, vec![c]),
-        (Filter { state: Some(Delivery::DeliveredSse), ..everything() }, vec![b]),
+        (Filter { state: Some(DeliveryState::Waiting), ..everything() }, vec![a]),
+        (Filter { state: Some(DeliveryState::Queued), ..everything() }, vec![c]),
+        (Filter { state: Some(DeliveryState::DeliveredSse), ..everything() }, vec![b]),
     ] {
         let shown = format!("{filter:?}");
         let got: Vec<_> = list(filter, None, 10).await.into_iter().map(|(_, id)| id).collect();
         assert_eq!(got, found, "{shown}");
     }
     let handed = record(store, b).await;
-    assert_eq!((handed.state, handed.handed, handed.handed_at), (Delivery::DeliveredSse, true, Some(0)));
+    assert_eq!((handed.state, handed.handed, handed.handed_at), (DeliveryState::DeliveredSse, true, Some(0)));
     let event = record(store, a).await.event;
     assert_eq!(read(store, move |tx| deliveries::event_of(tx, a)).await, Some(event));
     let of_event = read(store, move |tx| push::of_event(tx, event, 10)).await;

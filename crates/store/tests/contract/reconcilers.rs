@@ -5,7 +5,8 @@ use crate::support::{
     record, webhook, write,
 };
 use chorus_protocol::ids::{AgentId, TraceId};
-use chorus_protocol::relay::{Delivery, Outcome};
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::Opened;
@@ -37,7 +38,7 @@ fn removed(count: u64) -> (u64, u64) {
     (count, count)
 }
 
-async fn posted(store: &Store, posting: Pending, delivery: Delivery, now: i64) {
+async fn posted(store: &Store, posting: Pending, delivery: DeliveryState, now: i64) {
     let trace_id = TraceId(fresh());
     let outcome = Outcome {
         delivery,
@@ -75,7 +76,7 @@ async fn only_abandoned_postings_fail(fixture: Fixture) {
         (agent(store, "anna").await, webhook(store, "bob").await, agent(store, "carl").await);
     post(store, message(&anna, &bob)).await;
     let done = post(store, message(&anna, &bob)).await;
-    posted(store, done, Delivery::Delivered, NOW).await;
+    posted(store, done, DeliveryState::Delivered, NOW).await;
     let mut young = message(&anna, &bob);
     young.lease.until = LEASE_END + 500;
     post(store, young).await;
@@ -84,15 +85,15 @@ async fn only_abandoned_postings_fail(fixture: Fixture) {
     assert_eq!(fail_abandoned(store, LEASE_END).await, 0);
     assert_eq!(fail_abandoned(store, LEASE_END + 1).await, 1);
     assert_eq!(fail_abandoned(store, LEASE_END + 1).await, 0);
-    let states: Vec<Delivery> = entries(store, bob.id).await.iter().map(|entry| entry.state).collect();
-    assert_eq!(states, [Delivery::Failed, Delivery::Delivered, Delivery::Sending]);
+    let states: Vec<DeliveryState> = entries(store, bob.id).await.iter().map(|entry| entry.state).collect();
+    assert_eq!(states, [DeliveryState::Failed, DeliveryState::Delivered, DeliveryState::Sending]);
     let why = read(store, |tx| {
         let sql = "SELECT error_code, detail, updated_at FROM deliveries WHERE state = 'failed'";
         let mut row = tx.first(sql, &[])?.unwrap();
         Ok((row.text(0)?, row.text(1)?.is_empty(), row.int(2)?))
     });
     assert_eq!(why.await, ("ERR_AGENT_UNREACHABLE".into(), false, LEASE_END + 1));
-    assert_eq!(entries(store, carl.id).await[0].state, Delivery::Queued);
+    assert_eq!(entries(store, carl.id).await[0].state, DeliveryState::Queued);
     assert_eq!(fail_abandoned(store, i64::MAX).await, 1);
 }
 
@@ -101,8 +102,8 @@ async fn an_outcome_that_comes_too_late_changes_nothing(fixture: Fixture) {
     let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
     let posting = post(store, message(&anna, &bob)).await;
     fail_abandoned(store, LEASE_END + 1).await;
-    posted(store, posting, Delivery::Delivered, LEASE_END + 2).await;
-    assert_eq!(entries(store, bob.id).await[0].state, Delivery::Failed);
+    posted(store, posting, DeliveryState::Delivered, LEASE_END + 2).await;
+    assert_eq!(entries(store, bob.id).await[0].state, DeliveryState::Failed);
 }
 
 async fn only_what_is_old_and_handed_is_removed(fixture: Fixture) {
@@ -171,7 +172,7 @@ async fn what_waits_is_not_skipped_for_what_was_posted(fixture: Fixture) {
     .await;
     for now in [2, 3] {
         let posting = post(store, relay::Send { now, ..message(&anna, &bob) }).await;
-        posted(store, posting, Delivery::Delivered, now).await;
+        posted(store, posting, DeliveryState::Delivered, now).await;
     }
     assert_eq!(remove_before(store, 99, 100).await, removed(2));
     assert_eq!(places(store, bob.id).await, [1]);
@@ -186,7 +187,7 @@ async fn what_is_being_posted_stays(fixture: Fixture) {
     let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
     let posting = post(store, relay::Send { now: 1, ..message(&anna, &bob) }).await;
     assert_eq!(remove_before(store, 99, 100).await, removed(0));
-    posted(store, posting, Delivery::Failed, 2).await;
+    posted(store, posting, DeliveryState::Failed, 2).await;
     assert_eq!(remove_before(store, 99, 100).await, removed(1), "it was final, nobody has to see it");
     assert_eq!(places(store, bob.id).await, [0; 0]);
 }

@@ -4,8 +4,8 @@ use crate::support::{
     Fixture, LEASE_END, NODE, NOW, agent, deliver, fresh, key, message, on_both, read, webhook, write,
 };
 use chorus_protocol::ids::{AccountId, AgentId, CredentialId, Principal, TraceId};
-use chorus_protocol::relay::Delivery;
 use chorus_protocol::relay::Named;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::accounts::{self, Account, CredentialKind, NewCredential, SignIn};
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, Registration};
@@ -93,7 +93,7 @@ async fn who_is_kept_out_is_called_nowhere(fixture: Fixture) {
     assert!(!write(store, move |tx| access::disable_agent(tx, id, NOW + 1)).await, "once more is no news");
     assert_eq!(found(store, id).await.disabled_at, Some(NOW));
     assert_eq!((found(store, id).await.open_until, announced(store, id).await), (0, 1));
-    assert_eq!(deliver(store, message(&anna, &hook)).await.1, Delivery::Queued);
+    assert_eq!(deliver(store, message(&anna, &hook)).await.1, DeliveryState::Queued);
     assert!(write(store, move |tx| access::enable_agent(tx, id, NOW)).await);
     assert!(!write(store, move |tx| access::enable_agent(tx, id, NOW)).await);
     assert_eq!(found(store, id).await.disabled_at, None);
@@ -256,7 +256,7 @@ async fn a_detached_agent_is_reached_by_nothing(fixture: Fixture) {
     assert_eq!((now.webhook_rotations, now.webhook_rotated_at), (2, None), "no former secret goes on");
     assert!(now.epoch > before.epoch && announced(store, id).await > told);
     assert_eq!(read(store, |tx| directory::by_foreign_secret(tx, &key("foreign"))).await, None);
-    assert_eq!(deliver(store, message(&anna, &hook)).await.1, Delivery::Queued);
+    assert_eq!(deliver(store, message(&anna, &hook)).await.1, DeliveryState::Queued);
 }
 
 async fn tokens_are_revoked_together(fixture: Fixture) {

@@ -4,8 +4,10 @@ use crate::support::{
     Fixture, NODE, NOW, agent, count, deliver, entries, fresh, message, on_both, post, read, send, webhook,
     write,
 };
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::TraceId;
-use chorus_protocol::relay::{Code, Delivery, Outcome};
+use chorus_protocol::relay::Outcome;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::directory::Agent;
 use chorus_store::relay::{self, SendError, Sent};
 use chorus_store::{Store, Tx, TxExt, access, deliveries, inboxes};
@@ -39,13 +41,13 @@ async fn to_a_closed_inbox_it_is_queued(fixture: Fixture) {
     };
     assert_eq!((receiver, seq), (bob.clone(), 1));
     assert_eq!(relay::status(&outcome), 202);
-    assert_eq!((outcome.delivery, outcome.trace_id), (Delivery::Queued, Some(trace.into())));
-    assert_eq!(deliver(store, message(&anna, &bob)).await, (2, Delivery::Queued));
+    assert_eq!((outcome.delivery, outcome.trace_id), (DeliveryState::Queued, Some(trace.into())));
+    assert_eq!(deliver(store, message(&anna, &bob)).await, (2, DeliveryState::Queued));
 
     let inbox = entries(store, bob.id).await;
     assert_eq!(inbox.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2]);
     assert_eq!((inbox[0].kind.as_str(), inbox[0].author.as_deref()), ("message", Some("anna")));
-    assert_eq!((inbox[0].is_streamed(), inbox[0].state), (true, Delivery::Queued));
+    assert_eq!((inbox[0].is_streamed(), inbox[0].state), (true, DeliveryState::Queued));
     assert_eq!((inbox[0].trace, inbox[0].created_at), (trace, NOW));
     assert_eq!(entries(store, anna.id).await, [], "the sender's inbox is not touched");
 }
@@ -57,12 +59,12 @@ async fn to_an_open_inbox_it_is_delivered(fixture: Fixture) {
     let Sent::Stored { outcome, .. } = send(store, message(&anna, &bob)).await.unwrap() else {
         panic!("not stored")
     };
-    assert_eq!((outcome.delivery, relay::status(&outcome)), (Delivery::DeliveredSse, 200));
+    assert_eq!((outcome.delivery, relay::status(&outcome)), (DeliveryState::DeliveredSse, 200));
     let inbox = entries(store, bob.id).await;
-    assert_eq!((inbox[0].is_streamed(), inbox[0].state), (true, Delivery::DeliveredSse));
+    assert_eq!((inbox[0].is_streamed(), inbox[0].state), (true, DeliveryState::DeliveredSse));
     // A node that does not renew is dead, and its inboxes are closed.
     open(store, &bob, NOW).await;
-    assert_eq!(deliver(store, message(&anna, &bob)).await, (2, Delivery::Queued));
+    assert_eq!(deliver(store, message(&anna, &bob)).await, (2, DeliveryState::Queued));
 }
 
 async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
@@ -80,10 +82,10 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
         assert!(history.iter().all(|entry| !entry.is_streamed()), "what is posted is not streamed");
         history.into_iter().map(|entry| entry.state).collect::<Vec<_>>()
     };
-    assert_eq!(states().await, [Delivery::Sending, Delivery::Sending]);
+    assert_eq!(states().await, [DeliveryState::Sending, DeliveryState::Sending]);
 
     let mut outcome = Outcome {
-        delivery: Delivery::Delivered,
+        delivery: DeliveryState::Delivered,
         receiver_response: None,
         error_code: None,
         detail: None,
@@ -91,12 +93,12 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
     };
     let taken = outcome.clone();
     write(store, move |tx| relay::record_outcome(tx, &first, &taken, NOW + 5)).await;
-    assert_eq!(states().await, [Delivery::Delivered, Delivery::Sending]);
-    outcome.delivery = Delivery::Failed;
+    assert_eq!(states().await, [DeliveryState::Delivered, DeliveryState::Sending]);
+    outcome.delivery = DeliveryState::Failed;
     outcome.error_code = Some(Code::AgentUnreachable.as_str().into());
     outcome.detail = Some("no route".into());
     write(store, move |tx| relay::record_outcome(tx, &second, &outcome, NOW + 5)).await;
-    assert_eq!(states().await, [Delivery::Delivered, Delivery::Failed]);
+    assert_eq!(states().await, [DeliveryState::Delivered, DeliveryState::Failed]);
     let why = read(store, |tx| {
         let sql = "SELECT error_code, detail, updated_at, lease_until FROM deliveries WHERE state = 'failed'";
         let mut row = tx.first(sql, &[])?.unwrap();
@@ -109,7 +111,7 @@ async fn an_open_inbox_goes_before_an_endpoint(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
     open(store, &bob, NOW + 1).await;
-    assert_eq!(deliver(store, message(&anna, &bob)).await, (1, Delivery::DeliveredSse));
+    assert_eq!(deliver(store, message(&anna, &bob)).await, (1, DeliveryState::DeliveredSse));
     open(store, &bob, NOW).await;
     post(store, message(&anna, &bob)).await;
     let streamed: Vec<bool> =
@@ -131,7 +133,7 @@ async fn to_oneself_it_is_a_message_like_any_other(fixture: Fixture) {
     let store = &fixture.store;
     let anna = agent(store, "anna").await;
     for seq in 1..=3 {
-        assert_eq!(deliver(store, message(&anna, &anna)).await, (seq, Delivery::Queued));
+        assert_eq!(deliver(store, message(&anna, &anna)).await, (seq, DeliveryState::Queued));
     }
     assert_eq!(entries(store, anna.id).await.len(), 3);
 }

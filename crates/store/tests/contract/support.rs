@@ -1,7 +1,7 @@
 //! A store on either database, and short words for what the cases say most.
 
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
-use chorus_protocol::relay::Delivery;
+use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::{Entry, Lease};
 use chorus_store::directory::{Agent, KeyHash, Record};
 use chorus_store::relay::{self, Pending, SendError, Sent};
@@ -298,7 +298,7 @@ pub(crate) async fn send(store: &Store, message: relay::Send) -> Result<Sent, Se
 }
 
 /// Sends to an inbox; returns the message's place there and its state.
-pub(crate) async fn deliver(store: &Store, message: relay::Send) -> (i64, Delivery) {
+pub(crate) async fn deliver(store: &Store, message: relay::Send) -> (i64, DeliveryState) {
     match send(store, message).await.unwrap() {
         Sent::Stored { seq, outcome, .. } => (seq, outcome.delivery),
         other => panic!("not stored: {other:?}"),

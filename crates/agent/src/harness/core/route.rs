@@ -140,6 +140,21 @@ impl Profile {
         outgoing(to, receiver, HUB_PATIENCE_MS)
     }
 
+    /// The way of a piece of an answer: to a sender that listens, or to a channel of the agent's own hub, where it is seen while it
+    /// grows. Nobody else sees it before it is whole.
+    pub(super) fn piece(&self, turn: &Turn, text: String, key: String, now_ms: i64) -> Option<Outgoing> {
+        match &turn.back {
+            Back::Envelope(back) => {
+                let to = To::Piece { url: back.reply_stream.clone()?, text };
+                Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, now_ms + PATIENCE_MS))
+            }
+            Back::Callback(url) if self.is_own(turn, url) => {
+                self.report(turn, CallbackEvent::Chunk { text }, key, now_ms, None)
+            }
+            Back::Callback(_) | Back::Session(_) => None,
+        }
+    }
+
     /// The way of something that the channel is shown; an envelope has none. The `last` report, until `last`, is worth
     /// more patience than others: the channel must end in a true state.
     pub(super) fn report(
@@ -164,13 +179,6 @@ pub(super) fn stream_error(turn: &Turn, why: &str, code: &str, deadline_ms: i64)
     let url = back.reply_stream.clone()?;
     let to = To::StreamError { url, why: why.to_owned(), code: code.to_owned() };
     Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, deadline_ms))
-}
-
-/// Passes a piece of an answer on to a sender that listens. Nobody else sees it before it is whole.
-pub(super) fn stream_piece(turn: &Turn, text: String, now_ms: i64) -> Option<Outgoing> {
-    let Back::Envelope(back) = &turn.back else { return None };
-    let to = To::Piece { url: back.reply_stream.clone()?, text };
-    Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, now_ms + PATIENCE_MS))
 }
 
 /// What an answer takes over from its question.

@@ -23,8 +23,9 @@ use chorus_protocol::api::deliveries::{DeliveryView, ReplayView, ReplayedView};
 use chorus_protocol::api::usual_limit;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
-use chorus_protocol::relay::{Delivery, MAX_BODY};
+use chorus_protocol::relay::MAX_BODY;
 use chorus_protocol::time::parse_rfc3339;
+use chorus_protocol::words::DeliveryState;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
@@ -40,7 +41,7 @@ pub(crate) fn routes() -> Routes {
 /// Notes one member of a query, or what is wrong with it.
 fn take(asked: &mut Asked, app: &App, name: &str, value: &str, faults: &mut Faults) {
     match name {
-        "state" => match Delivery::parse(value) {
+        "state" => match DeliveryState::parse(value) {
             Some(state) => asked.state = Some(state),
             None => faults.add(name, "must be a state of a delivery, such as dead"),
         },
@@ -63,7 +64,7 @@ fn take(asked: &mut Asked, app: &App, name: &str, value: &str, faults: &mut Faul
 
 /// Which are asked for; the state, if there is one, must be in `of`, unless that is empty. Read by hand: more states are taken
 /// than the document shows, and who names an agent with no name must not get everybody's.
-fn asked(app: &App, uri: &Uri, of: &[Delivery]) -> Result<Asked, Faults> {
+fn asked(app: &App, uri: &Uri, of: &[DeliveryState]) -> Result<Asked, Faults> {
     let (mut asked, mut faults) = (Asked::default(), Faults::new());
     for (name, value) in query(uri) {
         take(&mut asked, app, &name, &value, &mut faults);
@@ -161,6 +162,6 @@ pub(crate) async fn replay_all(
     if !matches!(body.trim_ascii(), b"" | b"{}") {
         return Err(Faults::one("body", "must be empty; which are replayed is said in the query").into());
     }
-    let asked = asked(&app, &uri, &[Delivery::Dead, Delivery::Failed])?;
+    let asked = asked(&app, &uri, &[DeliveryState::Dead, DeliveryState::Failed])?;
     Ok((StatusCode::ACCEPTED, Json(deliveries::replay_all(&app, caller, context, asked).await?)))
 }

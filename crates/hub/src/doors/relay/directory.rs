@@ -12,9 +12,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use chorus_app::relay::{self, Saved};
 use chorus_app::{App, AppState};
+use chorus_protocol::code::Code;
 use chorus_protocol::relay::{
-    AgentFilter, Code, Failure, MAX_BODY, Register, RegisterBody, Registered, Registration, Success,
-    Unregistered,
+    AgentFilter, Failure, MAX_BODY, Register, RegisterBody, Registered, Registration, Success, Unregistered,
 };
 
 fn saved(app: &App, Saved { created, agent }: Saved) -> Response {

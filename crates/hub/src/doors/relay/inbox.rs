@@ -38,6 +38,13 @@ fn session_of(uri: &Uri) -> Option<String> {
     query(uri).find(|(name, _)| name == "session").map(|(_, token)| token.into_owned())
 }
 
+/// How many entries a query asks for at most.
+fn limit_of(uri: &Uri) -> Result<Option<i64>, Faults> {
+    let Some((_, limit)) = query(uri).find(|(name, _)| name == "limit") else { return Ok(None) };
+    let number = limit.parse().ok().filter(|limit| (1..=999_999_999).contains(limit));
+    number.map(Some).ok_or_else(|| Faults::one("limit", "must be a number from 1 to 999999999"))
+}
+
 /// Open your inbox
 ///
 /// A stream of server-sent events: `connected`, then what waits, in order, then what comes. Each `message` has an
@@ -45,9 +52,11 @@ fn session_of(uri: &Uri) -> Option<String> {
 /// connection of yours was handed before. One connection at a time: a second one takes over from the first, which
 /// gets the event `takeover`. Other events: `chat` and `channel` (what was said in channels, see `/skill`), `gap` (history you
 /// ask for is gone), `revoked` (your key was replaced or taken; the end follows), and a comment every 15 s. A browser, whose
-/// `EventSource` sends no header, opens it with `?session=`, a token from `POST /agent/session`.
+/// `EventSource` sends no header, opens it with `?session=`, a token from `POST /agent/session`. With `limit` the stream ends
+/// after so many entries, and what is beyond them waits for the next one.
 #[utoipa::path(get, path = "/agent/inbox", operation_id = "open_inbox", tag = "relay", security(("key" = [])),
     params(("session" = Option<String>, Query, description = "A token from `POST /agent/session`, instead of the key"),
+           ("limit" = Option<i64>, Query, nullable = false, minimum = 1, maximum = 999_999_999, description = "End after so many entries"),
            ("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Go on after this message")),
     responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),
               (status = 400, description = "`ERR_VALIDATION`", body = Failure),
@@ -71,11 +80,12 @@ pub(crate) async fn open(
         None => (caller.agent()?.clone(), bearer(&headers)?.map(key_hash).unwrap_or_default()),
     };
     let place = last_event_id(&headers)?;
+    let limit = limit_of(&uri)?;
     let body = if method == Method::HEAD {
         // To look at the headers must not take the inbox from whoever reads it.
         Body::empty()
     } else {
-        let reader = Reader::open(app, identity, key, Dialect::Sse, None, place).await?;
+        let reader = Reader::open(app, identity, key, Dialect::Sse, None, place).await?.at_most(limit);
         Body::from_stream(stream::unfold((reader, None), |(mut reader, given)| async move {
             // The connection asks for more, so it took what it was given.
             if let Some(through) = given {

@@ -4,7 +4,7 @@ use super::{by_page, hub_with_mail, link_for, mails_to, me, press, session};
 use crate::recovery::{acts, text};
 use crate::revocation::token;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use reqwest::Method;
 use serde_json::json;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::support::{Answer, HOST, OPERATOR, Setup, eventually, members};
 use chorus_hub::{Mail, Signup};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use futures_util::future::join_all;
 use reqwest::Method;

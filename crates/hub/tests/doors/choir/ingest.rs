@@ -4,7 +4,7 @@ use super::{bundle, issued, made, secret, warned};
 use crate::support::{Answer, Setup, TestHub};
 use chorus_hub::Environment;
 use chorus_protocol::canonical;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::Method;

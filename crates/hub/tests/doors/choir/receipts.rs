@@ -5,7 +5,7 @@ use crate::support::TestHub;
 use chorus_choir::merkle::verify_consistency;
 use chorus_choir::verify::{Keys, verify};
 use chorus_protocol::canonical;
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::{SCORES, bundle, made, score, trace, warned};
 use crate::support::{OPERATOR, Setup, TestHub};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
 #[tokio::test]

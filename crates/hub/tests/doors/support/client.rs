@@ -1,7 +1,7 @@
 //! A client that knows only the protocol and shows what the hub said: requests, answers, inboxes and streams.
 
 use super::{OPERATOR, SOON, TestHub};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_protocol::sse::Event;
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_testkit::sse::SseClient;

@@ -1,0 +1,157 @@
+//! What the HTTP library refuses by itself, in our own words.
+//!
+//! A head that is no HTTP, or too large, never comes to a handler: the library answers with a status and nothing else. This
+//! sits between the library and its connection, knows when no request is being answered, and gives such an answer the
+//! body that its door would have given it. Whatever handlers answer passes as it is: a write is looked at only if
+//! everything that was said before has been flushed and nobody is being answered.
+
+use crate::connections::Connection;
+use crate::error::{ApiError, Format, render};
+use axum::response::IntoResponse;
+use chorus_app::AppState;
+use chorus_protocol::code::Code;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// So much of a request's head is kept: enough to tell whose path it was.
+const HEAD: usize = 64;
+
+/// Whose paths are whose, by how they begin.
+pub(crate) type Formats = Arc<[(&'static str, Format)]>;
+
+pub(crate) struct OwnWords<S> {
+    stream: S,
+    app: AppState,
+    connection: Arc<Connection>,
+    formats: Formats,
+    /// The beginning of what came since the last answer.
+    head: Vec<u8>,
+    /// Whether everything that was answered has gone out.
+    quiet: bool,
+    /// Our words, and how much of them has gone out.
+    instead: Vec<u8>,
+    said: usize,
+}
+
+impl<S> OwnWords<S> {
+    pub(crate) fn new(stream: S, app: AppState, connection: Arc<Connection>, formats: Formats) -> Self {
+        let (head, instead) = (vec![], vec![]);
+        Self { stream, app, connection, formats, head, quiet: true, instead, said: 0 }
+    }
+
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
+    }
+
+    /// What is said instead of this, if it is the library's own refusal.
+    fn instead_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if !self.quiet || self.connection.is_answering() {
+            return None;
+        }
+        let status = bytes.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3))?;
+        let (code, why) = match status {
+            b"400" => (Code::Validation, "this is no HTTP request that can be read"),
+            // An address that is too long is too long for the head as well.
+            b"414" | b"431" => {
+                (Code::HeadTooLarge, "the request's address or headers are too large, or too many")
+            }
+            _ => return None,
+        };
+        let error = ApiError::new(code, why);
+        let response = render(&error, self.format(), error.clone().into_response(), self.app.now());
+        let status = response.status();
+        // It is there already: nothing is waited for.
+        let body = response.into_body().collect().now_or_never()?.ok()?.to_bytes();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+             x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        Some([head.as_bytes(), &body].concat())
+    }
+
+    /// In which format the door of this path answers, as far as the path was heard.
+    fn format(&self) -> Format {
+        let path = self.head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+        let door = self.formats.iter().find(|(prefix, _)| path.starts_with(prefix.as_bytes()));
+        door.map_or(Format::Relay, |(_, format)| *format)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> OwnWords<S> {
+    /// Our words go out before anything else does.
+    fn say(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.instead.get(self.said..).filter(|rest| !rest.is_empty()) {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.said += written;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for OwnWords<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        if self.head.len() < HEAD {
+            let new = buf.filled().get(before..).unwrap_or_default();
+            let room = HEAD - self.head.len();
+            self.head.extend(new.iter().take(room));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for OwnWords<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(instead) = self.instead_of(bytes) {
+            (self.instead, self.said) = (instead, 0);
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        ready!(self.say(cx))?;
+        (self.quiet, self.head) = (false, vec![]);
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        // The library's own is in one piece.
+        if let [one] = bufs {
+            return self.poll_write(cx, one);
+        }
+        ready!(self.say(cx))?;
+        (self.quiet, self.head) = (false, vec![]);
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.say(cx))?;
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.quiet = !self.connection.is_answering();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.say(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
