@@ -217,7 +217,7 @@ impl Reader {
                 Some(EntryKind::Chat) => (id, Turn::chat(&data)),
                 Some(EntryKind::Channel) => (id, Turn::channel(&data)),
                 // A message comes as one; jobs are for a worker.
-                Some(EntryKind::Message | EntryKind::Job) | None => {
+                Some(EntryKind::Message | EntryKind::Job | EntryKind::Result) | None => {
                     self.skip(format!("an event of the kind {event}"));
                     return nothing(id);
                 }
