@@ -19,6 +19,7 @@ mod exec;
 mod history;
 mod home;
 mod intake;
+mod jobs;
 mod journal;
 mod ledger;
 mod mcp;
@@ -35,6 +36,8 @@ mod worker;
 pub use activity::{Activity, Observer};
 pub use core::{Command, Core, Event, Outcome, Post, Posted, Profile, Run, To};
 pub use exec::Exec;
+pub use jobs::Offering;
+pub(crate) use jobs::result;
 pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use peers::{PeerFault, Peers};
@@ -146,6 +149,8 @@ pub struct AgentOptions {
     pub at_once: usize,
     /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
     pub quiet: Duration,
+    /// What it offers on the market; jobs go to its program.
+    pub offering: Offering,
     /// Where time and randomness come from.
     pub environment: Environment,
 }
@@ -262,7 +267,10 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
         tokio::select! {
             // The work that follows sees it too.
             () = stopped(&mut stop) => {}
-            () = look_for(hub, &options.channels, &observer) => {}
+            offered = async {
+                look_for(hub, &options.channels, &observer).await;
+                jobs::offer(hub, &options, &home, &observer).await
+            } => offered.map_err(|error| home.blame_key(error))?,
         }
     }
     let ledger = journal.ledger().clone();

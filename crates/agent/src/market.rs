@@ -1,20 +1,17 @@
-//! The market as its clients see it: an orchestrator's calls, and pipelines of jobs within a budget.
+//! The market as its clients see it: an orchestrator's calls, pipelines of jobs within a budget, and serving jobs.
 //!
 //! A job's id and a transfer's are their idempotency, so every call here may be tried again. Answers are types of
 //! `chorus_protocol::market`.
 
-mod program;
+mod pipeline;
 mod worker;
 
-pub use program::WorkProgram;
+pub use pipeline::{Finished, Pipeline, PipelineError, Step};
 pub use worker::WorkerEvent;
 
 use crate::{Client, ClientError, Method};
-use chorus_protocol::ids::{AgentId, JobId};
-use chorus_protocol::market::{
-    Credits, Discovered, JobRequest, JobStatus, JobView, QuoteRequest, QuoteView, SkillName,
-    USUAL_DEADLINE_MS,
-};
+use chorus_protocol::ids::{AgentId, JobId, QuoteId};
+use chorus_protocol::market::{Accept, Discovered, JobRequest, JobStatus, JobView, QuoteRequest, QuoteView};
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
@@ -22,30 +19,6 @@ use std::time::Duration;
 /// The pauses between looks at a job that is not done: the first, doubling up to the longest.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
-
-/// Why a pipeline did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum PipelineError {
-    /// The hub could not be asked, or refused.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// A step failed: its job says why.
-    #[error("the step {step} ({skill}) failed: {why}")]
-    Failed {
-        /// Which, from 1.
-        step: usize,
-        /// Of what.
-        skill: String,
-        /// Why.
-        why: String,
-    },
-    /// What is left of the budget does not pay for the next step.
-    #[error("the budget is used up before step {step}")]
-    Budget {
-        /// Which, from 1.
-        step: usize,
-    },
-}
 
 impl Client {
     /// Agents that offer a skill, the best first.
@@ -68,6 +41,11 @@ impl Client {
         self.market_post(&["quotes"], ask).await
     }
 
+    /// Takes one offer: it becomes a job at its price.
+    pub async fn accept(&self, quote: QuoteId, offer: &Accept) -> Result<JobView, ClientError> {
+        self.market_post(&["quotes", &quote.to_string(), "accept"], offer).await
+    }
+
     /// Waits until a job has ended, at the latest by its deadline.
     pub async fn await_job(&self, id: JobId) -> Result<JobView, ClientError> {
         let mut pause = FIRST_LOOK;
@@ -79,43 +57,6 @@ impl Client {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_LOOK);
         }
-    }
-
-    /// Does one job after the other, each with what the one before gave, for no more than `budget` altogether.
-    pub async fn pipeline(
-        &self,
-        skills: &[SkillName],
-        input: Value,
-        budget: Credits,
-    ) -> Result<(Value, Vec<JobView>), PipelineError> {
-        let (mut data, mut left, mut done) = (input, budget, vec![]);
-        for (step, skill) in (1..).zip(skills) {
-            if step > 1 && left.is_zero() {
-                return Err(PipelineError::Budget { step });
-            }
-            let job = JobRequest {
-                job_id: Some(JobId(self.environment().uuid_v4())),
-                orchestrator_id: None,
-                agent_id: None,
-                skill_name: skill.clone(),
-                input_data: data,
-                budget: left,
-                currency: None,
-                callback_url: None,
-                deadline_ms: Some(USUAL_DEADLINE_MS),
-                timestamp_utc: None,
-            };
-            let hired = self.hire(&job).await?;
-            let ended = self.await_job(hired.job_id).await?;
-            if ended.status.known() != Some(JobStatus::Success) {
-                let why = ended.error.map_or_else(|| "it gave no reason".into(), |error| error.message);
-                return Err(PipelineError::Failed { step, skill: skill.0.clone(), why });
-            }
-            left = left.minus(ended.settled);
-            data = ended.result.as_ref().and_then(|result| result.output_data.clone()).unwrap_or_default();
-            done.push(ended);
-        }
-        Ok((data, done))
     }
 
     /// An agent lives.

@@ -10,6 +10,7 @@
 #![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
 
 pub mod accounts;
+mod admission;
 pub mod agents;
 mod app;
 pub mod attention;

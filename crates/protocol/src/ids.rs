@@ -173,15 +173,26 @@ impl ConversationId {
     }
 
     fn derived(parts: &[&[u8]]) -> Self {
-        let mut digest = Sha256::new();
-        for part in parts {
-            digest.update(part);
-        }
-        let digest = digest.finalize();
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&digest[..16]);
-        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+        Self(derived(parts))
     }
+}
+
+impl AgentId {
+    /// Under what a wallet's owner is called back that hires without an agent. Nobody registers it: it is of no version for that.
+    pub fn of_wallet(wallet: WalletId) -> Self {
+        Self(derived(&[b"wallet", wallet.as_bytes()]))
+    }
+}
+
+fn derived(parts: &[&[u8]]) -> Uuid {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part);
+    }
+    let digest = digest.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// Somebody who speaks: a person, by its account, or an agent.

@@ -122,6 +122,8 @@ words! {
         Channel = "channel",
         /// Work that the agent was hired for.
         Job = "job",
+        /// What came of work that the agent hired for, at the address that it gave; never in a stream.
+        Result = "result",
     }
 
     /// How a delivery travels.
@@ -478,7 +480,7 @@ mod tests {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
                 "leave" "change" "artifact" "envelope" "foreign" "escalation" "job";
-            EntryKind: "message" "chat" "channel" "job";
+            EntryKind: "message" "chat" "channel" "job" "result";
             Transport: "inbox" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";

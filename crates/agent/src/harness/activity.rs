@@ -136,6 +136,37 @@ pub enum Activity {
         /// Its id.
         message: String,
     },
+    /// It is on the market.
+    Offering {
+        /// With what, each `name=price`.
+        skills: Vec<String>,
+        /// Whose wallet is paid.
+        owner: String,
+        /// The file where the owner's key is kept, if the owner is new.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kept_in: Option<String>,
+    },
+    /// A job is being done.
+    JobBegan {
+        /// Its id.
+        job: String,
+        /// Of which skill.
+        skill: String,
+    },
+    /// A job's result was taken by the hub.
+    JobReported {
+        /// Its id.
+        job: String,
+        /// How it stands now.
+        status: String,
+        /// What was paid.
+        paid: String,
+    },
+    /// A job has ended at the hub, and is left.
+    JobLeft {
+        /// Its id.
+        job: String,
+    },
     /// It ends because it was asked to.
     Stopped,
 }

@@ -13,7 +13,10 @@ use super::texts::clean;
 use super::turn::Turn;
 use crate::Backoff;
 use chorus_environment::Environment;
+use chorus_protocol::market::JobHandout;
+use chorus_protocol::words::EntryKind;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -23,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-/// The longest answer, in bytes.
+/// The longest answer, or output of a job, in bytes.
 const MAX_OUTPUT: usize = 64 * 1024;
 
 /// How much of the end of standard error is kept.
@@ -79,7 +82,7 @@ impl Exec {
         reporter.status(&format!("running {}", self.name())).await;
         let mut failures = 0;
         loop {
-            let fault = match self.run(turn, prompt).await {
+            let fault = match self.run(variables(turn), prompt).await {
                 Ok(text) => return Outcome::of(&text),
                 Err(fault) => fault,
             };
@@ -94,7 +97,24 @@ impl Exec {
         }
     }
 
-    async fn run(&self, turn: &Turn, prompt: &str) -> Result<String, Fault> {
+    /// Does a job: its input data on standard input, its output data on standard output, both JSON. What is printed that is no
+    /// JSON object is taken as `{"text": …}`. It is run once: whoever hired decides whether to try again.
+    pub async fn work(&self, job: &JobHandout) -> Result<Value, String> {
+        let variables = [
+            ("CHORUS_EVENT_KIND", EntryKind::Job.as_str().to_owned()),
+            ("CHORUS_SKILL", plain(&job.skill_name)),
+            ("CHORUS_JOB", job.job_id.to_string()),
+        ];
+        let text = self.run(variables, &job.input_data.to_string()).await.map_err(|fault| fault.why)?;
+        let object = serde_json::from_str(text.trim()).ok().filter(Value::is_object);
+        Ok(object.unwrap_or_else(|| json!({"text": text.trim_end()})))
+    }
+
+    async fn run(
+        &self,
+        variables: impl IntoIterator<Item = (&'static str, String)>,
+        prompt: &str,
+    ) -> Result<String, Fault> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true).process_group(0);
@@ -104,7 +124,7 @@ impl Exec {
                 command.env_remove(name);
             }
         }
-        command.envs(variables(turn));
+        command.envs(variables);
         let spawned = command.spawn().map_err(|error| {
             Fault::last(format!("{} cannot be run: {error}", self.program.display()), "cannot_run")
         })?;
@@ -220,9 +240,12 @@ fn variables(turn: &Turn) -> impl Iterator<Item = (&'static str, String)> {
         ("CHORUS_MESSAGE_ID", Some(turn.message_id.as_str())),
         ("CHORUS_TRACE_ID", turn.trace_id.as_deref()),
     ];
-    // A variable cannot hold a zero.
-    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_VARIABLE).collect();
     variables.into_iter().filter_map(move |(name, value)| Some((name, plain(value?))))
+}
+
+/// A variable cannot hold a zero.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MAX_VARIABLE).collect()
 }
 
 /// A clear word at the start, if the program is not there or cannot be run.

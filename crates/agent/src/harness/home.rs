@@ -72,6 +72,12 @@ impl Home {
         self.write("key", key)
     }
 
+    /// Keeps the key of the owner that the agent was the first to name, and says where.
+    pub(crate) fn keep_owner_key(&self, key: &str) -> Result<PathBuf, HarnessError> {
+        self.write("owner", key)?;
+        Ok(self.path("owner"))
+    }
+
     /// A failure because of the key names the file in which it is.
     pub(crate) fn blame_key(&self, error: HarnessError) -> HarnessError {
         match error {

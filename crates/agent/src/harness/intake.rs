@@ -8,6 +8,7 @@ use super::activity::{Activity, Observer};
 use super::announce::{Announcement, base_url};
 use super::core::Event;
 use super::home::Home;
+use super::jobs::Jobs;
 use super::ledger::Taken;
 use super::session::{self, Session};
 use super::turn::Turn;
@@ -68,11 +69,14 @@ impl Intake {
         let environment = options.environment.clone();
         let none = || HarnessError::Invalid(Faults::one("listen", "an inbox needs a hub"));
         let mut session = None;
+        let (jobs, desk) = Jobs::start(options, hub, observer).unzip();
+        beside.extend(desk);
         let source = match &options.listen {
             Listen::C2a => {
                 let (incoming, items) = mpsc::channel(Session::room());
                 let hub = hub.ok_or_else(none)?.clone();
-                let (opened, keeper) = Session::start(hub, options.name.clone(), observer.clone(), incoming);
+                let (opened, keeper) =
+                    Session::start(hub, options.name.clone(), observer.clone(), jobs, incoming);
                 beside.spawn(keeper);
                 session = Some(opened);
                 Source::Beside(items)
@@ -80,7 +84,7 @@ impl Intake {
             Listen::Inbox => {
                 let hub = hub.ok_or_else(none)?;
                 let (out, items) = mpsc::channel(1);
-                let reader = Reader { name: options.name.clone(), observer: observer.clone(), out };
+                let reader = Reader { name: options.name.clone(), observer: observer.clone(), jobs, out };
                 beside.spawn(reader.read_all(hub.inbox(cursor)?));
                 Source::Beside(items)
             }
@@ -182,6 +186,8 @@ impl Offer {
 struct Reader {
     name: String,
     observer: Observer,
+    /// Where jobs go, if the agent does any.
+    jobs: Option<Jobs>,
     out: mpsc::Sender<Incoming>,
 }
 
@@ -216,8 +222,12 @@ impl Reader {
             InboxItem::Other { event, id, data } => match EntryKind::parse(&event) {
                 Some(EntryKind::Chat) => (id, Turn::chat(&data)),
                 Some(EntryKind::Channel) => (id, Turn::channel(&data)),
-                // A message comes as one; jobs are for a worker.
-                Some(EntryKind::Message | EntryKind::Job) | None => {
+                Some(EntryKind::Job) if self.jobs.is_some() => {
+                    self.jobs.iter().for_each(|jobs| jobs.take(&data));
+                    return nothing(id);
+                }
+                // A message comes as one; who offers nothing does no jobs.
+                Some(EntryKind::Message | EntryKind::Job | EntryKind::Result) | None => {
                     self.skip(format!("an event of the kind {event}"));
                     return nothing(id);
                 }

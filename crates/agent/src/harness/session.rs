@@ -8,6 +8,7 @@
 use super::activity::{Activity, Observer};
 use super::core::Event;
 use super::intake::{Incoming, Offer};
+use super::jobs::Jobs;
 use crate::{Backoff, Client, ClientError, Socket};
 use chorus_attention::turn::Source;
 use chorus_environment::Environment;
@@ -103,6 +104,7 @@ impl Session {
         client: Client,
         name: String,
         observer: Observer,
+        jobs: Option<Jobs>,
         incoming: mpsc::Sender<Incoming>,
     ) -> (Self, impl Future<Output = ()>) {
         let (out, outs) = mpsc::channel(CALLS);
@@ -111,6 +113,7 @@ impl Session {
             client,
             name,
             observer,
+            jobs,
             incoming,
             out: out.clone(),
             outs,
@@ -175,6 +178,8 @@ struct Keeper {
     environment: Environment,
     name: String,
     observer: Observer,
+    /// Where jobs go, if the agent does any.
+    jobs: Option<Jobs>,
     incoming: mpsc::Sender<Incoming>,
     out: mpsc::Sender<Out>,
     outs: mpsc::Receiver<Out>,
@@ -323,6 +328,11 @@ impl Keeper {
                 self.requests.pop_front();
             }
             self.requests.push_back((json!(id), event.to_owned()));
+        }
+        if self.jobs.as_ref().is_some_and(|jobs| jobs.take_delivery(&params)) {
+            let outcome = serde_json::to_value(Accepted::ACCEPTED)
+                .map_err(|error| RpcError::new(RpcError::INTERNAL, error));
+            return Some(Response { id: Some(id), outcome });
         }
         let delivered = Delivered { id, params: params.into(), out: self.out.clone() };
         let offered = self.incoming.try_send(Incoming::Offered(Offer::Delivery(Box::new(delivered))));

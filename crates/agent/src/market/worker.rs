@@ -2,8 +2,9 @@
 //!
 //! A job whose result was not taken by the hub in time is refunded there; here nothing is kept. What a worker does is given to it.
 
+use crate::harness::result;
 use crate::{Client, ClientError, InboxItem};
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus, ResultTaken};
+use chorus_protocol::market::{JobHandout, JobResult, ResultTaken};
 use chorus_protocol::words::EntryKind;
 use serde_json::Value;
 use std::future::Future;
@@ -55,22 +56,5 @@ impl Client {
     /// Reports the result of a job.
     pub async fn report_result(&self, result: &JobResult) -> Result<ResultTaken, ClientError> {
         self.market_post(&["jobs", &result.job_id.to_string(), "result"], result).await
-    }
-}
-
-fn result(job: &JobHandout, done: Result<Value, String>) -> JobResult {
-    let (status, output_data, error_message) = match done {
-        Ok(output) => (JobStatus::Success, Some(output), None),
-        Err(why) => (JobStatus::Failure, None, Some(why.chars().take(2000).collect())),
-    };
-    JobResult {
-        job_id: job.job_id,
-        agent_id: job.agent_id,
-        status,
-        output_data,
-        execution_cost: None,
-        execution_time_ms: None,
-        error_message,
-        timestamp_utc: None,
     }
 }

@@ -27,6 +27,7 @@ fn options(host: &Host, place: &Place, driver: Driver) -> AgentOptions {
         foreign_mcp: false,
         at_once: 4,
         quiet: Duration::from_secs(1),
+        offering: chorus_agent::harness::Offering::default(),
         environment: Environment::system(),
     }
 }

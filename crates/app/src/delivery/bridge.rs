@@ -7,7 +7,7 @@ use super::dialect::Dialect;
 use crate::app::App;
 use crate::caller::Identity;
 use crate::error::Error;
-use crate::market::handout;
+use crate::market::{callbacks, handout};
 use crate::sealing;
 use crate::secrets::{CallbackToken, McpToken};
 use crate::views::{self, EventView};
@@ -43,6 +43,8 @@ pub enum Content {
     Foreign,
     /// A job, in the entry itself.
     Job,
+    /// What came of a job that the agent hired for; nothing if that is not kept any more.
+    Result(Option<Box<RawValue>>),
 }
 
 impl Content {
@@ -66,6 +68,7 @@ impl Content {
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
                 EntryKind::Job => Self::Job,
+                EntryKind::Result => Self::Result(callbacks::kept(tx, &entry.body)?),
             };
             Ok((entry, content))
         };
@@ -101,6 +104,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
             }
+            (Self::Result(told), _) => serde_json::to_string(told),
             (Self::Job, Dialect::Sse) => handout::data(app, receiver.id, entry.trace, &entry.body),
             (Self::Job, Dialect::C2a) => {
                 let job = handout::data(app, receiver.id, entry.trace, &entry.body);
@@ -122,6 +126,7 @@ impl Content {
                 RawValue::from_string(posted)
             }
             Self::Job => return handout::kept(entry).map(Some),
+            Self::Result(told) => return Ok(told.clone()),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))
     }

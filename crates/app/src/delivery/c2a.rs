@@ -263,7 +263,7 @@ pub fn job(
     attempt: i64,
 ) -> Result<String, serde_json::Error> {
     let job: Map<String, Value> = serde_json::from_str(job)?;
-    let skill = job.get("required_skill").and_then(Value::as_str).unwrap_or_default();
+    let skill = job.get("skill_name").and_then(Value::as_str).unwrap_or_default();
     let text = format!("A job that needs your skill {skill}. POST its result to the callback_url in it.");
     let place = Place {
         id: Some(entry.conversation.into()),

@@ -129,7 +129,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
         Ok(Plan::Post { url, body, epoch, proven, secrets }) => {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
-            let message = Signed::new(&secrets, format!("msg_{}", due.event.0.simple()), at, body, false);
+            let message = Signed::new(&secrets, message_id(&due), at, body, false);
             let posting = async {
                 // A job may be answered at once.
                 let most = if due.kind == EntryKind::Job { results::MAX_ANSWER } else { 0 };
@@ -167,6 +167,12 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
     };
     let agent = due.id.agent;
     record(&app, due, attempt, why, outcome).await.then_some(agent)
+}
+
+/// The same for every try. A job and what came of it are one event, and two messages.
+fn message_id(due: &Due) -> String {
+    let part = if due.kind == EntryKind::Result { "_result" } else { "" };
+    format!("msg_{}{part}", due.event.0.simple())
 }
 
 /// The hub stops, and its time to drain is nearly over.

@@ -1,89 +1,57 @@
-//! Telling whoever hired what came of a job, at the address it gave: again and again until it is taken, for a day.
+//! What whoever hired is told of a job, at the address it gave: the document's result. That it gets there is the pusher's business.
 
-use crate::app::AppState;
-use crate::delivery::limits::Cause;
-use crate::delivery::outbound::{PostError, Signed, To};
-use crate::webhooks;
-use chorus_protocol::ids::JobId;
-use chorus_protocol::market::{JobResult, JobStatus};
+use crate::app::App;
+use bytes::Bytes;
+use chorus_protocol::market::{JobHandout, JobResult, JobStatus};
 use chorus_protocol::time::rfc3339;
+use chorus_store::directory::Agent;
+use chorus_store::market::agents;
 use chorus_store::market::jobs::{self, Job};
-use chorus_store::{StoreError, Tx, directory};
+use chorus_store::push::Due;
+use chorus_store::{StoreError, Tx, conversations};
+use serde_json::value::RawValue;
 
-/// How long a callback is tried.
-const GIVE_UP_MS: i64 = 24 * 60 * 60 * 1000;
-/// The pauses between tries: the first, doubling up to the longest.
-const FIRST_PAUSE_MS: i64 = 1000;
-const LONGEST_PAUSE_MS: i64 = 5 * 60 * 1000;
-/// How much longer than a POST may take its lease lasts.
-const LEASE_MARGIN_MS: i64 = 15_000;
-/// So many are called in one step.
-const STEP: i64 = 50;
-
-/// Calls what is due.
-pub async fn step(app: &AppState) -> Result<(), StoreError> {
-    let now = app.now();
-    let due = app
-        .store
-        .read::<_, StoreError, _>(move |tx: &mut dyn Tx| jobs::find_callbacks(tx, now, STEP))
-        .await?;
-    for id in due {
-        let app = AppState::clone(app);
-        app.clone().tasks.spawn(async move {
-            if let Err(error) = call(&app, id).await {
-                tracing::warn!(error = &error as &dyn std::error::Error, job = %id, "a callback was not recorded");
-            }
-        });
-    }
-    Ok(())
+/// What is POSTed to whoever hired, and where.
+pub struct Callback {
+    /// The address.
+    pub url: String,
+    /// The result.
+    pub body: Bytes,
+    /// Whether an agent hired: one that is gone by now is called nowhere.
+    pub by_agent: bool,
 }
 
-async fn call(app: &AppState, id: JobId) -> Result<(), StoreError> {
-    let now = app.now();
-    let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
-    let lease = move |tx: &mut dyn Tx| {
-        let Some(job) = jobs::lease_callback(tx, id, now, until)? else { return Ok(None) };
-        let hirer = job.agreed.orchestrator.map_or(Ok(None), |hirer| directory::by_id(tx, hirer))?;
-        Ok(Some((job, hirer)))
+/// The callback whose turn it is, or why there is none.
+pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Callback, &'static str>, StoreError> {
+    let Some(event) = conversations::event_by_id(tx, due.event)? else {
+        return Ok(Err("the job is not kept any more"));
     };
-    let Some((job, hirer)) = app.store.write::<_, StoreError, _>(lease).await? else { return Ok(()) };
+    let Some(job) = of_body(tx, &event.body)? else { return Ok(Err("the job is not kept any more")) };
     let sealed = job.agreed.callback.as_deref().unwrap_or_default();
-    let again_at = match app.config.master_key.open(id.as_bytes(), sealed) {
-        None => None,
-        Some(url) => {
-            let body =
-                serde_json::to_vec(&result(&job)).map_err(|error| StoreError::Unexpected(error.into()))?;
-            let secrets = hirer.map(|hirer| webhooks::signing(&app.config.master_key, &hirer, now));
-            let message_id = format!("msg_{}", id.0.simple());
-            let message = Signed::new(&secrets.unwrap_or_default(), message_id, now, body.into(), false);
-            let receiver = job.agreed.orchestrator.unwrap_or(job.agreed.agent);
-            let to = To {
-                url,
-                receiver,
-                sender: None,
-                cause: Cause::Push,
-                proven: !app.config.endpoint_challenge,
-            };
-            let posted = app.outbound.push(&to, message).await;
-            again_at(app, &job, &posted)
-        }
+    let Some(url) = app.config.master_key.open(job.agreed.id.as_bytes(), sealed) else {
+        return Ok(Err("the callback_url cannot be read with this hub's master key"));
     };
-    let finish = move |tx: &mut dyn Tx| jobs::finish_callback(tx, id, again_at);
-    app.store.write::<_, StoreError, _>(finish).await
+    let body = serde_json::to_vec(&result(&job)).map_err(|error| StoreError::Unexpected(error.into()))?;
+    Ok(Ok(Callback { url, body: body.into(), by_agent: job.agreed.orchestrator.is_some() }))
 }
 
-/// When it is tried again, if it is.
-fn again_at(app: &AppState, job: &Job, posted: &Result<(u16, Option<String>), PostError>) -> Option<i64> {
-    let now = app.now();
-    let over = now >= job.ended_at.unwrap_or(now) + GIVE_UP_MS;
-    let may_pass = match posted {
-        Ok((200..300, _)) | Err(PostError::Blocked(_)) => false,
-        Ok((408 | 425 | 429 | 500..600, _)) | Err(_) => true,
-        Ok(_) => false,
-    };
-    let doublings = job.callback_attempts.clamp(1, 20) - 1;
-    let pause = (FIRST_PAUSE_MS << doublings).min(LONGEST_PAUSE_MS);
-    (may_pass && !over).then_some(now + pause)
+/// The agent as it is called back. Where endpoints must be proven, only the one that was is.
+pub fn as_hirer(agent: Agent, url: &str) -> Agent {
+    let proven = agent.proven && agent.endpoint.as_deref() == Some(url);
+    agents::as_hirer(Agent { proven, ..agent }, url.to_owned())
+}
+
+/// The same as the history shows it.
+pub fn kept(tx: &mut dyn Tx, body: &str) -> Result<Option<Box<RawValue>>, StoreError> {
+    let told = of_body(tx, body)?.map(|job| serde_json::value::to_raw_value(&result(&job)));
+    told.transpose().map_err(|error| StoreError::Unexpected(error.into()))
+}
+
+/// The job whose event has this body.
+fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, StoreError> {
+    let handout: JobHandout =
+        serde_json::from_str(body).map_err(|error| StoreError::Unexpected(error.into()))?;
+    jobs::by_id(tx, handout.job_id)
 }
 
 /// The document's result, also of a job for which its agent gave none.

@@ -1,8 +1,7 @@
-//! What happens on the market by itself: deadlines, callbacks, signs of life that are written together, and adding it all up.
+//! What happens on the market by itself: deadlines, signs of life that are written together, and adding it all up.
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
-use super::callbacks;
 use super::settle::{self, Ended};
 use crate::app::{App, AppState};
 use crate::error::Error;
@@ -14,7 +13,6 @@ use chorus_store::{StoreError, Tx, inboxes};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -32,8 +30,6 @@ const MOST_SEEN: usize = 100_000;
 pub struct Market {
     /// Signs of life: when, and whether that is still to be written.
     seen: Mutex<HashMap<AgentId, (i64, bool)>>,
-    /// There is a callback to call.
-    callback: Arc<Notify>,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
 }
@@ -52,12 +48,6 @@ impl Market {
         if seen.len() < MOST_SEEN || seen.contains_key(&agent) {
             seen.insert(agent, (now, true));
         }
-    }
-
-    /// If this transaction is committed, callbacks are looked at.
-    pub(super) fn callback_after(&self, tx: &mut dyn Tx) {
-        let callback = Arc::clone(&self.callback);
-        tx.after_commit(Box::new(move || callback.notify_one()));
     }
 
     /// The last time it was all added up: whether it was right, and when.
@@ -83,14 +73,9 @@ pub async fn run(app: AppState) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut tick = 0;
     loop {
-        let hinted = tokio::select! {
-            _ = interval.tick() => false,
-            () = app.market.callback.notified() => true,
+        tokio::select! {
+            _ = interval.tick() => {}
             () = app.stopping.cancelled() => break,
-        };
-        report("call back", callbacks::step(&app).await.map_err(Into::into));
-        if hinted {
-            continue;
         }
         report("end overdue jobs", end_overdue(&app).await);
         report("write signs of life", write_seen(&app).await.map_err(Into::into));

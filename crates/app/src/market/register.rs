@@ -4,11 +4,11 @@
 //! that is new here is new in the directory as well, under its name as a slug.
 
 use super::who::{self, Fresh};
+use crate::admission::Admission;
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::{Caller, key_hash};
 use crate::charge::count_registration;
-use crate::config::Signup;
 use crate::error::Error;
 use crate::rate::rate_key;
 use chorus_market::schema::Schema;
@@ -33,7 +33,8 @@ const MOST_NAMES: usize = 50;
 /// A slug is so long at most.
 const MAX_SLUG: usize = 48;
 
-/// Puts an agent on the market, or replaces what it says there. Says whether it is new there.
+/// Puts an agent on the market, or replaces what it says there. Says whether it is new there. Where sign-up needs a code, a new agent
+/// shows one.
 pub async fn register(
     app: &AppState,
     caller: Caller,
@@ -63,6 +64,11 @@ pub async fn register(
         trace: TraceId(app.environment.uuid_v7()),
         now: app.now(),
     };
+    let admission = match &caller {
+        // Whoever is known here answers for its agents; an owner is claimed by anybody.
+        Caller::Account(_) | Caller::Operator => Admission::Everybody,
+        _ => Admission::of(app, body.invitation.as_deref()),
+    };
     let act = Act {
         app: Arc::clone(app),
         caller,
@@ -71,6 +77,7 @@ pub async fn register(
         skills,
         new_agent: AgentId(app.environment.uuid_v4()),
         agent_key: key_hash(&agent_secret),
+        admission,
         fresh,
     };
     let done = app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| act.run(tx)).await?;
@@ -114,7 +121,7 @@ fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
     Ok(kept.collect())
 }
 
-/// Counts a registration if it would be a new agent's, and says whether new ones are let in at all.
+/// Counts a registration if it would be a new agent's.
 async fn count_new(
     app: &App,
     caller: &Caller,
@@ -130,10 +137,6 @@ async fn count_new(
             return Ok(());
         }
     }
-    if app.config.signup != Signup::Open && !matches!(caller, Caller::Account(_)) {
-        let what = "sign-up is not open on this hub; register with an account's token or with the key of an agent that is here";
-        return Err(Error::new(Code::Forbidden, what));
-    }
     count_registration(app, rate_key(context.client))
 }
 
@@ -145,6 +148,7 @@ struct Act {
     skills: Vec<Skill>,
     new_agent: AgentId,
     agent_key: KeyHash,
+    admission: Admission,
     fresh: Fresh,
 }
 
@@ -277,6 +281,7 @@ impl Act {
 
     /// A new agent of the directory.
     fn make_agent(&self, tx: &mut dyn Tx) -> Result<Agent, Error> {
+        self.admission.admit(tx, self.fresh.now)?;
         let host = self.app.config.host_name.len();
         let slug = slug(&self.body.agent_name.0, MAX_SLUG.min(MAX_LEN.saturating_sub(host + 40)));
         let mut name = None;

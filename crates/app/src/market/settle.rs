@@ -1,6 +1,7 @@
 //! The end of a job: its money, its record and what it does to a reputation, in one transaction and once.
 
 use crate::app::App;
+use crate::attention;
 use crate::error::Error;
 use chorus_market::escrow::{self, Terms, Verdict};
 use chorus_market::reputation;
@@ -69,8 +70,10 @@ pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &E
         };
         chorus_store::market::reputation::record(tx, agreed.agent, &change)?;
     }
+    // Wallets before the inbox, as everywhere.
     if agreed.callback.is_some() {
-        app.market.callback_after(tx);
+        jobs::call_back(tx, agreed, attention::FOREIGN, now)?;
+        app.push_after(tx);
     }
     Ok(true)
 }

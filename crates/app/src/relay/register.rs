@@ -2,13 +2,13 @@
 
 use super::find::registration;
 use super::tell_owner::tell_owner;
+use crate::admission::Admission;
 use crate::agents::{self, card_fits};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::authenticate::is_operator;
 use crate::caller::{Caller, disabled, key_hash};
 use crate::charge::count_registration;
-use crate::config::Signup;
 use crate::delivery::challenge;
 use crate::error::Error;
 use crate::rate::{Source, rate_key};
@@ -19,7 +19,6 @@ use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId, is_id};
 use chorus_protocol::relay::{Register, Registered};
-use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::{self, KeyHash, Record};
 use chorus_store::relay::{self, RegisterError, Registrar};
@@ -46,13 +45,9 @@ pub async fn register(
 ) -> Result<Saved, Error> {
     let key = key.map(key_hash);
     let operator = key.is_some_and(|key| is_operator(app, &key));
-    let admission = match app.config.signup {
-        _ if operator => Admission::Everybody,
-        Signup::Open => Admission::Everybody,
-        Signup::Invite => {
-            Admission::BySignUpCode(sign_up_code.or(request.sign_up_code.as_deref()).map(key_hash))
-        }
-        Signup::Closed => Admission::Nobody,
+    let admission = match operator {
+        true => Admission::Everybody,
+        false => Admission::of(app, sign_up_code.or(request.sign_up_code.as_deref())),
     };
     if !operator {
         count_new(app, &request, key, rate_key(context.client)).await?;
@@ -97,40 +92,6 @@ async fn count_new(app: &App, request: &Register, key: Option<KeyHash>, source: 
         None => count_registration(app, source),
         Some(true) => Ok(()),
         Some(false) => Err(refusal(RegisterError::Taken)),
-    }
-}
-
-/// Who may be new here.
-#[derive(Debug, Clone, Copy)]
-enum Admission {
-    Everybody,
-    /// Whoever has a sign-up code; what was shown.
-    BySignUpCode(Option<KeyHash>),
-    Nobody,
-}
-
-impl Admission {
-    /// Lets one new agent in, and uses its sign-up code up.
-    fn admit(self, tx: &mut dyn Tx, now: i64) -> Result<(), Error> {
-        let why = match self {
-            Self::Everybody => return Ok(()),
-            Self::BySignUpCode(Some(shown)) => {
-                // One that was sent to a person is not for an agent.
-                let invited = accounts::peek(tx, CredentialKind::SignUpCode, &shown, now)?;
-                if invited.is_some_and(|invited| invited.email.is_none())
-                    && accounts::redeem(tx, CredentialKind::SignUpCode, &shown, now)?.is_some()
-                {
-                    return Ok(());
-                }
-                "this invitation is used, over or not for agents; ask for another one"
-            }
-            Self::BySignUpCode(None) => {
-                "sign-up is by invitation on this hub: ask somebody who is here for one, and show it as \
-                 \"invitation\": \"ci_…\" in the body (chorus register --invitation ci_…)"
-            }
-            Self::Nobody => "sign-up is not open on this hub; ask its operator for an agent",
-        };
-        Err(Error::new(Code::Forbidden, why))
     }
 }
 

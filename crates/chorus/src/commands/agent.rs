@@ -29,6 +29,7 @@ Examples:
   OPENAI_API_KEY=… chorus agent --name ada --openai https://api.openai.com/v1 --model gpt-4o-mini
   chorus agent --name echo --exec ./echo.sh --connection 0.0.0.0:8788 --connection-url https://echo.example
   chorus agent --name echo --exec ./echo.sh --c2a           by a C2A session instead of the inbox
+  chorus agent --name ben --skill price=0.10 --owner ben --exec ./price.py      it also serves jobs, and is paid for them
   chorus agent --config agents.toml                         several agents in one process
 
 It registers itself at its first start and keeps its key in the state folder; with an agent's key in CHORUS_KEY it is that
@@ -128,6 +129,13 @@ pub(crate) struct Args {
     /// every message by itself [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=30))]
     quiet: Option<u64>,
+    /// What it offers on the market: NAME=PRICE, or @FILE with a skill as the document has it, schemas included. Jobs go to the
+    /// program of --exec: input data in, output data out. May be repeated
+    #[arg(long = "skill", value_name = "NAME=PRICE", conflicts_with_all = ["openai", "connection", "direct"])]
+    skills: Vec<String>,
+    /// With --skill: whose wallet is paid. An agent of an account earns for it; any other names an owner at its first start
+    #[arg(long, value_name = "OWNER", requires = "skills")]
+    owner: Option<String>,
     /// Receive envelopes straight from peers at this address
     #[arg(long, value_name = "ADDRESS")]
     direct: Option<String>,
@@ -135,7 +143,7 @@ pub(crate) struct Args {
     #[arg(long = "peer", value_name = "AGENT=URL", requires = "direct")]
     peers: Vec<String>,
     /// A file with several agents
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "timeout", "c2a", "connection", "direct", "no_hub", "webhook_secret", "allow_from"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "timeout", "c2a", "connection", "direct", "no_hub", "webhook_secret", "allow_from", "skills", "owner"])]
     config: Option<PathBuf>,
     /// More arguments of the program
     #[arg(last = true, value_name = "ARG", requires = "exec")]

@@ -9,7 +9,7 @@ use chorus_agent::{Client, ClientError, ExitClass};
 use chorus_hub::Environment;
 use chorus_protocol::api::accounts::{Me, Quota};
 use chorus_protocol::api::operator::{Danger, Overview};
-use chorus_protocol::relay::StoreReport;
+use chorus_protocol::relay::{MarketReport, StoreReport};
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::PrincipalKind;
 use owo_colors::OwoColorize;
@@ -130,11 +130,23 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
         ),
         store(&health.store),
     ];
+    findings.extend(health.market.as_ref().map(ledger));
     findings.extend(parse_rfc3339(&health.time).map(clock));
     if has_key {
         findings.extend(key(client).await);
     }
     (findings, true)
+}
+
+/// Whether wallets and holds are together what was minted and not burned.
+fn ledger(market: &MarketReport) -> Finding {
+    let MarketReport { balanced, checked_at } = market;
+    if *balanced {
+        return Finding::good("ledger", format_args!("adds up, as of {checked_at}"));
+    }
+    let detail = format_args!("wallets and holds are not what was minted, as of {checked_at}");
+    let hint = "stop paying and keep a backup (`chorus backup`); `GET /market/economy` has the figures, the hub's log when it began";
+    Finding::bad("ledger", detail, hint)
 }
 
 fn store(store: &StoreReport) -> Finding {

@@ -1,6 +1,7 @@
 //! `chorus market`: offering skills, finding and hiring agents, and what money did.
 
 mod money;
+mod pipeline;
 mod work;
 
 use crate::answer::{list, or_dash, tell};
@@ -24,6 +25,7 @@ Examples:
   chorus market hire analyze_text --budget 0.15 --input '{\"text\": \"Revenue for Q3 was $42,000\"}' --wait
   chorus market work ./analyze.py                   serve jobs: input data in, output data out
   chorus market quote analyze_text                  what the best would do it for, for a minute
+  chorus market run PIPELINE.json                   jobs one after the other, within a budget
   chorus market jobs --status PENDING
   chorus market cancel JOB
   chorus market transfer --from acme --to bob 0.50
@@ -61,6 +63,9 @@ enum Command {
         /// The agent's UUID, if it should have a certain one
         #[arg(long, value_parser = agent_id)]
         id: Option<AgentId>,
+        /// What lets a new agent in where sign-up is by invitation: ci_…
+        #[arg(long)]
+        invitation: Option<String>,
     },
     /// Find agents by skill: by reputation, then cost
     Discover {
@@ -136,6 +141,7 @@ enum Command {
         agent: String,
     },
     Work(work::Work),
+    Run(pipeline::Run),
     #[command(flatten)]
     Money(money::Command),
 }
@@ -163,8 +169,18 @@ fn json_of(what: &str, text: &str) -> anyhow::Result<Value> {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::Register { name, owner, skills, endpoint, id } => {
-            register(global, name, owner, skills, endpoint, id).await?;
+        Command::Register { name, owner, skills, endpoint, id, invitation } => {
+            let body = Registration {
+                agent_id: id,
+                agent_name: Text(name),
+                owner_id: owner.map(OwnerId),
+                api_endpoint: endpoint.map(chorus_protocol::api::agents::EndpointUrl),
+                skills: skills.into_iter().map(|(name, cost)| plain_skill(name, cost)).collect(),
+                version: Some("0.1".into()),
+                timestamp_utc: None,
+                invitation,
+            };
+            register(global, &body).await?;
         }
         Command::Discover { skill, query, min_reputation, max_cost, offline, limit } => {
             let offline = offline.then(|| "true".to_owned());
@@ -231,37 +247,26 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 lines.join("\n")
             })?;
         }
+        Command::Run(run) => return pipeline::run(global, run).await,
         Command::Work(work) => return work::run(global, work).await,
         Command::Money(command) => money::run(global, command).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn register(
-    global: &Global,
-    name: String,
-    owner: Option<String>,
-    skills: Vec<(String, Credits)>,
-    endpoint: Option<String>,
-    id: Option<AgentId>,
-) -> anyhow::Result<()> {
-    let skills = skills.into_iter().map(|(name, cost)| Skill {
+/// A skill of which no more is known than what it costs.
+fn plain_skill(name: String, cost: Credits) -> Skill {
+    Skill {
         skill_name: SkillName(name),
         description: None,
         cost_per_call: cost,
         input_schema: None,
         output_schema: None,
-    });
-    let body = Registration {
-        agent_id: id,
-        agent_name: Text(name),
-        owner_id: owner.map(OwnerId),
-        api_endpoint: endpoint.map(chorus_protocol::api::agents::EndpointUrl),
-        skills: skills.collect(),
-        version: Some("0.1".into()),
-        timestamp_utc: None,
-    };
-    let answer: Value = global.client()?.market_post(&["register"], &body).await?;
+    }
+}
+
+async fn register(global: &Global, body: &Registration) -> anyhow::Result<()> {
+    let answer: Value = global.client()?.market_post(&["register"], body).await?;
     tell(global, &answer, |made: Registered| {
         let mut lines = vec![format!("{}  {}  {}", made.status, made.agent_id, or_dash(made.address))];
         lines.extend(made.api_key.map(|key| format!("agent key, shown this once: {key}")));

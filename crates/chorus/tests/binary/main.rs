@@ -23,6 +23,8 @@ mod hub;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod market;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod operator;

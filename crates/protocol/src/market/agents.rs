@@ -86,6 +86,10 @@ pub struct Registration {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64)]
     pub timestamp_utc: Option<String>,
+    /// `ci_…`, for a new agent where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128)]
+    pub invitation: Option<String>,
 }
 
 /// An agent is on the market. Keys are shown this once.

@@ -65,6 +65,11 @@ pub fn as_worker(tx: &mut dyn Tx, agent: Agent) -> Result<Agent, StoreError> {
     Ok(Agent { endpoint, proven, ..agent })
 }
 
+/// The agent as what came of its jobs reaches it: at the address it gave with each, whatever else it has open.
+pub fn as_hirer(agent: Agent, callback: String) -> Agent {
+    Agent { endpoint: Some(callback), open_until: 0, ..agent }
+}
+
 /// Whether something else than an agent has this id: streams share their numbers.
 pub fn is_foreign_id(tx: &mut dyn Tx, id: Uuid) -> Result<bool, StoreError> {
     let row = tx.first(

@@ -6,6 +6,7 @@
 use super::credits;
 use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
 use crate::error::word;
+use crate::push::GIVE_UP_MS;
 use crate::{Param, Row, StoreError, Tx, TxExt, conversations, directory};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{
@@ -64,16 +65,14 @@ pub struct Job {
     pub error: Option<(String, String)>,
     /// When it ended.
     pub ended_at: Option<i64>,
-    /// How often its callback was called.
-    pub callback_attempts: i64,
 }
 
 macro_rules! select_job {
     ($($rest:literal),+) => {
         concat!(
             "SELECT id, content, orchestrator_id, payer_id, agent_id, payee_id, skill, price, budget, output_schema, event_id,
-                    callback, deadline_at, created_at, trace_id, status, paid, result, error_code, error_message, ended_at,
-                    callback_attempts FROM jobs WHERE ",
+                    callback, deadline_at, created_at, trace_id, status, paid, result, error_code, error_message, ended_at
+             FROM jobs WHERE ",
             $($rest),+
         )
     };
@@ -105,7 +104,6 @@ fn job(mut row: Row) -> Result<Job, StoreError> {
         result: row.opt_text(17)?,
         error: row.opt_text(18)?.zip(row.opt_text(19)?),
         ended_at: row.opt_int(20)?,
-        callback_attempts: row.int(21)?,
     })
 }
 
@@ -156,11 +154,10 @@ pub struct End<'a> {
     pub now: i64,
 }
 
-/// Ends a job, and says whether it was still open. Its callback, if it has one, is to be called now.
+/// Ends a job, and says whether it was still open.
 pub fn end(tx: &mut dyn Tx, id: JobId, end: &End<'_>) -> Result<bool, StoreError> {
     let ended = tx.execute(
-        "UPDATE jobs SET status = $2, paid = $3, result = $4, error_code = $5, error_message = $6, ended_at = $7,
-                callback_due_at = CASE WHEN callback IS NULL THEN NULL ELSE CAST($7 AS BIGINT) END
+        "UPDATE jobs SET status = $2, paid = $3, result = $4, error_code = $5, error_message = $6, ended_at = $7
          WHERE id = $1 AND status = 'PENDING'",
         &[
             (&id).into(),
@@ -319,25 +316,26 @@ pub fn was_handed(tx: &mut dyn Tx, job: &Agreed) -> Result<bool, StoreError> {
     Ok(row.is_some())
 }
 
-/// Ended jobs whose callback is due, at most `limit`.
-pub fn find_callbacks(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<JobId>, StoreError> {
-    let sql = "SELECT id FROM jobs WHERE callback_due_at IS NOT NULL AND callback_due_at <= $1
-               ORDER BY callback_due_at, id LIMIT $2";
-    ids(tx, sql, &[now.into(), limit.into()])
+/// Whose deliveries the callback of a job is among: the agent's that hires, or those of a wallet that pays without one.
+pub fn hirer(job: &Agreed) -> AgentId {
+    job.orchestrator.unwrap_or_else(|| AgentId::of_wallet(job.payer))
 }
 
-/// Takes a callback that is due, until `until`, when it is due again; nothing if somebody else was faster.
-pub fn lease_callback(tx: &mut dyn Tx, id: JobId, now: i64, until: i64) -> Result<Option<Job>, StoreError> {
-    let taken = tx.execute(
-        "UPDATE jobs SET callback_due_at = $3, callback_attempts = callback_attempts + 1
-         WHERE id = $1 AND callback_due_at IS NOT NULL AND callback_due_at <= $2",
-        &[(&id).into(), now.into(), until.into()],
-    )?;
-    if taken == 1 { by_id(tx, id) } else { Ok(None) }
-}
-
-/// The callback is tried again at this time, or never.
-pub fn finish_callback(tx: &mut dyn Tx, id: JobId, again_at: Option<i64>) -> Result<(), StoreError> {
-    tx.execute("UPDATE jobs SET callback_due_at = $2 WHERE id = $1", &[(&id).into(), again_at.into()])?;
-    Ok(())
+/// What came of a job is on its way to whoever hired, at the address it gave: like everything that is pushed, until it is taken,
+/// refused or given up. It is another delivery of the job's event. The caller holds wallets already.
+pub fn call_back(tx: &mut dyn Tx, job: &Agreed, attention: Attention, now: i64) -> Result<(), StoreError> {
+    let (agent, conversation) = (hirer(job), ConversationId::of_job(job.id));
+    let push = Some((Some(now), now + GIVE_UP_MS));
+    let delivery = NewDelivery {
+        agent,
+        event: job.event,
+        kind: EntryKind::Result,
+        transport: Transport::Webhook,
+        state: DeliveryState::Waiting,
+        lease: None,
+        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: None }),
+        trace: job.trace,
+    };
+    let seq = tx.next_seq(agent.0)?;
+    deliveries::append(tx, &delivery, seq, now)
 }

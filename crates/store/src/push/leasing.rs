@@ -148,10 +148,14 @@ pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> R
             let Some(found) = find(tx, *id, now)? else { continue };
             let agent = match (&agent, found.kind) {
                 (Some(agent), EntryKind::Job) => Some(market::agents::as_worker(tx, agent.clone())?),
+                (Some(agent), EntryKind::Result) => {
+                    Some(market::agents::as_hirer(agent.clone(), String::new()))
+                }
                 (agent, _) => agent.clone(),
             };
             // Of one that is gone whoever tries finds out.
-            let transport = agent.as_ref().map_or(Transport::Channel, deliveries::push_transport);
+            let gone = if found.kind == EntryKind::Result { Transport::Webhook } else { Transport::Channel };
+            let transport = agent.as_ref().map_or(gone, deliveries::push_transport);
             let is_done = match &agent {
                 Some(agent) => goes_or_waits(tx, *id, &found, agent, now)?,
                 None => false,
@@ -307,7 +311,7 @@ macro_rules! select_rerouted {
              LEFT JOIN market_agents m ON m.agent_id = c.agent_id
              WHERE c.due_at IS NOT NULL AND ",
             $which,
-            " AND c.due_at > $1 AND d.lease_until IS NULL
+            " AND c.due_at > $1 AND d.lease_until IS NULL AND d.kind <> 'result'
                AND ((i.open_until > $1 AND a.paused_at IS NULL) OR d.transport <> CASE WHEN CASE WHEN d.kind = 'job' THEN m.endpoint ELSE a.endpoint END IS NULL
                                                                 THEN 'channel' ELSE 'webhook' END)
              ORDER BY c.due_at LIMIT $2"

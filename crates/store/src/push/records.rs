@@ -54,13 +54,13 @@ pub struct Record {
 macro_rules! select_record {
     ($($rest:literal),+) => {
         concat!(
-            "SELECT c.agent_id, c.seq, a.name, c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.attempt,
+            "SELECT c.agent_id, c.seq, COALESCE(a.name, ''), c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.attempt,
                     CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at,
                     COALESCE(c.handed_at, (SELECT h.at FROM handed h WHERE h.agent_id = c.agent_id AND h.through >= c.seq
                         AND d.transport = 'inbox' ORDER BY h.through LIMIT 1)), c.disposition, c.disposition_at, d.trace_id, i.handed_through,
                     d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
-             JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
+             LEFT JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
         )
     };

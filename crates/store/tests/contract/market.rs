@@ -1,15 +1,17 @@
 //! Wallets, the ledger, and jobs that end once: what the engine says is applied, whoever comes at the same time.
 
+use crate::attention::MENTIONED;
 use crate::market_agents::listed;
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, soon, write};
 use chorus_market::escrow::{Terms, Verdict, settle};
 use chorus_market::money::{self, Refused};
 use chorus_protocol::ids::{EventId, JobId, TraceId, TransferId, WalletId};
 use chorus_protocol::market::{Credits, JobStatus, Movement, MovementKind, Purse};
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use chorus_store::market::jobs::{self, Agreed, End, Job, Side};
 use chorus_store::market::ledger::{self, Cause, Sums, Transfer};
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
-use chorus_store::{Store, StoreError, Tx};
+use chorus_store::{Store, StoreError, Tx, deliveries, push};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,7 +24,7 @@ on_both![
     a_job_is_asked_for_once_and_ends_once,
     each_side_lists_its_jobs,
     an_overdue_job_is_found,
-    a_callback_is_leased;
+    a_callback_is_pushed;
     with_threads:
     transfers_at_once_lose_nothing,
     a_job_that_ends_in_many_ways_at_once_is_paid_once,
@@ -320,27 +322,45 @@ async fn an_overdue_job_is_found(fixture: Fixture) {
     assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, 10)).await, []);
 }
 
-async fn a_callback_is_leased(fixture: Fixture) {
+async fn a_callback_is_pushed(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (wallet(store, "anna", 100).await, wallet(store, "bob", 0).await);
-    let job = Agreed { callback: Some(vec![1]), ..agreed(anna, bob, agent(store, "worker").await.id) };
-    let (asked, id) = (job.clone(), job.id);
-    write(store, move |tx| hire(tx, &asked)).await;
-    let due = |now: i64| read(store, move |tx| jobs::find_callbacks(tx, now, 10));
-    assert_eq!(due(i64::MAX).await, []);
-    write(store, move |tx| finish(tx, &job, Verdict::Failed)).await;
-    let end = NOW + 5;
-    assert_eq!((due(end - 1).await, due(end).await), (vec![], vec![id]));
-    let lease = |now: i64| write(store, move |tx| jobs::lease_callback(tx, id, now, now + 100));
-    assert_eq!(lease(end).await.unwrap().callback_attempts, 1);
-    assert_eq!(lease(end).await, None);
-    assert_eq!(due(end + 99).await, []);
-    // Its node died.
-    assert_eq!(lease(end + 100).await.unwrap().callback_attempts, 2);
-    write(store, move |tx| jobs::finish_callback(tx, id, Some(end + 500))).await;
-    assert_eq!((due(end + 499).await, due(end + 500).await), (vec![], vec![id]));
-    write(store, move |tx| jobs::finish_callback(tx, id, None)).await;
-    assert_eq!(due(i64::MAX).await, []);
+    let (boss, worker) = (agent(store, "boss").await.id, agent(store, "worker").await.id);
+    for orchestrator in [Some(boss), None] {
+        let job = Agreed {
+            id: JobId(fresh()),
+            event: EventId(fresh()),
+            callback: Some(vec![1]),
+            orchestrator,
+            ..agreed(anna, bob, worker)
+        };
+        let asked = job.clone();
+        write(store, move |tx| hire(tx, &asked)).await;
+        let hirer = jobs::hirer(&job);
+        let ended = job.clone();
+        write(store, move |tx| {
+            finish(tx, &ended, Verdict::Failed)?;
+            jobs::call_back(tx, &ended, MENTIONED, NOW + 5)
+        })
+        .await;
+        let (node, room) = (fresh(), push::Room { tries: 10, retries: 10, per_agent: 4 });
+        let due = read(store, move |tx| push::find_due(tx, node, NOW + 5, &room)).await;
+        let due: Vec<_> = due.into_iter().filter(|id| id.agent == hirer).collect();
+        assert_eq!(due.len(), 1);
+        let lease = deliveries::Lease { owner: node, until: NOW + 100 };
+        let leased = write(store, move |tx| push::lease(tx, &due, NOW + 5, lease)).await;
+        assert_eq!((leased[0].kind, leased[0].transport), (EntryKind::Result, Transport::Webhook));
+        assert_eq!((leased[0].event, leased[0].give_up_at), (job.event, NOW + 5 + push::GIVE_UP_MS));
+        // Nobody takes it: a dead letter, which can be seen.
+        let due = leased[0].clone();
+        let finished =
+            write(store, move |tx| push::finish(tx, &due, None, Some("gone"), push::Outcome::Dead, NOW + 6))
+                .await;
+        assert!(finished.held);
+        let id = leased[0].id;
+        let seen = read(store, move |tx| push::get(tx, id)).await.unwrap();
+        assert_eq!((seen.state, seen.detail.as_deref()), (DeliveryState::Dead, Some("gone")));
+    }
 }
 
 /// Many at once between few wallets: whoever looks meanwhile sees the sum that was minted.

@@ -2,6 +2,7 @@
 
 use crate::app::{App, AppState};
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
+use crate::market::callbacks::{self, Callback};
 use crate::market::handout;
 use crate::sealing;
 use crate::secrets::WebhookSecret;
@@ -46,13 +47,21 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     if app.stopping.is_cancelled() {
         return Ok(Plan::Without(Outcome::Again(now), None));
     }
-    let Some(mut agent) = directory::by_id(tx, due.id.agent)? else {
-        return Ok(Plan::refuse("the agent is not registered any more"));
+    let agent = directory::by_id(tx, due.id.agent)?;
+    let (agent, body) = match (agent, due.kind) {
+        (agent, EntryKind::Result) => match callbacks::pushed(tx, app, due)? {
+            Ok(Callback { url, body, by_agent: false }) => {
+                // An owner without an agent: there is nobody to prove an address, and no secret to sign with.
+                return Ok(Plan::Post { url, body, epoch: 0, proven: false, secrets: vec![] });
+            }
+            Ok(call) => (agent.map(|agent| callbacks::as_hirer(agent, &call.url)), Ok(call.body)),
+            Err(why) => (agent, Err(why)),
+        },
+        (Some(agent), EntryKind::Job) => (Some(market::agents::as_worker(tx, agent)?), body(tx, app, due)?),
+        (agent, _) => (agent, body(tx, app, due)?),
     };
-    if due.kind == EntryKind::Job {
-        agent = market::agents::as_worker(tx, agent)?;
-    }
-    let body = match body(tx, app, due)? {
+    let Some(agent) = agent else { return Ok(Plan::refuse("the agent is not registered any more")) };
+    let body = match body {
         Ok(body) => body,
         Err(why) => return Ok(Plan::refuse(why)),
     };
@@ -109,6 +118,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
             return Ok(event.map(open).ok_or(GONE));
         }
         EntryKind::Job => return handout::pushed(tx, app, due),
+        EntryKind::Result => return Ok(callbacks::pushed(tx, app, due)?.map(|call| call.body)),
         // Its sender waits for the outcome and decides what then.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 const MAX_AGENTS: usize = 100;
 
 /// What a file may say of an agent.
-const MEMBERS: [&str; 25] = [
+const MEMBERS: [&str; 27] = [
     "name",
     "channels",
     "exec",
@@ -35,6 +35,8 @@ const MEMBERS: [&str; 25] = [
     "foreign_mcp",
     "at_once",
     "quiet",
+    "skills",
+    "owner",
 ];
 
 /// The agents of a file. What they do not say of themselves, `others` says: where they keep their state, what lets
@@ -115,6 +117,8 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         foreign_mcp: member.flag("foreign_mcp"),
         at_once: member.number("at_once"),
         quiet: member.number("quiet"),
+        skills: member.texts("skills"),
+        owner: member.text("owner"),
     }
 }
 

@@ -2,10 +2,13 @@
 
 use super::{Args, warn};
 use crate::global::Global;
-use chorus_agent::harness::{AT_ONCE, AgentOptions, Driver, Exec, Guard, Listen, OpenAi, Peers, QUIET};
+use chorus_agent::harness::{
+    AT_ONCE, AgentOptions, Driver, Exec, Guard, Listen, Offering, OpenAi, Peers, QUIET,
+};
 use chorus_agent::{Environment, Network, WebhookSecret};
 use chorus_protocol::address::Address;
 use chorus_protocol::faults::Faults;
+use chorus_protocol::market::{Credits, Skill, SkillName};
 use chorus_protocol::relay::{CARD_VERSION, check_card};
 use serde_json::json;
 use std::collections::HashSet;
@@ -49,6 +52,9 @@ pub(super) struct Plan {
     pub(super) foreign_mcp: bool,
     pub(super) at_once: Option<u64>,
     pub(super) quiet: Option<u64>,
+    /// Each NAME=PRICE, or the file after @.
+    pub(super) skills: Vec<String>,
+    pub(super) owner: Option<String>,
 }
 
 /// Several, each with its place in the file.
@@ -93,6 +99,8 @@ impl Plan {
             foreign_mcp: args.foreign_mcp,
             at_once: args.at_once,
             quiet: args.quiet,
+            skills: args.skills,
+            owner: args.owner,
         }
     }
 
@@ -119,6 +127,7 @@ impl Plan {
         if self.quiet.is_some_and(|seconds| seconds > 30) {
             faults.add(&at("quiet"), "must be 0 to 30 seconds");
         }
+        let skills = skills(&self.skills, &at("skills"), faults);
         let driver = self.driver(system.as_deref(), &at, faults);
         let listen = self.listen(&at, faults);
         let allow_private = networks(&self.allow_private, &at("allow_private"), faults);
@@ -140,6 +149,7 @@ impl Plan {
             foreign_mcp: self.foreign_mcp,
             at_once: self.at_once.and_then(|number| usize::try_from(number).ok()).unwrap_or(AT_ONCE),
             quiet: self.quiet.map_or(QUIET, Duration::from_secs),
+            offering: Offering { skills, owner: self.owner },
             environment: Environment::system(),
         })
     }
@@ -158,6 +168,12 @@ impl Plan {
             ("webhook_secret", self.webhook_secret.is_some() && !server, needs_server),
             ("allow_from", !self.allow_from.is_empty() && !server, needs_server),
             ("no_hub", self.no_hub && !server, needs_server),
+            (
+                "skills",
+                !self.skills.is_empty() && (server || self.exec.is_empty()),
+                "are served with exec, by the inbox or c2a",
+            ),
+            ("owner", self.owner.is_some() && self.skills.is_empty(), "is of use only with skills"),
             ("url", self.no_hub && self.url.is_some(), "must not be given together with no_hub"),
             ("channels", self.no_hub && !self.channels.is_empty(), "must not be given together with no_hub"),
             ("max_tokens", self.max_tokens.is_some() && self.openai.is_none(), "is of use only with openai"),
@@ -311,6 +327,38 @@ fn read_text(text: &str, place: &str, faults: &mut Faults) -> Option<String> {
             None
         }
     }
+}
+
+/// What an agent offers: each `NAME=PRICE`, or a file with a skill as the market's document has it.
+fn skills(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Skill> {
+    let read = |text: &String| match text.strip_prefix('@') {
+        Some(path) => {
+            let text = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+            let read = chorus_protocol::schema::read_exact::<Skill>(&text);
+            read.map_err(|wrong| format!("{path} is no skill: {wrong}"))
+        }
+        None => {
+            let (name, price) =
+                text.split_once('=').ok_or("must be NAME=PRICE, such as price=0.10, or @FILE")?;
+            let cost_per_call = Credits::parse(price).map_err(|wrong| format!("the price {wrong}"))?;
+            let skill_name = SkillName(name.to_owned());
+            Ok(Skill {
+                skill_name,
+                description: None,
+                cost_per_call,
+                input_schema: None,
+                output_schema: None,
+            })
+        }
+    };
+    let mut skills = vec![];
+    for text in texts {
+        match read(text) {
+            Ok(skill) => skills.push(skill),
+            Err::<_, String>(why) => faults.add(place, why),
+        }
+    }
+    skills
 }
 
 #[cfg(test)]

@@ -104,6 +104,22 @@ fn what(name: &str, activity: &Activity) -> String {
         Activity::Repeated { message } => {
             format!("has dealt with {} before", one_line(message)).dimmed().to_string()
         }
+        Activity::Offering { skills, owner, kept_in } => {
+            let kept = kept_in.as_ref().map(|path| format!("; the owner's key is in {}", one_line(path)));
+            format!(
+                "offers {} for {}{}",
+                one_line(&skills.join(" ")),
+                one_line(owner),
+                kept.unwrap_or_default()
+            )
+        }
+        Activity::JobBegan { job, skill } => format!("does the job {}: {}", one_line(job), one_line(skill)),
+        Activity::JobReported { job, status, paid } => {
+            format!("reported the job {}: {}, paid {}", one_line(job), one_line(status), one_line(paid))
+        }
+        Activity::JobLeft { job } => {
+            format!("leaves the job {}: it has ended", one_line(job)).dimmed().to_string()
+        }
         Activity::Stopped => "stopped".dimmed().to_string(),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::global::Global;
 use crate::output;
-use chorus_agent::{WorkProgram, WorkerEvent};
+use chorus_agent::WorkerEvent;
+use chorus_agent::harness::Exec;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,12 +22,12 @@ pub(super) struct Work {
 
 pub(super) async fn run(global: &Global, work: Work) -> anyhow::Result<ExitCode> {
     let client = global.keyed_client()?;
-    let program =
-        WorkProgram { program: work.program, args: work.args, limit: Duration::from_secs(work.timeout) };
+    let mut program = Exec::new(work.program, work.args);
+    program.limit = Duration::from_secs(work.timeout);
     let serve = client.serve_jobs(
         |job| {
             let program = program.clone();
-            async move { program.run(&job).await }
+            async move { program.work(&job).await }
         },
         |event| match event {
             WorkerEvent::Listening => output::talk("listening for jobs"),

@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::extract::{By, Context, Exact, Query, Sent};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
 use chorus_app::market::{agents, discover as discovery, register as registering};
@@ -24,6 +24,7 @@ use chorus_protocol::relay::Unregistered;
 /// An agent that is new gets a key, and so does an owner that is used for the first time; both are shown this once. With an agent's
 /// own key as bearer its skills are replaced, with its owner's (or its account's token) too; its reputation stays.
 #[utoipa::path(post, path = "/market/register", operation_id = "market_register", tag = "market", security((), ("key" = [])),
+    params(("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
     request_body = Registration,
     responses((status = 201, description = "It is on the market", body = Registered),
               (status = 200, description = "It was there before", body = Registered),
@@ -32,8 +33,11 @@ pub(crate) async fn register(
     State(app): State<AppState>,
     By(caller): By,
     Context(context): Context,
-    Exact(body, _): Exact<Registration>,
+    headers: HeaderMap,
+    Exact(mut body, _): Exact<Registration>,
 ) -> Result<Response, ApiError> {
+    let code = headers.get("x-chorus-invitation").and_then(|value| value.to_str().ok());
+    body.invitation = code.map(str::to_owned).or(body.invitation);
     let (is_new, registered) = registering::register(&app, caller, context, body).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(registered)).into_response())

@@ -1,0 +1,194 @@
+//! Jobs, beside conversations: what the agent was hired for is given to its program, and what that prints is the result.
+//!
+//! A job that has ended at the hub, because whoever hired took it back or its time is over, ends its program here. Nothing is kept:
+//! a job that dies with the process is refunded at its deadline. So many run at a time as conversations do; some more wait.
+
+use super::activity::{Activity, Observer};
+use super::exec::Exec;
+use super::home::Home;
+use super::{AgentOptions, HarnessError};
+use crate::Client;
+use crate::seen::{REMEMBERED, Seen};
+use chorus_protocol::c2a::{Delivery, Exposure};
+use chorus_protocol::ids::JobId;
+use chorus_protocol::market::{
+    JobHandout, JobResult, JobStatus, OwnerId, Registered, Registration, Skill, Text,
+};
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// So many jobs wait for their turn; more are left to their deadline.
+const WAITING: usize = 256;
+/// How often a running job is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What an agent offers on the market.
+#[derive(Debug, Clone, Default)]
+pub struct Offering {
+    /// Its skills; none if it offers none.
+    pub skills: Vec<Skill>,
+    /// Whose wallet is paid; the account's that it belongs to, or the one it had before, unless said.
+    pub owner: Option<String>,
+}
+
+/// Puts the agent on the market with its skills.
+pub(super) async fn offer(
+    hub: &Client,
+    options: &AgentOptions,
+    home: &Home,
+    observer: &Observer,
+) -> Result<(), HarnessError> {
+    let Offering { skills, owner } = &options.offering;
+    if skills.is_empty() {
+        return Ok(());
+    }
+    let body = Registration {
+        agent_id: None,
+        agent_name: Text(home.name().to_owned()),
+        owner_id: owner.clone().map(OwnerId),
+        api_endpoint: None,
+        skills: skills.clone(),
+        version: None,
+        timestamp_utc: None,
+        invitation: None,
+    };
+    let registered: Registered = hub.market_post(&["register"], &body).await?;
+    let kept_in = match &registered.owner_key {
+        Some(key) => Some(home.keep_owner_key(key)?.display().to_string()),
+        None => None,
+    };
+    let skills =
+        skills.iter().map(|skill| format!("{}={}", skill.skill_name.0, skill.cost_per_call)).collect();
+    observer.tell(Activity::Offering { skills, owner: registered.owner_id.unwrap_or_default(), kept_in });
+    Ok(())
+}
+
+/// Where jobs are put that came.
+#[derive(Debug, Clone)]
+pub(super) struct Jobs {
+    queue: mpsc::Sender<JobHandout>,
+    observer: Observer,
+}
+
+impl Jobs {
+    /// A place for jobs, and the task that does them; nothing for an agent that offers nothing.
+    pub(super) fn start(
+        options: &AgentOptions,
+        hub: Option<&Client>,
+        observer: &Observer,
+    ) -> Option<(Self, impl Future<Output = ()> + use<>)> {
+        let super::Driver::Exec(exec) = &options.driver else { return None };
+        let hub = hub.filter(|_| !options.offering.skills.is_empty())?;
+        let (queue, jobs) = mpsc::channel(WAITING);
+        let desk = Desk { hub: hub.clone(), exec: exec.clone(), observer: observer.clone() };
+        Some((Self { queue, observer: observer.clone() }, desk.serve(jobs, options.at_once)))
+    }
+
+    /// Takes the data of an inbox's event.
+    pub(super) fn take(&self, data: &str) {
+        match serde_json::from_str(data) {
+            Ok(job) => self.put(job),
+            Err(error) => self.observer.tell(Activity::Skipped { what: format!("a job: {error}") }),
+        }
+    }
+
+    /// Takes what a session brought, and says whether it was a job.
+    pub(super) fn take_delivery(&self, params: &Map<String, Value>) -> bool {
+        let Ok(Delivery { exposure: Exposure::Shown { content, .. }, .. }) =
+            Delivery::read(Value::Object(params.clone()))
+        else {
+            return false;
+        };
+        let job = content.job.and_then(|job| serde_json::from_value(Value::Object(job)).ok());
+        job.map(|job| self.put(job)).is_some()
+    }
+
+    fn put(&self, job: JobHandout) {
+        if let Err(error) = self.queue.try_send(job) {
+            let what = format!("a job: {error}; it ends by its deadline");
+            self.observer.tell(Activity::Skipped { what });
+        }
+    }
+}
+
+/// Who does jobs.
+#[derive(Clone)]
+struct Desk {
+    hub: Client,
+    exec: Exec,
+    observer: Observer,
+}
+
+impl Desk {
+    async fn serve(self, mut jobs: mpsc::Receiver<JobHandout>, at_once: usize) {
+        let (mut running, mut seen) = (JoinSet::new(), Seen::new(REMEMBERED));
+        loop {
+            tokio::select! {
+                Some(_) = running.join_next() => {}
+                job = jobs.recv(), if running.len() < at_once => match job {
+                    // Whatever comes again is being done, or was.
+                    Some(job) if seen.is_new(&job.job_id.to_string()) => {
+                        running.spawn(self.clone().work(job));
+                    }
+                    Some(_) => {}
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn work(self, job: JobHandout) {
+        let id = job.job_id;
+        self.observer.tell(Activity::JobBegan { job: id.to_string(), skill: job.skill_name.clone() });
+        let done = tokio::select! {
+            done = self.exec.work(&job) => done,
+            // Dropped, its program is killed with everything it started.
+            () = self.has_ended(id) => {
+                return self.observer.tell(Activity::JobLeft { job: id.to_string() });
+            }
+        };
+        let result = result(&job, done);
+        let told = match self.hub.report_result(&result).await {
+            Ok(taken) => Activity::JobReported {
+                job: id.to_string(),
+                status: taken.status.to_string(),
+                paid: taken.settled.to_string(),
+            },
+            Err(error) => Activity::Skipped { what: format!("the result of the job {id}: {error}") },
+        };
+        self.observer.tell(told);
+    }
+
+    /// Returns when the job has ended at the hub.
+    async fn has_ended(&self, id: JobId) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // A hub that is away now will be there later.
+            if let Ok(job) = self.hub.job(id).await
+                && job.status.known() != Some(JobStatus::Pending)
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// What is reported of a job.
+pub(crate) fn result(job: &JobHandout, done: Result<Value, String>) -> JobResult {
+    let (status, output_data, error_message) = match done {
+        Ok(output) => (JobStatus::Success, Some(output), None),
+        Err(why) => (JobStatus::Failure, None, Some(why.chars().take(2000).collect())),
+    };
+    JobResult {
+        job_id: job.job_id,
+        agent_id: job.agent_id,
+        status,
+        output_data,
+        execution_cost: None,
+        execution_time_ms: None,
+        error_message,
+        timestamp_utc: None,
+    }
+}

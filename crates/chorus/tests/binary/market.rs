@@ -1,0 +1,169 @@
+//! Jobs served by `chorus agent`, and hired for by `chorus market`: the program itself, over sockets.
+
+use crate::agent_fixture::{Agent, HubFixture, SOON, said, until};
+use crate::hub::{OPERATOR, chorus};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// An orchestrator with credits, and its owner's key.
+async fn orchestrator(fixture: &HubFixture) -> String {
+    let made = market(fixture, "", &["register", "Boss", "--owner", "boss", "--skill", "boss=1"]).await;
+    market(fixture, OPERATOR, &["mint", "boss", "10"]).await;
+    made["owner_key"].as_str().unwrap().to_owned()
+}
+
+fn command(fixture: &HubFixture, key: &str, args: &[&str]) -> Command {
+    let mut command = chorus();
+    command.arg("market").args(args).arg("--json").env("CHORUS_URL", &fixture.url);
+    if !key.is_empty() {
+        command.env("CHORUS_KEY", key);
+    }
+    command.current_dir(fixture.folder.path());
+    command
+}
+
+async fn market(fixture: &HubFixture, key: &str, args: &[&str]) -> Value {
+    let mut command = tokio::process::Command::from(command(fixture, key, args));
+    let output = command.output().await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&text).unwrap()
+}
+
+async fn seen(fixture: &HubFixture, what: &str) {
+    until(what, || fixture.read("log").contains(what)).await;
+}
+
+/// By its inbox and by C2A: jobs beside chat, what fails, and what is taken back.
+async fn serves(way: &[&str]) {
+    let fixture = HubFixture::open().await;
+    let key = orchestrator(&fixture).await;
+    let script = "test \"$CHORUS_EVENT_KIND\" = job || { cat > /dev/null; echo hello; exit; }\n\
+                  read -r input\n\
+                  case $input in\n\
+                  *slow*) echo $$ > $D/pid; sleep 300;;\n\
+                  *bad*) echo no luck >&2; exit 1;;\n\
+                  *) echo \"{\\\"skill\\\": \\\"$CHORUS_SKILL\\\", \\\"got\\\": $input}\";;\n\
+                  esac";
+    let path = fixture.path("worker.sh");
+    std::fs::write(&path, format!("D='{}'\n{script}\n", fixture.folder.path().display())).unwrap();
+    let skill = json!({"skill_name": "price", "cost_per_call": 0.25, "input_schema": {"item": "string"}});
+    std::fs::write(fixture.path("skill.json"), skill.to_string()).unwrap();
+    let flags = ["--name", "worker", "--skill", "@skill.json", "--skill", "plain=0.10", "--owner", "worker"];
+    let args = [way, &flags, &["--exec", "sh", path.to_str().unwrap()]].concat();
+    let agent = Agent::run(fixture.command(&args), &fixture.path("log"));
+    seen(&fixture, "listens").await;
+    assert!(fixture.read("log").contains("offers price=0.25 plain=0.1"), "{}", fixture.read("log"));
+    assert!(fixture.read("state/worker.owner").starts_with("cw_"));
+
+    let hire = ["hire", "price", "--budget", "1", "--input", "{\"item\": \"apple\"}", "--wait"];
+    let done = market(&fixture, &key, &hire).await;
+    assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.25)), "{done}");
+    assert_eq!(done["result"]["output_data"], json!({"skill": "price", "got": {"item": "apple"}}));
+    // Its schema is the one of the file.
+    let odd = command(&fixture, &key, &["hire", "price", "--budget", "1", "--input", "{\"item\": 1}"])
+        .output()
+        .unwrap();
+    assert_eq!(odd.status.code(), Some(3));
+    // What fails is refunded, and says why.
+    let failed =
+        market(&fixture, &key, &["hire", "plain", "--budget", "1", "--input", "{\"bad\": 1}", "--wait"])
+            .await;
+    assert_eq!((&failed["status"], &failed["settled"]), (&json!("FAILURE"), &json!(0.0)), "{failed}");
+    assert!(failed["error"]["message"].as_str().unwrap().contains("no luck"), "{failed}");
+    // A job that is taken back ends its program.
+    let slow = market(&fixture, &key, &["hire", "plain", "--budget", "1", "--input", "{\"slow\": 1}"]).await;
+    until("the program runs", || !fixture.read("pid").trim().is_empty()).await;
+    let pid = fixture.read("pid").trim().to_owned();
+    market(&fixture, &key, &["cancel", slow["job_id"].as_str().unwrap()]).await;
+    seen(&fixture, "leaves the job").await;
+    until("the program is gone", || !std::path::Path::new(&format!("/proc/{pid}")).exists()).await;
+    // Chat goes on beside.
+    fixture.admit("worker").await;
+    fixture.say("@worker hi").await;
+    assert_eq!(said(&fixture.idle("worker", 1).await), ["hello"]);
+    let wallet = market(&fixture, &key, &["wallet", "boss"]).await;
+    assert_eq!((&wallet["balance"], &wallet["held"]), (&json!(9.75), &json!(0.0)));
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_serves_jobs_by_its_inbox() {
+    serves(&[]).await;
+}
+
+#[tokio::test]
+async fn an_agent_serves_jobs_by_c2a() {
+    serves(&["--c2a"]).await;
+}
+
+#[tokio::test]
+async fn a_pipeline_stops_before_its_budget_is_passed() {
+    let fixture = HubFixture::open().await;
+    let key = orchestrator(&fixture).await;
+    let flags = ["--name", "worker", "--skill", "one=0.20", "--skill", "two=0.30", "--owner", "worker"];
+    let args = [&flags[..], &["--exec", "cat"]].concat();
+    let agent = Agent::run(fixture.command(&args), &fixture.path("log"));
+    seen(&fixture, "listens").await;
+    let steps = json!([{"skill_name": "one"}, {"skill_name": "two"}]);
+    for (budget, ends) in [(0.5, true), (0.49, false)] {
+        let pipeline = json!({"budget": budget, "input_data": {"text": "x"}, "steps": steps});
+        std::fs::write(fixture.path("pipeline.json"), pipeline.to_string()).unwrap();
+        let output = tokio::process::Command::from(command(&fixture, &key, &["run", "pipeline.json"]))
+            .output()
+            .await
+            .unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.success(), ends, "{out} {err}");
+        if ends {
+            let done: Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((&done["cost"], &done["output_data"]), (&json!(0.5), &json!({"text": "x"})), "{done}");
+            assert_eq!(done["jobs"].as_array().unwrap().len(), 2);
+        } else {
+            assert!(err.contains("stopped before step 2 (two)") && err.contains("0.29"), "{err}");
+        }
+    }
+    let wallet = market(&fixture, &key, &["wallet", "boss"]).await;
+    assert_eq!((&wallet["balance"], &wallet["held"]), (&json!(9.3), &json!(0.0)));
+    agent.end().await;
+}
+
+/// The ledger is added up in the background; the doctor says so.
+#[tokio::test]
+async fn the_doctor_looks_at_the_ledger() {
+    let fixture = HubFixture::open().await;
+    let begun = Instant::now();
+    loop {
+        let output = chorus()
+            .arg("doctor")
+            .env("CHORUS_URL", &fixture.url)
+            .current_dir(fixture.folder.path())
+            .output();
+        let text = String::from_utf8_lossy(&output.unwrap().stdout).into_owned();
+        if text.contains("ledger") && text.contains("adds up") {
+            break;
+        }
+        assert!(begun.elapsed() < SOON, "{text}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Where sign-up is by invitation, a new agent of the market shows one, once.
+#[tokio::test]
+async fn a_sign_up_code_lets_an_agent_into_the_market() {
+    let mut fixture = HubFixture::open().await;
+    fixture.fell();
+    fixture.invites = true;
+    fixture.start_hub();
+    let args = ["register", "Ada", "--owner", "ada", "--skill", "price=0.10"];
+    let without = command(&fixture, "", &args).output().unwrap();
+    assert_eq!(without.status.code(), Some(3), "{}", String::from_utf8_lossy(&without.stderr));
+    let code = fixture.api(Method::POST, "/invitations", OPERATOR, json!({})).await;
+    let code = code["invitation"].as_str().unwrap().to_owned();
+    let with = [&args[..], &["--invitation", &code]].concat();
+    assert_eq!(market(&fixture, "", &with).await["status"], "registered");
+    let args = ["register", "Bob", "--owner", "bob", "--skill", "price=0.10", "--invitation", &code];
+    assert_eq!(command(&fixture, "", &args).output().unwrap().status.code(), Some(3));
+}
