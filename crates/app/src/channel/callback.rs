@@ -8,36 +8,30 @@ use crate::attention::{self, disposing};
 use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
-use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::market::results;
 use crate::once::{Done, Once};
-use crate::relay::pursue;
+use crate::relay::{EnvelopeAnswer, answer_envelope};
 use crate::secrets::CallbackToken;
 use crate::usage::event_bytes;
 use chorus_attention::disposition::Cause;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, read_events};
 use chorus_protocol::code::Code;
-use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
-use chorus_protocol::relay::CHORUS_VERSION;
 use chorus_protocol::words::{ConversationKind, EventKind};
 use chorus_store::Tx;
 use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::{self, Event};
-use chorus_store::deliveries::{self, Lease};
+use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
-use chorus_store::relay::{self, SendError, Sent};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
 /// How long an address takes events.
 const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
-/// The longest text of an envelope, in characters.
-const MAX_TEXT: usize = 10_000;
 
 /// The events are recorded.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -247,43 +241,14 @@ impl Answer {
 
     /// Back to the sender of an envelope, as envelopes: what else the agent shows of itself has no place there.
     fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Vec<EventId>, Error> {
-        let sender = sent.author.agent().map_or(Ok(None), |id| directory::by_id(tx, id))?;
-        let sender = sender.ok_or_else(|| gone("the sender is not registered any more"))?;
         let mut events = vec![];
         for (id, event) in &self.events {
             let CallbackEvent::Message { content } = event else {
                 tracing::debug!(kind = event.kind().as_str(), trace_id = %sent.trace, "an agent's event about an envelope");
                 continue;
             };
-            let length = content.chars().count();
-            if length > MAX_TEXT {
-                let what = format_args!("must be at most {MAX_TEXT} characters in an envelope, not {length}");
-                return Err(Faults::one("content", what).into());
-            }
-            let envelope = envelope(&self.app, agent, sent, content)?;
-            let timeout = self.app.config.webhook_timeout.as_millis() as i64;
-            let send = relay::Send {
-                sender: agent.id,
-                receiver: sender.name.clone(),
-                envelope: envelope.clone(),
-                event: *id,
-                trace: sent.trace,
-                keys: vec![],
-                turn: None,
-                stream: false,
-                lease: Lease { owner: self.app.config.node, until: self.now + timeout + LEASE_MARGIN_MS },
-                now: self.now,
-            };
-            let sent = relay::send(tx, &send).map_err(refused)?;
-            self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
-            if let Sent::Pending(pending) = sent {
-                let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
-                let from = (agent.id, app.address(&agent.name));
-                tx.after_commit(Box::new(move || {
-                    let work = pursue(Arc::clone(&app), from, pending, envelope);
-                    app.tasks.spawn_on(work, &runtime);
-                }));
-            }
+            let answer = EnvelopeAnswer { agent, sent, id: *id, content, now: self.now };
+            answer_envelope(tx, &self.app, &self.runtime, &answer)?;
             events.push(*id);
         }
         Ok(events)
@@ -296,37 +261,6 @@ fn left(error: ConversationError) -> Error {
         ConversationError::NotFound => gone("the agent is not in this conversation any more"),
         error => error.into(),
     }
-}
-
-fn refused(error: SendError) -> Error {
-    match error {
-        SendError::ReceiverNotFound => gone("the sender is not registered any more"),
-        SendError::Blocked => {
-            Error::new(Code::Forbidden, "the sender does not take messages from this agent any more")
-        }
-        SendError::Store(error) => error.into(),
-        // There is no key.
-        SendError::Conflict | SendError::InProgress => Error::internal(error),
-    }
-}
-
-/// The agent's answer as the envelope it would have sent.
-fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<String, Error> {
-    let answered: Value = serde_json::from_str(&sent.body).map_err(Error::internal)?;
-    let card: Value =
-        agent.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
-    let culture =
-        [&card["user_culture"], &answered["sender_culture"]].into_iter().find(|culture| culture.is_string());
-    let mut envelope = json!({
-        "chorus_version": CHORUS_VERSION,
-        "sender_id": app.address(&agent.name),
-        "original_text": content,
-        "sender_culture": culture,
-    });
-    if let Some(conversation) = answered.get("conversation_id").filter(|id| id.is_string()) {
-        envelope["conversation_id"] = conversation.clone();
-    }
-    Ok(envelope.to_string())
 }
 
 /// An event as the log keeps it: its kind is told elsewhere, its credentials nowhere.

@@ -2,7 +2,7 @@
 //! is not asked costs no turn.
 
 use crate::agent_fixture::{Agent, HubFixture, SOON, said, text, until};
-use crate::hub::{chorus, register};
+use crate::hub::{chorus, history, register, send};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -194,6 +194,27 @@ async fn a_thread_goes_on_with_who_was_asked() {
     for agent in agents {
         agent.end().await;
     }
+}
+
+#[tokio::test]
+async fn an_envelope_is_answered_by_the_session_it_came_by() {
+    let fixture = HubFixture::open().await;
+    let agent = c2a(&fixture, "echo", "cat > $D/prompt; echo gladly");
+    let alice = register(&fixture.http, &fixture.url, "alice").await;
+    until("it listens", || fixture.read("log").contains("echo listens to ")).await;
+    send(&fixture.http, &fixture.url, &alice, ("alice", "echo"), "Coffee?", None).await.unwrap();
+    let begun = Instant::now();
+    loop {
+        let history = history(&fixture.http, &fixture.url, &alice).await;
+        if !history.is_empty() {
+            assert_eq!(history, ["gladly"]);
+            break;
+        }
+        assert!(begun.elapsed() < SOON, "{}", fixture.read("log"));
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(turns(&fixture), ["echo"]);
+    agent.end().await;
 }
 
 /// `chorus c2a-stdio`, as a harness that was started with it sees it.
