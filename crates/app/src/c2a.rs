@@ -3,6 +3,7 @@
 //! JSON-RPC's errors are for what cannot be asked at all; what a tool refuses is its result. How frames travel, and what was
 //! delivered and acknowledged, is for whoever carries them.
 
+mod answering;
 mod notices;
 mod reading;
 mod refusing;

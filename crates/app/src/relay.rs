@@ -1,10 +1,11 @@
 //! What can be done by the relay: registering, finding and unregistering agents, sending envelopes and answering them.
 //!
 //! `send` accepts and commits; `post` hands over what goes to an endpoint, `answer` relays what a receiver says as it comes,
-//! `reply` takes it from a receiver that has no endpoint, and `outcome` records what came of it; `history` reads an inbox by
+//! `answer_envelope` makes one of what is said elsewhere, `reply` takes it from a receiver that has no endpoint, and `outcome` records what came of it; `history` reads an inbox by
 //! cursor, `sent` shows senders what became of their envelopes, and `session` lets a browser open an inbox.
 
 mod answer;
+mod answer_envelope;
 mod find;
 mod history;
 mod outcome;
@@ -18,6 +19,7 @@ mod tell_owner;
 mod unregister;
 
 pub use answer::Listener;
+pub use answer_envelope::{EnvelopeAnswer, answer_envelope};
 pub use find::{find, list};
 pub use history::{Part, history};
 pub use post::pursue;

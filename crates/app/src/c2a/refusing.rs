@@ -15,7 +15,7 @@ pub(super) fn refusal(error: &Error) -> Refusal {
         (Some(Refused::OfferedToOther), _) => RefusalCode::OfferedToOther,
         (Some(Refused::NotClaimed), _) => RefusalCode::NotClaimed,
         (Some(Refused::NotMember), _) => RefusalCode::NotAMember,
-        (_, Code::NotFound) => RefusalCode::NotFound,
+        (_, Code::NotFound | Code::Gone) => RefusalCode::NotFound,
         (_, Code::Validation | Code::TooLarge) => RefusalCode::InvalidArguments,
         (_, Code::IdempotencyConflict) => RefusalCode::IdempotencyConflict,
         (_, Code::Conflict) => RefusalCode::Archived,

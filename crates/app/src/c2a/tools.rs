@@ -1,7 +1,7 @@
 //! The chat tools as C2A lists and calls them: what they are is said by the one table of tools, what they do by the acts that every
 //! door calls.
 
-use super::{Harness, reading, refusing};
+use super::{Harness, answering, reading, refusing};
 use crate::attention::claiming::Standing;
 use crate::conversation::{self, conversation_id};
 use crate::error::Error;
@@ -100,6 +100,12 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
     let id = conversation_id(&message.target.conversation_id.0)?;
     let event = |given: &Option<WireId>| given.as_ref().map(|id| conversation::event_id(&id.0)).transpose();
     let (reply_to, mut thread) = (event(&message.in_reply_to)?, event(&message.target.thread_id)?);
+    if let Some(sent) = answering::from_outside(harness, reply_to).await? {
+        if sent.conversation != id {
+            return Err(Faults::one("target.conversationId", "must be where inReplyTo was said").into());
+        }
+        return answering::answer(harness, sent, &message, once, &words).await;
+    }
     match message.visibility {
         Visibility::Thread => thread = thread.or(reply_to),
         Visibility::Dm => is_of_two(harness, id).await?,

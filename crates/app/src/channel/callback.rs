@@ -9,12 +9,11 @@ use crate::attention::disposing;
 use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::conversation::{masked, post_in};
-use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::lines::{Bounds, Lines};
 use crate::market::results;
 use crate::once::{Done, Once};
-use crate::relay::pursue;
+use crate::relay::{EnvelopeAnswer, answer_envelope};
 use crate::secrets::CallbackToken;
 use crate::usage::event_bytes;
 use bytes::Bytes;
@@ -24,26 +23,23 @@ use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
-use chorus_protocol::relay::{CHORUS_VERSION, ReplyLine};
+use chorus_protocol::relay::ReplyLine;
 use chorus_protocol::words::{ConversationKind, EventKind};
 use chorus_store::Tx;
 use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::{self, Event};
-use chorus_store::deliveries::{self, Lease};
+use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::growing::{self, NewPiece};
-use chorus_store::relay::{self, SendError, Sent};
 use chorus_store::reply_lines::{self, Waiting};
 use futures_util::Stream;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
 /// How long an address takes events.
 const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
-/// The longest text of an envelope, in characters.
-const MAX_TEXT: usize = 10_000;
 /// All lines of one body, in bytes.
 const MAX_LINES_BODY: usize = 16 * 1024 * 1024;
 
@@ -338,43 +334,9 @@ impl Answer {
             tracing::debug!(kind = self.event.word(), trace_id = %sent.trace, "an agent's event about an envelope");
             return Ok(recorded);
         };
-        self.send_back(tx, agent, sent, content)?;
+        let answer = EnvelopeAnswer { agent, sent, id: self.id, content, now: self.now };
+        answer_envelope(tx, &self.app, &self.runtime, &answer)?;
         Ok(Recorded::of(self.id))
-    }
-
-    fn send_back(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event, content: &str) -> Result<(), Error> {
-        let sender = sent.author.agent().map_or(Ok(None), |id| directory::by_id(tx, id))?;
-        let sender = sender.ok_or_else(|| gone("the sender is not registered any more"))?;
-        let length = content.chars().count();
-        if length > MAX_TEXT {
-            let what = format_args!("must be at most {MAX_TEXT} characters in an envelope, not {length}");
-            return Err(Faults::one("content", what).into());
-        }
-        let envelope = envelope(&self.app, agent, sent, content)?;
-        let timeout = self.app.config.webhook_timeout.as_millis() as i64;
-        let send = relay::Send {
-            sender: agent.id,
-            receiver: sender.name,
-            envelope: envelope.clone(),
-            event: self.id,
-            trace: sent.trace,
-            keys: vec![],
-            turn: None,
-            stream: false,
-            lease: Lease { owner: self.app.config.node, until: self.now + timeout + LEASE_MARGIN_MS },
-            now: self.now,
-        };
-        let sent = relay::send(tx, &send).map_err(refused)?;
-        self.app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
-        if let Sent::Pending(pending) = sent {
-            let (app, runtime) = (Arc::clone(&self.app), self.runtime.clone());
-            let from = (agent.id, app.address(&agent.name));
-            tx.after_commit(Box::new(move || {
-                let work = pursue(Arc::clone(&app), from, pending, envelope);
-                app.tasks.spawn_on(work, &runtime);
-            }));
-        }
-        Ok(())
     }
 }
 
@@ -403,37 +365,6 @@ fn left(error: ConversationError) -> Error {
         ConversationError::NotFound => gone("the agent is not in this conversation any more"),
         error => error.into(),
     }
-}
-
-fn refused(error: SendError) -> Error {
-    match error {
-        SendError::ReceiverNotFound => gone("the sender is not registered any more"),
-        SendError::Blocked => {
-            Error::new(Code::Forbidden, "the sender does not take messages from this agent any more")
-        }
-        SendError::Store(error) => error.into(),
-        // There is no key.
-        SendError::Conflict | SendError::InProgress => Error::internal(error),
-    }
-}
-
-/// The agent's answer as the envelope it would have sent.
-fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<String, Error> {
-    let answered: Value = serde_json::from_str(&sent.body).map_err(Error::internal)?;
-    let card: Value =
-        agent.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
-    let culture =
-        [&card["user_culture"], &answered["sender_culture"]].into_iter().find(|culture| culture.is_string());
-    let mut envelope = json!({
-        "chorus_version": CHORUS_VERSION,
-        "sender_id": app.address(&agent.name),
-        "original_text": content,
-        "sender_culture": culture,
-    });
-    if let Some(conversation) = answered.get("conversation_id").filter(|id| id.is_string()) {
-        envelope["conversation_id"] = conversation.clone();
-    }
-    Ok(envelope.to_string())
 }
 
 /// An event as the log keeps it: its kind is told elsewhere, its credentials nowhere.

@@ -82,6 +82,8 @@ pub struct Signed {
     body: Bytes,
     /// Whether the sender wants the answer as it is made.
     stream: bool,
+    /// Whether the receiver is to know it again by its id, as callbacks do.
+    keyed: bool,
 }
 
 impl Signed {
@@ -90,7 +92,12 @@ impl Signed {
         let timestamp_s = now_ms / 1000;
         let signatures: Vec<_> = secrets.iter().map(|secret| secret.sign(&id, timestamp_s, &body)).collect();
         let signature = signatures.join(" ");
-        Self { id, timestamp_s, signature, body, stream }
+        Self { id, timestamp_s, signature, body, stream, keyed: false }
+    }
+
+    /// The same, for a receiver that takes an `Idempotency-Key`.
+    pub fn keyed(self) -> Self {
+        Self { keyed: true, ..self }
     }
 }
 
@@ -306,8 +313,9 @@ impl Outbound {
         let endpoint = Endpoint { receiver, sender, cause, host: host_of(&url) };
         let (slot, keep) = self.limits.begin(&endpoint, self.elapsed())?;
         let client = if keep { &self.client } else { &self.once };
-        let request = client
-            .request(Method::POST, url.clone())?
+        let request = client.request(Method::POST, url.clone())?;
+        let request = if message.keyed { request.header("idempotency-key", &message.id) } else { request };
+        let request = request
             .header("content-type", "application/json")
             .header("webhook-id", message.id)
             .header("webhook-timestamp", message.timestamp_s)

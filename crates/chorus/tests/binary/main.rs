@@ -11,6 +11,8 @@ mod agent_fixture;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod c2a;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod choir;

@@ -1,0 +1,188 @@
+//! Answers to what was said in no conversation of this hub: an envelope is answered by an envelope, what another service posted at
+//! the callback that came with it.
+//!
+//! Both happen once for the same key. A POST to another service is made while the caller waits, and one that failed is not
+//! remembered, so that the same can be tried again; the service knows it again by its `Idempotency-Key`.
+
+use super::Harness;
+use crate::app::AppState;
+use crate::attention::disposing;
+use crate::caller::disabled;
+use crate::charge::may_say;
+use crate::delivery::limits;
+use crate::delivery::outbound::{PostError, Signed, To};
+use crate::delivery::steps::LEASE_MARGIN_MS;
+use crate::error::Error;
+use crate::once::Once;
+use crate::relay::{EnvelopeAnswer, answer_envelope};
+use crate::{sealing, webhooks};
+use chorus_attention::disposition::Cause;
+use chorus_protocol::c2a::{Reached, SendMessage, Sent};
+use chorus_protocol::channel::CallbackEvent;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
+use chorus_protocol::words::{DeliveryState, EventKind};
+use chorus_store::conversations::{self, Event};
+use chorus_store::directory::{self, Agent};
+use chorus_store::idempotency::{self, Answer, Key, Known};
+use chorus_store::{StoreError, Tx};
+use data_encoding::HEXLOWER;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, OnceLock};
+use tokio::runtime::Handle;
+
+/// How long the key of an answer to another service is remembered.
+const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// What an event is that is answered elsewhere, if it is one and was brought to this agent.
+pub(super) async fn from_outside(harness: &Harness, event: Option<EventId>) -> Result<Option<Event>, Error> {
+    let (agent, Some(event)) = (harness.agent(), event) else { return Ok(None) };
+    let find = move |tx: &mut dyn Tx| conversations::event_by_id(tx, event);
+    let found = harness.app.store.read::<_, StoreError, _>(find).await?;
+    Ok(found.filter(|found| is_for(found, agent)))
+}
+
+fn is_for(event: &Event, agent: AgentId) -> bool {
+    match (event.kind, event.author) {
+        (EventKind::Envelope, Principal::Agent(sender)) => {
+            sender != agent && event.conversation == ConversationId::of_pair(sender, agent)
+        }
+        // Who posts is unknown: it is kept as the agent's own.
+        (EventKind::Foreign, author) => author == agent.into(),
+        _ => false,
+    }
+}
+
+/// Answers it where it came from.
+pub(super) async fn answer(
+    harness: &Harness,
+    sent: Event,
+    message: &SendMessage,
+    once: Once,
+    words: &[u8],
+) -> Result<Sent, Error> {
+    match sent.kind {
+        EventKind::Envelope => by_envelope(harness, sent, message.text.clone(), once).await,
+        _ => by_callback(harness, &sent, message, words).await,
+    }
+}
+
+async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -> Result<Sent, Error> {
+    let (app, runtime, me) = (Arc::clone(&harness.app), Handle::current(), harness.agent());
+    let (id, now, counted) = (EventId(app.environment.uuid_v7()), app.now(), OnceLock::new());
+    let work = move |tx: &mut dyn Tx| {
+        let agent = present(tx, me)?;
+        // The transaction may run again: what was decided stands.
+        counted.get_or_init(|| may_say(&app, me.into(), sent.conversation, 1)).clone()?;
+        let answer = EnvelopeAnswer { agent: &agent, sent: &sent, id, content: &text, now };
+        let delivery = answer_envelope(tx, &app, &runtime, &answer)?;
+        Ok(told(id, delivery))
+    };
+    Ok(harness.app.once(once, |_: &mut dyn Tx| Ok(()), work).await?.result)
+}
+
+/// Who speaks, as long as it may.
+fn present(tx: &mut dyn Tx, agent: AgentId) -> Result<Agent, Error> {
+    let agent = directory::by_id(tx, agent)?;
+    let agent = agent.ok_or_else(|| Error::new(Code::Gone, "the agent is not registered any more"))?;
+    if agent.disabled_at.is_some() { Err(disabled("agent")) } else { Ok(agent) }
+}
+
+fn told(id: EventId, delivery: DeliveryState) -> Sent {
+    Sent {
+        event_id: id.into(),
+        sequence: None,
+        thread_id: None,
+        attention: Reached::default(),
+        delivery: Some(delivery),
+        awaits_approval: false,
+        masked: vec![],
+        unknown: vec![],
+    }
+}
+
+async fn by_callback(
+    harness: &Harness,
+    sent: &Event,
+    message: &SendMessage,
+    words: &[u8],
+) -> Result<Sent, Error> {
+    let (app, me, now) = (&harness.app, harness.agent(), harness.app.now());
+    let parts = [me.as_bytes(), message.idempotency_key.0.as_bytes()];
+    let key = Key::new("c2a callback", &parts, words, Some(now + KEY_LIFE_MS));
+    let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
+    let claim = {
+        let key = key.clone();
+        move |tx: &mut dyn Tx| Ok((present(tx, me)?, idempotency::claim(tx, &key, now, until)?))
+    };
+    let (agent, known) = app.store.write::<_, Error, _>(claim).await?;
+    match known {
+        Known::New => {}
+        Known::Answered(first) => return serde_json::from_str(&first.body).map_err(Error::internal),
+        Known::InProgress => {
+            let what = "the first call with this key is still being made; ask again for its outcome";
+            return Err(Error::new(Code::IdempotencyInProgress, what).retry_after_ms(1000));
+        }
+        Known::Conflict => {
+            let what = "this idempotency key was used for something else; use a new one for new content";
+            return Err(Error::new(Code::IdempotencyConflict, what));
+        }
+    }
+    // What the key is to the service: the same at each try, and nothing that it could use.
+    let id = HEXLOWER.encode(&Sha256::digest([parts.concat(), sent.id.as_bytes().to_vec()].concat())[..16]);
+    let posted = match may_say(app, me.into(), sent.conversation, 1) {
+        Ok(()) => post(app, &agent, sent, id, &message.text, now).await,
+        Err(limited) => Err(limited),
+    };
+    let result = posted.map(|()| told(EventId(app.environment.uuid_v7()), DeliveryState::Delivered));
+    let (event, done) = (sent.id, result.as_ref().ok().map(serde_json::to_string).transpose());
+    let done = done.map_err(Error::internal)?;
+    let record = move |tx: &mut dyn Tx| {
+        let Some(done) = &done else { return Ok(idempotency::forget(tx, &key, until)?) };
+        idempotency::answer(tx, &key, until, &Answer::new(200, done.clone()))?;
+        disposing::record(tx, event, me, Cause::Replied, None, now).map(drop)
+    };
+    app.store.write::<_, Error, _>(record).await?;
+    result
+}
+
+/// Says it to the other service.
+async fn post(
+    app: &AppState,
+    agent: &Agent,
+    sent: &Event,
+    id: String,
+    text: &str,
+    now: i64,
+) -> Result<(), Error> {
+    let posted = sealing::open_post(&app.config.master_key, sent.id, &sent.body);
+    let posted: Value = serde_json::from_str(&posted).map_err(Error::internal)?;
+    let callback = posted["callback"].as_str().unwrap_or_default().to_owned();
+    let body = serde_json::to_vec(&CallbackEvent::Message { content: text.to_owned() });
+    let secrets = webhooks::signing(&app.config.master_key, agent, now);
+    let body = body.map_err(Error::internal)?;
+    let message = Signed::new(&secrets, format!("msg_{id}"), now, body.into(), false).keyed();
+    let to = To {
+        url: callback,
+        receiver: agent.id,
+        sender: None,
+        cause: limits::Cause::Push,
+        proven: !app.config.endpoint_challenge,
+    };
+    let refused = |what: String, code: Code| Err(Error::new(code, what));
+    match app.outbound.push(&to, message).await {
+        Ok((200..300, _)) => Ok(()),
+        Ok((status @ (408 | 425 | 429 | 500..600), _)) => {
+            refused(format!("the other service answered {status}; try again"), Code::AgentUnreachable)
+        }
+        Ok((status @ (404 | 410), _)) => {
+            refused(format!("the other service answered {status}: the callback is over"), Code::NotFound)
+        }
+        Ok((status, _)) => {
+            refused(format!("the other service does not take it: it answered {status}"), Code::Forbidden)
+        }
+        Err(error @ PostError::Blocked(_)) => refused(error.to_string(), Code::Forbidden),
+        Err(error) => refused(error.to_string(), error.code()),
+    }
+}

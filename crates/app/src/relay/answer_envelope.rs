@@ -1,0 +1,122 @@
+//! What an agent says to an envelope by a door that knows none goes back as one: whatever it was brought by, its sender is answered
+//! in the language it spoke.
+//!
+//! Part of a transaction; an envelope that goes to an endpoint is carried there once that is committed.
+
+use super::pursue;
+use crate::app::{App, AppState};
+use crate::delivery::steps::LEASE_MARGIN_MS;
+use crate::error::Error;
+use crate::usage::event_bytes;
+use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::EventId;
+use chorus_protocol::relay::CHORUS_VERSION;
+use chorus_protocol::words::DeliveryState;
+use chorus_store::Tx;
+use chorus_store::conversations::Event;
+use chorus_store::deliveries::Lease;
+use chorus_store::directory::{self, Agent};
+use chorus_store::relay::{self, SendError, Sent};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// The longest text of an envelope, in characters.
+const MAX_TEXT: usize = 10_000;
+
+/// An answer on its way.
+pub struct EnvelopeAnswer<'a> {
+    /// Who answers.
+    pub agent: &'a Agent,
+    /// The envelope that is answered.
+    pub sent: &'a Event,
+    /// What the answer is called.
+    pub id: EventId,
+    pub content: &'a str,
+    pub now: i64,
+}
+
+/// Sends the answer to the sender of an envelope, and says what became of it so far. `runtime` carries what goes to an endpoint.
+pub fn answer_envelope(
+    tx: &mut dyn Tx,
+    app: &AppState,
+    runtime: &Handle,
+    answer: &EnvelopeAnswer<'_>,
+) -> Result<DeliveryState, Error> {
+    let EnvelopeAnswer { agent, sent, id, content, now } = *answer;
+    let sender = sent.author.agent().map_or(Ok(None), |id| directory::by_id(tx, id))?;
+    let sender = sender.ok_or_else(gone)?;
+    let length = content.chars().count();
+    if length > MAX_TEXT {
+        let what = format_args!("must be at most {MAX_TEXT} characters in an envelope, not {length}");
+        return Err(Faults::one("content", what).into());
+    }
+    let envelope = envelope(app, agent, sent, content)?;
+    let timeout = app.config.webhook_timeout.as_millis() as i64;
+    let send = relay::Send {
+        sender: agent.id,
+        receiver: sender.name.clone(),
+        envelope: envelope.clone(),
+        event: id,
+        trace: sent.trace,
+        keys: vec![],
+        turn: None,
+        stream: false,
+        lease: Lease { owner: app.config.node, until: now + timeout + LEASE_MARGIN_MS },
+        now,
+    };
+    let went = relay::send(tx, &send).map_err(refused)?;
+    app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
+    match went {
+        Sent::Stored { outcome, .. } => {
+            Ok(DeliveryState::parse(outcome.delivery.as_str()).unwrap_or(DeliveryState::Queued))
+        }
+        Sent::Pending(pending) => {
+            let (app, runtime) = (Arc::clone(app), runtime.clone());
+            let from = (agent.id, app.address(&agent.name));
+            tx.after_commit(Box::new(move || {
+                let work = pursue(Arc::clone(&app), from, pending, envelope);
+                app.tasks.spawn_on(work, &runtime);
+            }));
+            Ok(DeliveryState::Sending)
+        }
+        // There is no key.
+        Sent::Again(_) => Err(Error::internal("an envelope without a key was sent before")),
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Code::Gone, "the sender is not registered any more")
+}
+
+fn refused(error: SendError) -> Error {
+    match error {
+        SendError::ReceiverNotFound => gone(),
+        SendError::Blocked => {
+            Error::new(Code::Forbidden, "the sender does not take messages from this agent any more")
+        }
+        SendError::Store(error) => error.into(),
+        // There is no key.
+        SendError::Conflict | SendError::InProgress => Error::internal(error),
+    }
+}
+
+/// The agent's answer as the envelope it would have sent.
+fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<String, Error> {
+    let answered: Value = serde_json::from_str(&sent.body).map_err(Error::internal)?;
+    let card: Value =
+        agent.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
+    let culture =
+        [&card["user_culture"], &answered["sender_culture"]].into_iter().find(|culture| culture.is_string());
+    let mut envelope = json!({
+        "chorus_version": CHORUS_VERSION,
+        "sender_id": app.address(&agent.name),
+        "original_text": content,
+        "sender_culture": culture,
+    });
+    if let Some(conversation) = answered.get("conversation_id").filter(|id| id.is_string()) {
+        envelope["conversation_id"] = conversation.clone();
+    }
+    Ok(envelope.to_string())
+}

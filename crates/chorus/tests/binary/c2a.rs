@@ -1,0 +1,335 @@
+//! `chorus agent --c2a` and `chorus c2a-stdio` with the program itself, against a real hub: what is asked is answered once, and what
+//! is not asked costs no turn.
+
+use crate::agent_fixture::{Agent, HubFixture, SOON, said, text, until};
+use crate::hub::{chorus, history, register, send};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc;
+use std::time::Instant;
+
+/// An agent with a C2A session whose program is this script; each of its turns adds a line to `$D/turns`.
+fn c2a(fixture: &HubFixture, name: &str, script: &str) -> Agent {
+    run(fixture, name, &["--c2a"], script)
+}
+
+fn run(fixture: &HubFixture, name: &str, door: &[&str], script: &str) -> Agent {
+    let path = fixture.path(&format!("{name}.sh"));
+    let folder = fixture.folder.path().display();
+    std::fs::write(&path, format!("D='{folder}'\necho {name} >> $D/turns\n{script}\n")).unwrap();
+    let args = [door, &["--name", name, "--exec", "sh", path.to_str().unwrap()]].concat();
+    Agent::run(fixture.command(&args), &fixture.path("log"))
+}
+
+/// Lets an agent in, with these roles, once it listens.
+async fn admit(fixture: &HubFixture, name: &str, roles: Value) {
+    until(&format!("{name} listens"), || fixture.read("log").contains(&format!("{name} listens to "))).await;
+    let path = format!("/channels/{}/members", fixture.channel);
+    fixture.api(Method::POST, &path, &fixture.anna, json!({"agent": name, "roles": roles})).await;
+}
+
+/// Says something with more than words, and returns what the hub said of it.
+async fn post(fixture: &HubFixture, body: Value) -> Value {
+    let path = format!("/channels/{}/messages", fixture.channel);
+    fixture.api(Method::POST, &path, &fixture.anna, body).await
+}
+
+/// What became of an event for an agent, once something has.
+async fn disposed(fixture: &HubFixture, event: &str, handle: &str) -> String {
+    let begun = Instant::now();
+    loop {
+        let ladder = fixture.api(Method::GET, &format!("/events/{event}"), &fixture.anna, json!({})).await;
+        let deliveries = ladder["deliveries"].as_array().unwrap();
+        let mine = deliveries.iter().filter(|one| one["recipient"]["handle"] == handle);
+        if let Some(disposition) = mine.filter_map(|one| one["disposition"].as_str()).next_back() {
+            return disposition.to_owned();
+        }
+        assert!(begun.elapsed() < SOON, "{handle}: {ladder:#}\n{}", fixture.read("log"));
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// The handles of those that an event was delivered to.
+async fn reached(fixture: &HubFixture, event: &Value) -> Vec<String> {
+    let path = format!("/events/{}", event.as_str().unwrap());
+    let ladder = fixture.api(Method::GET, &path, &fixture.anna, json!({})).await;
+    ladder["deliveries"].as_array().unwrap().iter().map(|one| text(&one["recipient"]["handle"])).collect()
+}
+
+fn turns(fixture: &HubFixture) -> Vec<String> {
+    let mut turns: Vec<_> = fixture.read("turns").lines().map(str::to_owned).collect();
+    turns.sort();
+    turns
+}
+
+#[tokio::test]
+async fn two_that_repeat_everything_answer_one_message_once_each() {
+    let fixture = HubFixture::open().await;
+    let agents = ["ada", "bob"].map(|name| c2a(&fixture, name, "cat"));
+    for name in ["ada", "bob"] {
+        admit(&fixture, name, json!([])).await;
+    }
+    let event = text(&post(&fixture, json!({"content": "@ada @bob hello, who are you?"})).await["event_id"]);
+    for name in ["ada", "bob"] {
+        let answers = fixture.seen(name, |events| !said(events).is_empty()).await;
+        // An answer wakes nobody, whatever it repeats: so nothing can follow from it.
+        for answer in answers.iter().filter(|one| one["kind"] == "message") {
+            assert_eq!(reached(&fixture, &answer["event_id"]).await, Vec::<String>::new(), "{answer:#}");
+        }
+        assert_eq!(disposed(&fixture, &event, name).await, "responded");
+    }
+    // The next thing is answered by both too, and is the second.
+    post(&fixture, json!({"content": "@ada @bob and what do you do?"})).await;
+    for name in ["ada", "bob"] {
+        let answers = fixture.seen(name, |events| said(events).len() >= 2).await;
+        assert_eq!(said(&answers).len(), 2, "{answers:#?}");
+    }
+    assert_eq!(turns(&fixture), ["ada", "ada", "bob", "bob"]);
+    for agent in agents {
+        agent.end().await;
+    }
+}
+
+#[tokio::test]
+async fn two_that_thank_each_other_stop() {
+    let fixture = HubFixture::open().await;
+    let agents = [
+        c2a(&fixture, "ada", "echo \"@bob thank you so much!\""),
+        c2a(&fixture, "bob", "echo \"@ada thanks\""),
+    ];
+    for name in ["ada", "bob"] {
+        admit(&fixture, name, json!([])).await;
+    }
+    let event =
+        text(&post(&fixture, json!({"content": "@ada please tell bob what you think"})).await["event_id"]);
+    assert_eq!(disposed(&fixture, &event, "ada").await, "responded");
+    let thanks = fixture.seen("ada", |events| !said(events).is_empty()).await;
+    let thanks = thanks.iter().find(|one| one["kind"] == "message").unwrap();
+    assert_eq!(
+        reached(&fixture, &thanks["event_id"]).await,
+        Vec::<String>::new(),
+        "a courtesy wakes no agent"
+    );
+    // What is asked afterwards is answered: nobody is stuck.
+    let event = text(&post(&fixture, json!({"content": "@bob are you there?"})).await["event_id"]);
+    assert_eq!(disposed(&fixture, &event, "bob").await, "responded");
+    assert_eq!(turns(&fixture), ["ada", "bob"]);
+    for agent in agents {
+        agent.end().await;
+    }
+}
+
+#[tokio::test]
+async fn of_ten_with_a_role_one_spends_a_turn_whatever_doors_they_use() {
+    let fixture = HubFixture::open().await;
+    let names: Vec<String> = (0..10).map(|n| format!("agent-{n}")).collect();
+    let agents: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| {
+            let door: &[&str] = match n % 3 {
+                0 | 1 => &["--c2a"],
+                _ => &[],
+            };
+            run(&fixture, name, door, "echo done")
+        })
+        .collect();
+    for name in &names {
+        admit(&fixture, name, json!(["ops"])).await;
+    }
+    for n in 1..=3 {
+        let said = post(&fixture, json!({"content": format!("@ops please look at disk {n}")})).await;
+        let begun = Instant::now();
+        // Knocked, claimed and answered; or shown, and answered.
+        let held = loop {
+            let path = format!("/events/{}", text(&said["event_id"]));
+            let ladder = fixture.api(Method::GET, &path, &fixture.anna, json!({})).await;
+            let claims = ladder["claims"].as_array().unwrap().clone();
+            if claims.iter().any(|claim| claim["state"] == "resolved") {
+                break claims;
+            }
+            assert!(begun.elapsed() < SOON, "{ladder:#}\n{}", fixture.read("log"));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        assert_eq!(held.len(), 1, "{held:#?}");
+        assert_eq!(turns(&fixture).len(), n, "{}", fixture.read("log"));
+    }
+    let answers = fixture.events().await;
+    let by_agents: Vec<_> = answers.iter().filter(|one| one["content"] == "done").collect();
+    assert_eq!(by_agents.len(), 3, "{answers:#?}");
+    for agent in agents {
+        agent.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_with_who_was_asked() {
+    let fixture = HubFixture::open().await;
+    let script = "cat > $D/prompt-$CHORUS_MESSAGE_ID; echo \"yes\"";
+    let agents = [c2a(&fixture, "ada", script), c2a(&fixture, "bob", script)];
+    for name in ["ada", "bob"] {
+        admit(&fixture, name, json!([])).await;
+    }
+    let asked =
+        text(&post(&fixture, json!({"content": "@ada please restart the cache on eu-1"})).await["event_id"]);
+    assert_eq!(disposed(&fixture, &asked, "ada").await, "responded");
+    // A correction is for who was asked, without a new mention.
+    let body = json!({"content": "I meant the one on eu-2", "thread": asked});
+    let correction = post(&fixture, body).await;
+    assert_eq!(correction["attention"]["woken"], json!(["ada"]), "{correction}");
+    let correction = text(&correction["event_id"]);
+    let prompt = format!("prompt-{correction}");
+    until("it reaches the model", || fixture.read(&prompt).contains("I meant the one on eu-2")).await;
+    assert!(fixture.read(&prompt).contains("\nresponse_policy: may_respond\n"), "{}", fixture.read(&prompt));
+    assert_eq!(disposed(&fixture, &correction, "ada").await, "responded");
+    // A question must be answered.
+    let question = post(&fixture, json!({"content": "did it work?", "thread": asked})).await;
+    let question = text(&question["event_id"]);
+    assert_eq!(disposed(&fixture, &question, "ada").await, "responded");
+    let prompt = fixture.read(&format!("prompt-{question}"));
+    assert!(prompt.contains("\nresponse_policy: must_respond\nreason: thread_question\n"), "{prompt}");
+    assert_eq!(turns(&fixture), ["ada", "ada", "ada"], "bob was never asked");
+    for agent in agents {
+        agent.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_envelope_is_answered_by_the_session_it_came_by() {
+    let fixture = HubFixture::open().await;
+    let agent = c2a(&fixture, "echo", "cat > $D/prompt; echo gladly");
+    let alice = register(&fixture.http, &fixture.url, "alice").await;
+    until("it listens", || fixture.read("log").contains("echo listens to ")).await;
+    send(&fixture.http, &fixture.url, &alice, ("alice", "echo"), "Coffee?", None).await.unwrap();
+    let begun = Instant::now();
+    loop {
+        let history = history(&fixture.http, &fixture.url, &alice).await;
+        if !history.is_empty() {
+            assert_eq!(history, ["gladly"]);
+            break;
+        }
+        assert!(begun.elapsed() < SOON, "{}", fixture.read("log"));
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(turns(&fixture), ["echo"]);
+    agent.end().await;
+}
+
+/// `chorus c2a-stdio`, as a harness that was started with it sees it.
+struct StdioHarness {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: mpsc::Receiver<String>,
+}
+
+impl StdioHarness {
+    fn start(fixture: &HubFixture, key: &str) -> Self {
+        let mut command = chorus();
+        command.arg("c2a-stdio").env("CHORUS_URL", &fixture.url).env("CHORUS_KEY", key);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (out, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if out.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, input, lines }
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// The next message.
+    fn heard(&self) -> Value {
+        serde_json::from_str(&self.lines.recv_timeout(SOON).unwrap()).unwrap()
+    }
+
+    /// The answer to a call, and what came before it.
+    fn call(&mut self, id: &str, method: &str, params: Value) -> (Value, Vec<Value>) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let mut before = vec![];
+        loop {
+            let message = self.heard();
+            if message["id"] == id && message.get("method").is_none() {
+                return (message, before);
+            }
+            before.push(message);
+        }
+    }
+}
+
+impl Drop for StdioHarness {
+    fn drop(&mut self) {
+        // Already over in most tests.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[tokio::test]
+async fn a_session_on_standard_input_and_output() {
+    let fixture = HubFixture::open().await;
+    let key = register(&fixture.http, &fixture.url, "ada").await;
+    let path = format!("/channels/{}/members", fixture.channel);
+    fixture.api(Method::POST, &path, &fixture.anna, json!({"agent": "ada"})).await;
+    let initialize = json!({"protocolVersion": "2026-06-02", "clientInfo": {"name": "mine", "version": "1"},
+        "capabilities": {"delivery": {"ack": true}, "injection": {"buffered": true, "notify": true}}});
+    let mut harness = StdioHarness::start(&fixture, &key);
+    let (early, _) = harness.call("0", "tools/list", json!({}));
+    assert_eq!(early["error"]["code"], -32002, "{early}");
+    let (begun, _) = harness.call("1", "initialize", initialize.clone());
+    assert_eq!(begun["result"]["protocolVersion"], "2026-06-02", "{begun}");
+    // What is delivered is a line, whatever was said.
+    let event = text(&post(&fixture, json!({"content": "@ada is the\ndeploy blocked?"})).await["event_id"]);
+    let delivered = harness.heard();
+    assert_eq!(
+        (&delivered["method"], &delivered["params"]["eventId"]),
+        (&json!("chat/deliver"), &json!(event))
+    );
+    assert_eq!(delivered["params"]["content"][0]["text"], "@ada is the\ndeploy blocked?");
+    // Not acknowledged, it is there again for the next session.
+    drop(harness.input.take());
+    assert!(harness.child.wait().unwrap().success());
+    let mut harness = StdioHarness::start(&fixture, &key);
+    harness.call("1", "initialize", initialize);
+    let again = harness.heard();
+    assert_eq!(again["params"]["eventId"], json!(event), "{again}");
+    assert_eq!(
+        again["params"]["reliability"]["idempotencyKey"],
+        delivered["params"]["reliability"]["idempotencyKey"]
+    );
+    harness.say(&json!({"jsonrpc": "2.0", "id": again["id"], "result": {"status": "accepted"}}));
+    let message = json!({"target": {"conversationId": fixture.channel}, "inReplyTo": event, "text": "No.",
+        "idempotencyKey": "k1", "visibility": "thread", "directedness": "to_me"});
+    for id in ["2", "3"] {
+        let params = json!({"name": "chat.send_message", "arguments": message});
+        let (sent, _) = harness.call(id, "tools/call", params);
+        assert!(sent["result"]["structuredContent"]["eventId"].is_string(), "{sent}");
+    }
+    assert_eq!(said(&fixture.seen("ada", |events| !said(events).is_empty()).await), ["No."]);
+    assert_eq!(disposed(&fixture, &event, "ada").await, "responded");
+    // The last words: what was asked before the end of input is answered.
+    harness.say(&json!({"jsonrpc": "2.0", "id": "4", "method": "tools/list"}));
+    drop(harness.input.take());
+    let last = harness.heard();
+    assert_eq!(
+        (&last["id"], last["result"]["tools"].as_array().map(Vec::len)),
+        (&json!("4"), Some(7)),
+        "{last}"
+    );
+    assert!(harness.child.wait().unwrap().success());
+    // Without a key it says so.
+    let mut command = chorus();
+    command
+        .arg("c2a-stdio")
+        .env("CHORUS_URL", &fixture.url)
+        .env("CHORUS_KEY", "ca_00000000000000000000000000000000");
+    assert_eq!(command.output().unwrap().status.code(), Some(3));
+}
