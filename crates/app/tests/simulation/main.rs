@@ -18,4 +18,6 @@ mod story;
 #[cfg(test)]
 mod verdict;
 #[cfg(test)]
+mod week;
+#[cfg(test)]
 mod world;

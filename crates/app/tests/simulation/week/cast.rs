@@ -1,0 +1,101 @@
+//! Who is there: ten people, fifty agents of theirs, half of them harnesses, in twenty channels; ten of the agents have a skill.
+
+use super::harness::Agent;
+use super::host::{Host, Key};
+use crate::hub::{body, context};
+use chorus_app::accounts::make_account;
+use chorus_app::caller::{Caller, Identity, Person};
+use chorus_app::conversation::{Added, add_member, make_channel};
+use chorus_app::delivery::dialect::Dialect;
+use chorus_app::market::money::mint;
+use chorus_app::market::register::register;
+use chorus_app::once::Once;
+use chorus_app::{agents, key_hash};
+use chorus_environment::ManualClock;
+use chorus_protocol::ids::ConversationId;
+use serde_json::{Value, json};
+
+pub(crate) const PEOPLE: usize = 10;
+pub(crate) const AGENTS: usize = 50;
+pub(crate) const CHANNELS: usize = 20;
+/// So many of the agents can be hired.
+pub(crate) const WORKERS: usize = 10;
+/// What each person has to begin with.
+const GRANTED: u32 = 20;
+
+pub(crate) struct Channel {
+    pub(crate) id: ConversationId,
+    /// Who is in it, by their numbers.
+    pub(crate) people: Vec<usize>,
+    pub(crate) agents: Vec<usize>,
+}
+
+pub(crate) fn make_people(host: &mut Host) -> Vec<Person> {
+    let made = (0..PEOPLE).map(|n| {
+        let new = body(json!({"email": format!("person{n}@example.com"), "name": format!("person{n}")}));
+        let made = host.run(async |app| make_account(app, context(), new, Once::NO_KEY).await);
+        let made = made.unwrap().result;
+        let person = Person { id: made.account_id, name: made.name, email: made.email };
+        let owner = json!({"owner": person.id.to_string(), "amount": GRANTED});
+        host.run(async |app| mint(app, context(), body(owner), Once::NO_KEY).await).unwrap();
+        person
+    });
+    made.collect()
+}
+
+pub(crate) fn make_agents(host: &mut Host, people: &[Person], seed: u64, clock: &ManualClock) -> Vec<Agent> {
+    let made = (0..AGENTS).map(|n| {
+        let (owner, name) = (&people[n % PEOPLE], format!("agent{n}"));
+        let new = body(json!({"name": name}));
+        // Registrations are limited.
+        clock.advance(3000);
+        let made = host.run(async |app| agents::make(app, owner, context(), new, Once::NO_KEY).await);
+        let made = made.unwrap().result;
+        let identity = Identity { id: made.agent_id, name: name.clone() };
+        if n < WORKERS {
+            let skills = json!([{"skill_name": "sum", "cost_per_call": 1.5 + n as f64 / 4.0}]);
+            let new = body(json!({"agent_name": name, "skills": skills}));
+            let caller = Caller::Agent(identity.clone());
+            host.run(async |app| register(app, caller, context(), new).await).unwrap();
+        }
+        let key = Key { identity, hash: key_hash(&made.api_key) };
+        // Jobs come by the inbox.
+        let dialect = if n < WORKERS || n % 2 == 0 { Dialect::Sse } else { Dialect::C2a };
+        Agent::new(name, key, dialect, n % 7 == 3, seed.wrapping_mul(1009).wrapping_add(n as u64), clock)
+    });
+    made.collect()
+}
+
+/// Two people and five agents in each; every agent is in two of them.
+pub(crate) fn make_channels(host: &mut Host, people: &[Person], agents: &[Agent]) -> Vec<Channel> {
+    let made = (0..CHANNELS).map(|n| {
+        let (owner, other) = (n % PEOPLE, (n + 1 + n / PEOPLE) % PEOPLE);
+        let caller = Caller::Account(people[owner].clone());
+        let new = body(json!({"name": format!("channel{n}")}));
+        let made = host.run(async |app| make_channel(app, &caller, new, Once::NO_KEY).await);
+        let id = ConversationId::parse(&made.unwrap().result.conversation.id).unwrap();
+        let members: Vec<_> =
+            (0..AGENTS).filter(|agent| agent % CHANNELS == n || (agent * 7 + 3) % CHANNELS == n).collect();
+        let is_ops = |agent: usize| (agent + n).is_multiple_of(2);
+        add(host, id, json!({"account": people[other].email, "handle": format!("person{other}")}));
+        for agent in &members {
+            let roles: &[&str] = if is_ops(*agent) { &["ops"] } else { &[] };
+            // Where an agent leads, it is the one that is told of what nobody answers.
+            let lead = Some(agent) == members.first() && n % 2 == 0;
+            let address = agents[*agent].key.identity.id.to_string();
+            add(
+                host,
+                id,
+                json!({"agent": address, "handle": agents[*agent].name, "roles": roles, "lead": lead}),
+            );
+        }
+        Channel { id, people: vec![owner, other], agents: members }
+    });
+    made.collect()
+}
+
+fn add(host: &mut Host, channel: ConversationId, member: Value) {
+    let new = body(member);
+    let act = async |app: &_| add_member(app, Caller::Operator, channel, context(), new, Once::NO_KEY).await;
+    assert!(matches!(host.run(act).unwrap().result, Added::Joined(_)));
+}

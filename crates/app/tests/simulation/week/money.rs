@@ -1,0 +1,161 @@
+//! Jobs and money in the week: hiring, results that are late, come twice or say something else, cancellations and transfers. At every
+//! step it all adds up, and nothing is held for a job that has ended.
+
+use super::cast::{PEOPLE, WORKERS};
+use super::story::{Happening, Story};
+use crate::hub::body;
+use chorus_app::caller::Caller;
+use chorus_app::market::{hire, jobs, money, results};
+use chorus_protocol::ids::JobId;
+use chorus_protocol::market::JobHandout;
+use chorus_store::TxExt;
+use chorus_store::market::ledger;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// So often a result is sent to a hub that does not answer.
+const MAX_TRIES: u32 = 20;
+
+/// Something that a person does with its money.
+#[derive(Debug, Clone)]
+pub(crate) struct Deal {
+    person: usize,
+    act: Act,
+    /// The person knows what became of it.
+    done: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Hire(Value),
+    Cancel(String),
+    Transfer(Value),
+}
+
+impl Story {
+    pub(crate) fn set_deal(&mut self, time: i64) {
+        let person = self.world.below(PEOPLE as i64) as usize;
+        let id = Uuid::from_u64_pair(self.world.below(i64::MAX) as u64, self.world.below(i64::MAX) as u64);
+        let id = uuid::Builder::from_bytes(*id.as_bytes()).with_version(uuid::Version::Random).into_uuid();
+        let amount = 1 + self.world.below(12);
+        if self.world.chance(30) {
+            let to = self.people[self.world.below(PEOPLE as i64) as usize].id.to_string();
+            let from = self.people[person].id.to_string();
+            let transfer =
+                json!({"transfer_id": id.to_string(), "from_owner": from, "to_owner": to, "amount": amount});
+            return self.set(time, person, Act::Transfer(transfer));
+        }
+        let mut job = json!({"job_id": id.to_string(), "skill_name": "sum", "input_data": {"a": amount},
+            "budget": amount, "deadline_ms": 20_000 + self.world.below(300_000)});
+        if self.world.chance(60) {
+            let worker = self.world.below(WORKERS as i64) as usize;
+            job["agent_id"] = json!(self.agents[worker].key.identity.id.to_string());
+        }
+        self.set(time, person, Act::Hire(job));
+        if self.world.chance(25) {
+            let cancels = time + self.world.below(60_000);
+            self.set(cancels, person, Act::Cancel(id.to_string()));
+        }
+        if self.world.chance(25) {
+            let crashes = time + self.world.below(20_000);
+            self.world.after(crashes, Happening::HubCrashes);
+        }
+    }
+
+    fn set(&mut self, time: i64, person: usize, act: Act) {
+        self.world.after(time, Happening::Deals(self.deals.len()));
+        self.deals.push(Deal { person, act, done: false });
+    }
+
+    pub(crate) fn deal(&mut self, n: usize) {
+        let Deal { person, act, done } = self.deals[n].clone();
+        if done {
+            return;
+        }
+        if !self.host.is_up() || self.goes_wrong(10) {
+            return self.soon(500, 5000, Happening::Deals(n));
+        }
+        let caller = Caller::Account(self.people[person].clone());
+        let outcome = self.host.run(async |app| match &act {
+            Act::Hire(job) => {
+                hire::hire(app, caller, body(job.clone())).await.map(|job| format!("{:?}", job.status))
+            }
+            Act::Cancel(id) => {
+                let id = jobs::id(id).unwrap();
+                jobs::cancel(app, caller, id).await.map(|job| format!("{:?}", job.status))
+            }
+            Act::Transfer(transfer) => {
+                money::transfer(app, caller, body(transfer.clone())).await.map(|_| "moved".to_owned())
+            }
+        });
+        let outcome = outcome.map_err(|error| error.code);
+        self.world.note(format_args!("person{person} {act:?}: {outcome:?}"));
+        self.add_up();
+        // Whoever does not hear what became of it asks again; and whoever does, sometimes too.
+        self.deals[n].done = !self.goes_wrong(20);
+        if self.goes_wrong(30) || !self.deals[n].done {
+            self.deals[n].done = false;
+            self.soon(500, 400_000, Happening::Deals(n));
+        }
+    }
+
+    /// An agent has a job: it works on it for a while, and remembers to say what came of it, whatever happens.
+    pub(crate) fn take_job(&mut self, n: usize, job: Box<JobHandout>) {
+        self.world.note(format_args!("agent{n} gets the job {}", job.job_id));
+        let most = if self.world.chance(20) { 400_000 } else { 20_000 };
+        self.soon(200, most, Happening::Reports { agent: n, job, tries: 0 });
+    }
+
+    pub(crate) fn report(&mut self, n: usize, job: Box<JobHandout>, tries: u32) {
+        let (token, id) = (job.callback_url.rsplit('/').next().unwrap().to_owned(), job.job_id);
+        let again = Happening::Reports { agent: n, job, tries: tries + 1 };
+        if !self.host.is_up() || self.goes_wrong(15) {
+            return if tries < MAX_TRIES {
+                self.soon(500, 5000, again)
+            } else {
+            };
+        }
+        let result = self.result(id);
+        let outcome = self.host.run(async |app| {
+            let worker = results::agent_of(app, id, &token).expect("the address is good");
+            results::take_from(app, worker, id, body(result.clone())).await.map(drop)
+        });
+        let outcome = outcome.map_err(|error| error.code);
+        self.world.note(format_args!("agent{n} reports {result}: {outcome:?}"));
+        self.add_up();
+        // Its answer was lost, or it is sent twice.
+        if self.goes_wrong(25) && tries < MAX_TRIES {
+            self.soon(5, 30_000, again);
+        }
+    }
+
+    /// What a worker says of a job; now and then something else each time it is asked.
+    fn result(&mut self, id: JobId) -> Value {
+        match self.world.below(6) {
+            0 => json!({"job_id": id.to_string(), "status": "FAILURE", "error_message": "it did not work"}),
+            1 => json!({"job_id": id.to_string(), "status": "SUCCESS", "output_data": {"sum": 1},
+                "execution_cost": self.world.below(30)}),
+            _ => json!({"job_id": id.to_string(), "status": "SUCCESS", "output_data": {"sum": 2}}),
+        }
+    }
+
+    /// What must hold of the money at any time.
+    pub(crate) fn add_up(&mut self) {
+        let (sums, wrong) = self.host.query(|tx| {
+            let sums = ledger::sums(tx)?;
+            let mut wrong = vec![];
+            for sql in [
+                "SELECT COUNT(*) FROM wallets WHERE balance < 0",
+                "SELECT COUNT(*) FROM holds h LEFT JOIN jobs j ON j.id = h.job_id
+                 WHERE j.id IS NULL OR j.status <> 'PENDING' OR h.amount <> j.budget",
+                "SELECT COUNT(*) FROM jobs j LEFT JOIN holds h ON h.job_id = j.id
+                 WHERE j.status = 'PENDING' AND h.job_id IS NULL",
+            ] {
+                wrong.push(tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0))?);
+            }
+            Ok((sums, wrong))
+        });
+        assert!(sums.balanced(), "{sums:?}");
+        assert_eq!(wrong, [0, 0, 0], "a balance is negative, a hold outlives its job, or a job has none");
+    }
+}

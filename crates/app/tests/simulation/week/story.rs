@@ -1,0 +1,537 @@
+//! What happens in the week: people say, change and take back things; whoever is woken answers, falls silent, fails, or takes
+//! too long; requests, answers and acknowledgements are lost, come twice and in another order; hub and agents crash. Then
+//! there is peace, and all of it comes to rest.
+
+use super::cast::{self, Channel};
+use super::harness::{Agent, Arrival};
+use super::host::Host;
+use super::money::Deal;
+use crate::hub::body;
+use crate::world::World;
+use chorus_agent::harness::{Command, Event, Outcome, Post, Posted};
+use chorus_app::caller::Person;
+use chorus_app::conversation::{delete, edit, say};
+use chorus_app::delivery::reader::Holds;
+use chorus_app::once::Once;
+use chorus_protocol::ids::EventId;
+use chorus_protocol::market::JobHandout;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// 2027-01-15.
+const BEGINS_AT: i64 = 1_800_000_000_000;
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
+pub(crate) const WEEK: i64 = 7 * 24 * HOUR;
+/// What nobody takes is given up after a day, and what is escalated then has its own time.
+const ENDS_AT: i64 = WEEK + 3 * 24 * HOUR;
+/// While something happens the hub is looked at so often, and else only when something is due.
+const TURN_MS: i64 = 2000;
+const RESTLESS_MS: i64 = 6000;
+const MAX_HAPPENINGS: u64 = 50_000;
+
+/// Something that happens. People, agents and channels are meant by their number; what belongs to a process or a connection that
+/// is gone happens to nobody.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Says(usize),
+    Connects { agent: usize, life: u64 },
+    Arrives { agent: usize, connection: u64, bytes: Vec<u8>, place: i64 },
+    Acknowledges { agent: usize, connection: u64, place: i64 },
+    TurnEnds { agent: usize, life: u64, task: u64 },
+    Requested { agent: usize, life: u64, post: Post },
+    Answered { agent: usize, life: u64, number: u64, posted: Posted },
+    Wakes { agent: usize, life: u64 },
+    TakesTurn { number: u64 },
+    HubCrashes,
+    HubStarts,
+    AgentCrashes(usize),
+    AgentStarts(usize),
+    Deals(usize),
+    Reports { agent: usize, job: Box<JobHandout>, tries: u32 },
+}
+
+/// What a person does in a channel.
+#[derive(Debug, Clone)]
+pub(crate) struct Saying {
+    pub(crate) person: usize,
+    pub(crate) channel: usize,
+    pub(crate) act: Act,
+    /// What the hub said became of it.
+    pub(crate) done: Option<EventId>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Say(String),
+    /// The same in the thread of the last thing that was said there.
+    GoOn(String),
+    /// Of the saying with this number.
+    Edit(usize, String),
+    TakeBack(usize),
+}
+
+pub(crate) struct Story {
+    pub(crate) world: World<Happening>,
+    pub(crate) host: Host,
+    pub(crate) people: Vec<Person>,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) sayings: Vec<Saying>,
+    pub(crate) deals: Vec<Deal>,
+    /// Who holds what, and until when, as it was seen last.
+    pub(crate) holders: BTreeMap<EventId, (chorus_protocol::ids::AgentId, i64)>,
+    connections: u64,
+    answers: u64,
+    turn: (u64, i64),
+    last_at: i64,
+}
+
+impl Story {
+    /// Everybody is there, and what will happen is set.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut world = World::new(seed, BEGINS_AT);
+        let rerun_every = world.below(4) as u32;
+        let mut host = Host::new(seed, &world.clock, rerun_every);
+        let people = cast::make_people(&mut host);
+        let agents = cast::make_agents(&mut host, &people, seed, &world.clock);
+        let channels = cast::make_channels(&mut host, &people, &agents);
+        let mut story = Self {
+            world,
+            host,
+            people,
+            agents,
+            channels,
+            sayings: vec![],
+            deals: vec![],
+            holders: BTreeMap::new(),
+            connections: 0,
+            answers: 0,
+            turn: (0, i64::MAX),
+            last_at: BEGINS_AT,
+        };
+        story.set_out();
+        story
+    }
+
+    fn set_out(&mut self) {
+        for n in 0..self.agents.len() {
+            let begins = self.world.below(MINUTE);
+            self.world.after(begins, Happening::AgentStarts(n));
+        }
+        for _ in 0..6 + self.world.below(4) {
+            let time = 2 * MINUTE + self.world.below(WEEK - HOUR);
+            self.set_scene(time);
+        }
+        for _ in 0..3 + self.world.below(4) {
+            let time = 2 * MINUTE + self.world.below(WEEK - HOUR);
+            self.set_deal(time);
+        }
+        self.look_at(0);
+    }
+
+    /// A few things that are said in one channel, and what goes wrong meanwhile.
+    fn set_scene(&mut self, time: i64) {
+        let channel = self.world.below(self.channels.len() as i64) as usize;
+        let mut at = time;
+        for _ in 0..1 + self.world.below(3) {
+            let n = self.sayings.len();
+            let person = self.channels[channel].people[self.world.below(2) as usize];
+            let act = self.think_of(n, channel, person);
+            self.sayings.push(Saying { person, channel, act, done: None });
+            self.world.after(at, Happening::Says(n));
+            at += 500 + self.world.below(20_000);
+        }
+        if self.world.chance(35) {
+            let crashes = time + self.world.below(40_000);
+            self.world.after(crashes, Happening::HubCrashes);
+        }
+        for agent in self.channels[channel].agents.clone() {
+            if self.world.chance(20) {
+                let crashes = (time - 10_000 + self.world.below(60_000)).max(0);
+                self.world.after(crashes, Happening::AgentCrashes(agent));
+            }
+        }
+    }
+
+    fn think_of(&mut self, n: usize, channel: usize, person: usize) -> Act {
+        let place = &self.channels[channel];
+        let count = place.agents.len();
+        let first = self.world.below(count as i64) as usize;
+        let names = [first, (first + 1) % count].map(|one| self.agents[place.agents[one]].name.clone());
+        let own = |saying: &&Saying| saying.channel == channel && saying.person == person;
+        let earlier =
+            self.sayings.iter().rposition(|saying| own(&saying) && matches!(saying.act, Act::Say(_)));
+        match (self.world.below(14), earlier) {
+            (0..=2, _) => Act::Say(format!("@{}, can you look at {n}?", names[0])),
+            (3, _) => Act::Say(format!("@{} and @{}, please do {n}", names[0], names[1])),
+            (4..=6, _) => Act::Say(format!("@ops, who takes {n}?")),
+            (7, _) => Act::Say(format!("@{} thanks for {n}", names[0])),
+            (8, _) => Act::Say(format!("the weather of {n} is fine")),
+            (9 | 10, _) => Act::GoOn(format!("and what about {n}?")),
+            (11 | 12, Some(which)) => Act::Edit(which, format!("@{}, rather look at {n}?", names[0])),
+            (13, Some(which)) => Act::TakeBack(which),
+            _ => Act::Say(format!("@{}, {n} is broken, please fix it", names[0])),
+        }
+    }
+
+    /// Until nothing happens any more.
+    pub(crate) fn play(&mut self) {
+        for _ in 0..MAX_HAPPENINGS {
+            let Some(happening) = self.world.next() else { return };
+            self.happen(happening);
+            self.read_what_is_new();
+        }
+        panic!("it does not come to rest");
+    }
+
+    /// Whether something goes wrong that does so in so many of a hundred cases.
+    pub(crate) fn goes_wrong(&mut self, percent: i64) -> bool {
+        self.world.age() < WEEK && self.world.chance(percent)
+    }
+
+    pub(crate) fn soon(&mut self, least: i64, most: i64, happening: Happening) {
+        let delay = least + self.world.below(most - least);
+        self.world.after(delay, happening);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        if !matches!(happening, Happening::TakesTurn { .. }) {
+            self.last_at = self.world.now();
+            self.look_at(TURN_MS);
+        }
+        match happening {
+            Happening::Says(n) => self.say(n),
+            Happening::Connects { agent, life } => self.connect(agent, life),
+            Happening::Arrives { agent, connection, bytes, place } => {
+                self.arrive(agent, connection, &bytes, place);
+            }
+            Happening::Acknowledges { agent, connection, place } => {
+                if self.is_connected(agent, connection) {
+                    self.host.acknowledge(self.agents[agent].key.identity.id, place);
+                }
+            }
+            Happening::TurnEnds { agent, life, task } => self.end_turn(agent, life, task),
+            Happening::Requested { agent, life, post } => self.request(agent, life, post),
+            Happening::Answered { agent, life, number, posted } => self.answer(agent, life, number, posted),
+            Happening::Wakes { agent, life } => {
+                if let Some(process) = self.process(agent, life) {
+                    process.wakes_at = None;
+                    self.tell(agent, Event::Time);
+                }
+            }
+            Happening::TakesTurn { number } => self.take_turn(number),
+            Happening::HubCrashes => self.crash_hub(),
+            Happening::HubStarts => {
+                self.host.start();
+                self.world.note(format_args!("the hub starts, {}", self.host.life));
+            }
+            Happening::AgentCrashes(n) => self.crash(n),
+            Happening::AgentStarts(n) => {
+                self.agents[n].start();
+                let life = self.agents[n].life;
+                self.soon(0, 200, Happening::Connects { agent: n, life });
+                self.set_alarm(n);
+            }
+            Happening::Deals(n) => self.deal(n),
+            Happening::Reports { agent, job, tries } => self.report(agent, job, tries),
+        }
+    }
+
+    /// The hub takes a turn after so long at the latest.
+    pub(crate) fn look_at(&mut self, after: i64) {
+        let at = self.world.now() + after;
+        if at < self.turn.1 {
+            self.turn = (self.turn.0 + 1, at);
+            self.world.at(at, Happening::TakesTurn { number: self.turn.0 });
+        }
+    }
+
+    fn take_turn(&mut self, number: u64) {
+        if self.turn.0 != number {
+            return;
+        }
+        self.turn.1 = i64::MAX;
+        let now = self.world.now();
+        let mut due = None;
+        if self.host.is_up() {
+            self.host.take_turn();
+            for n in 0..self.agents.len() {
+                self.send_again(n);
+            }
+            self.look_at_claims();
+            self.add_up();
+            due = self.host.next_due();
+        }
+        let restless = (now - self.last_at < RESTLESS_MS).then_some(now + TURN_MS);
+        let next = due.into_iter().chain(restless).min().unwrap_or(i64::MAX);
+        if self.world.age() < ENDS_AT && next < i64::MAX {
+            self.look_at((next - now).max(500));
+        }
+    }
+
+    /// The process of an agent, if it is still this one.
+    pub(crate) fn process(&mut self, n: usize, life: u64) -> Option<&mut super::harness::Process> {
+        let agent = &mut self.agents[n];
+        agent.process.as_mut().filter(|_| agent.life == life)
+    }
+
+    fn is_connected(&self, n: usize, number: u64) -> bool {
+        let connection = self.agents[n].process.as_ref().and_then(|process| process.connection.as_ref());
+        connection.is_some_and(|connection| connection.number == number)
+    }
+
+    fn crash_hub(&mut self) {
+        if !self.host.is_up() {
+            return;
+        }
+        self.world.note("the hub crashes");
+        self.host.crash();
+        for n in 0..self.agents.len() {
+            self.lose_connection(n);
+        }
+        self.soon(200, 20_000, Happening::HubStarts);
+    }
+
+    fn crash(&mut self, n: usize) {
+        if self.agents[n].process.take().is_none() {
+            return;
+        }
+        self.world.note(format_args!("{} crashes", self.agents[n].name));
+        // Sometimes the hub does not see it before another connection takes over.
+        if self.host.is_up() && self.world.chance(50) {
+            self.host.disconnect(self.agents[n].key.identity.id);
+        }
+        // Now and then nobody starts it again for hours.
+        let most = if self.world.chance(20) { 5 * HOUR } else { 20_000 };
+        self.soon(100, most, Happening::AgentStarts(n));
+    }
+
+    pub(crate) fn lose_connection(&mut self, n: usize) {
+        let agent = &mut self.agents[n];
+        let life = agent.life;
+        if agent.process.as_mut().and_then(|process| process.connection.take()).is_some() {
+            self.soon(50, 5000, Happening::Connects { agent: n, life });
+        }
+    }
+
+    fn say(&mut self, n: usize) {
+        let Saying { person, channel, act, done } = self.sayings[n].clone();
+        if done.is_some() {
+            return;
+        }
+        if !self.host.is_up() || self.goes_wrong(10) {
+            return self.soon(500, 5000, Happening::Says(n));
+        }
+        let (who, place, key) =
+            (self.people[person].id.into(), self.channels[channel].id, format!("saying-{n}"));
+        let target = |which: usize| self.sayings[which].done;
+        let before =
+            self.sayings.iter().filter(|one| one.channel == channel).filter_map(|one| one.done).next_back();
+        let said = match &act {
+            Act::Say(text) | Act::GoOn(text) => {
+                let thread = before.filter(|_| matches!(act, Act::GoOn(_))).map(|event| event.to_string());
+                let new = body(json!({"content": text, "thread": thread}));
+                self.host.run(async |app| {
+                    let once = Once::new(app, "api", &who, "say", Some(&key), text.as_bytes());
+                    say(app, who, place, new, once).await.map(|said| Some(said.result.event_id))
+                })
+            }
+            Act::Edit(which, text) => match target(*which) {
+                None => Ok(None),
+                Some(target) => self.host.run(async |app| {
+                    let once = Once::new(app, "api", &who, "edit", Some(&key), text.as_bytes());
+                    let new = body(json!({"content": text}));
+                    edit(app, who, (place, target), new, once).await.map(|noted| Some(noted.result.event_id))
+                }),
+            },
+            Act::TakeBack(which) => match target(*which) {
+                None => Ok(None),
+                Some(target) => self.host.run(async |app| {
+                    let once = Once::new(app, "api", &who, "delete", Some(&key), b"");
+                    delete(app, who, (place, target), once).await.map(|_| None)
+                }),
+            },
+        };
+        let outcome = said.as_ref().map_err(|error| error.code);
+        self.world.note(format_args!("person{person} in channel{channel}: {act:?}: {outcome:?}"));
+        // What was taken back can be neither changed nor gone on with.
+        let said = match said {
+            Ok(said) => said,
+            Err(error) if matches!(act, Act::Say(_)) => panic!("{error:?}"),
+            Err(_) => return,
+        };
+        if self.goes_wrong(15) {
+            // Whoever said it did not hear that it was said.
+            return self.soon(500, 2000, Happening::Says(n));
+        }
+        self.sayings[n].done = said;
+    }
+
+    fn connect(&mut self, n: usize, life: u64) {
+        if self.process(n, life).is_none_or(|process| process.connection.is_some()) {
+            return;
+        }
+        if !self.host.is_up() {
+            return self.soon(200, 4000, Happening::Connects { agent: n, life });
+        }
+        // Now and then it goes on where its journal is, and gets again what it has not dealt with.
+        let again = self.goes_wrong(30);
+        let agent = &self.agents[n];
+        let after = self.host.connect(&agent.key, agent.dialect, agent.place(again));
+        self.connections += 1;
+        self.agents[n].connected(self.connections, after);
+        if self.agents[n].dialect == chorus_app::delivery::dialect::Dialect::Sse {
+            self.tell(n, Event::Began { cursor: after.to_string() });
+        }
+    }
+
+    /// What is new is on its way to whoever is connected.
+    fn read_what_is_new(&mut self) {
+        if !self.host.is_up() {
+            return;
+        }
+        for n in 0..self.agents.len() {
+            if self.agents[n].process.as_ref().is_none_or(|process| process.connection.is_none()) {
+                continue;
+            }
+            let pieces = self.host.read(self.agents[n].key.identity.id);
+            self.carry(n, pieces);
+        }
+    }
+
+    fn send_again(&mut self, n: usize) {
+        let pieces = self.host.read_again(self.agents[n].key.identity.id);
+        self.carry(n, pieces);
+    }
+
+    fn carry(&mut self, n: usize, pieces: Vec<chorus_app::delivery::reader::Piece>) {
+        for piece in pieces {
+            if matches!(piece.holds, Holds::Ping) {
+                continue;
+            }
+            if matches!(piece.holds, Holds::Farewell(_)) || self.goes_wrong(4) {
+                self.world.note(format_args!("the connection of {} breaks", self.agents[n].name));
+                self.host.disconnect(self.agents[n].key.identity.id);
+                return self.lose_connection(n);
+            }
+            let earliest = self.world.now() + self.world.below(200);
+            let process = self.agents[n].process.as_mut();
+            let Some(connection) = process.and_then(|process| process.connection.as_mut()) else { return };
+            connection.arrives_at = connection.arrives_at.max(earliest);
+            let (time, connection) = (connection.arrives_at, connection.number);
+            let bytes = piece.bytes.to_vec();
+            self.world.at(time, Happening::Arrives { agent: n, connection, bytes, place: piece.through });
+        }
+    }
+
+    fn arrive(&mut self, n: usize, number: u64, bytes: &[u8], place: i64) {
+        if !self.is_connected(n, number) {
+            return;
+        }
+        let life = self.agents[n].life;
+        if self.agents[n].dialect == chorus_app::delivery::dialect::Dialect::Sse {
+            self.host.hand(self.agents[n].key.identity.id, place);
+        }
+        for arrival in self.agents[n].receive(bytes) {
+            if self.process(n, life).is_none() {
+                return;
+            }
+            match arrival {
+                Arrival::Tell(event) => self.tell(n, event),
+                Arrival::Job(job) => self.take_job(n, job),
+                Arrival::Offered(taken, place) => {
+                    if !self.offer(n, Event::Offered(taken)) || self.goes_wrong(8) {
+                        continue;
+                    }
+                    let happening = Happening::Acknowledges { agent: n, connection: number, place };
+                    self.soon(5, 2000, happening);
+                }
+            }
+        }
+    }
+
+    /// Offers an agent something; whether it took it.
+    fn offer(&mut self, n: usize, event: Event) -> bool {
+        let now = self.world.now();
+        let Some(process) = &mut self.agents[n].process else { return false };
+        let commands = process.core.handle(now, event);
+        let taken = commands.contains(&Command::Accept);
+        self.carry_out(n, commands) && taken
+    }
+
+    /// Tells an agent something and does what it says, unless it dies in the middle of it.
+    pub(crate) fn tell(&mut self, n: usize, event: Event) {
+        let now = self.world.now();
+        let Some(process) = &mut self.agents[n].process else { return };
+        let commands = process.core.handle(now, event);
+        self.carry_out(n, commands);
+    }
+
+    fn carry_out(&mut self, n: usize, commands: Vec<Command>) -> bool {
+        for command in commands {
+            if self.goes_wrong(1) {
+                self.crash(n);
+                return false;
+            }
+            self.obey(n, command);
+        }
+        self.set_alarm(n);
+        true
+    }
+
+    fn set_alarm(&mut self, n: usize) {
+        let agent = &mut self.agents[n];
+        let (life, Some(process)) = (agent.life, &mut agent.process) else { return };
+        let Some(time) = process.core.wake_at_ms() else { return };
+        if process.wakes_at.is_none_or(|set| time < set) {
+            process.wakes_at = Some(time);
+            self.world.at(time, Happening::Wakes { agent: n, life });
+        }
+    }
+
+    fn obey(&mut self, n: usize, command: Command) {
+        let agent = &mut self.agents[n];
+        let (life, is_slow) = (agent.life, agent.is_slow);
+        if let Command::Write(record) = &command {
+            agent.disk.apply(record.clone());
+            return self.world.note(format_args!("{} writes {record:?}", agent.name));
+        }
+        let Some(process) = &mut agent.process else { return };
+        match command {
+            Command::Run(run) => {
+                let task = run.task;
+                assert!(process.running.insert(task, run).is_none(), "a task runs once");
+                let most = if is_slow { 15 * MINUTE } else { 20_000 };
+                self.soon(200, most, Happening::TurnEnds { agent: n, life, task });
+            }
+            Command::Post(post) => {
+                process.flying.insert(post.number, post.clone());
+                self.world.note(format_args!("agent{n} posts {:?}", post.to));
+                self.send(n, life, post);
+            }
+            Command::CancelTurn { task } => drop(process.running.remove(&task)),
+            Command::CancelPost { number } => drop(process.flying.remove(&number)),
+            Command::Tell(activity) => self.world.note(format_args!("agent{n}: {activity:?}")),
+            Command::Write(_) | Command::Resume { .. } | Command::Accept | Command::Refuse { .. } => {}
+            Command::End => panic!("nobody ends it"),
+        }
+    }
+
+    fn end_turn(&mut self, n: usize, life: u64, task: u64) {
+        let Some(run) = self.process(n, life).and_then(|process| process.running.remove(&task)) else {
+            return;
+        };
+        self.answers += 1;
+        let number = self.answers;
+        let other = self.world.below(cast::AGENTS as i64);
+        let outcome = match self.world.below(20) {
+            0 => Outcome::Silence,
+            1 => Outcome::Failed { why: "the driver failed".into(), code: "failed" },
+            2..=4 => Outcome::Say { text: format!("@agent{other}, answer {number}?"), cut: false },
+            5 => Outcome::Say { text: format!("thanks, answer {number}"), cut: false },
+            _ => Outcome::Say { text: format!("answer {number} to {}", run.turn.message_id), cut: false },
+        };
+        self.tell(n, Event::Ended { task, outcome });
+    }
+}

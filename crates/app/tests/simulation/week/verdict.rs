@@ -1,0 +1,204 @@
+//! What must hold once the week has come to rest, and of claims at any time.
+
+use super::story::{Act, Story};
+use chorus_attention::disposition::is_final;
+use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_protocol::words::{ClaimState, Disposition, EventKind, Policy};
+use chorus_store::conversations::{self, Event};
+use chorus_store::log::{self, At};
+use chorus_store::obligations::{self, Obligation};
+use chorus_store::{StoreError, Tx, TxExt, claims};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More than any week holds.
+const ALL: i64 = 100_000;
+
+/// How much there was of what, so that nobody praises an empty world.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) said: usize,
+    pub(crate) given: usize,
+    pub(crate) answers: usize,
+    pub(crate) escalations: usize,
+    pub(crate) claims: usize,
+    pub(crate) crashes: u64,
+    pub(crate) jobs: usize,
+    pub(crate) paid: usize,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.said += other.said;
+        self.given += other.given;
+        self.answers += other.answers;
+        self.escalations += other.escalations;
+        self.claims += other.claims;
+        self.crashes += other.crashes;
+        self.jobs += other.jobs;
+        self.paid += other.paid;
+    }
+}
+
+impl Story {
+    /// Nobody gets a claim before whoever had it is done with it.
+    pub(crate) fn look_at_claims(&mut self) {
+        let now = self.world.now();
+        let held = self.host.query(|tx| {
+            let sql = "SELECT event_id FROM claims WHERE holder IS NOT NULL";
+            let mut held = vec![];
+            for mut row in tx.query(sql, &[])? {
+                held.extend(claims::of(tx, EventId(row.uuid(0)?))?);
+            }
+            Ok(held)
+        });
+        for claim in held {
+            let Some(held) = claim.held else { continue };
+            let until = if held.state == ClaimState::Held { held.until } else { now };
+            let before = self.holders.insert(claim.event, (held.holder, until));
+            if let Some((holder, until)) = before
+                && holder != held.holder
+            {
+                assert!(held.since >= until, "{} was {holder}'s: {held:?}", claim.event);
+            }
+        }
+    }
+
+    pub(crate) fn judge(&mut self) -> Tally {
+        let mut tally = Tally {
+            said: self.sayings.len(),
+            claims: self.holders.len(),
+            crashes: self.host.life - 1 + self.agents.iter().map(|agent| agent.life - 1).sum::<u64>(),
+            ..Tally::default()
+        };
+        let given = self.given();
+        self.nothing_is_open(&given);
+        tally.given = given.len();
+        let (mut answers, mut texts) = (BTreeMap::new(), BTreeSet::new());
+        for n in 0..self.channels.len() {
+            let events = self.events(n);
+            for (place, event) in (1..).zip(&events) {
+                assert_eq!(event.seq, place, "places follow each other");
+            }
+            tally.escalations += events.iter().filter(|event| event.kind == EventKind::Escalation).count();
+            self.what_was_heard_is_there(n, &events);
+            for event in events.iter().filter(|event| event.kind == EventKind::Message) {
+                let Principal::Agent(agent) = event.author else { continue };
+                assert!(texts.insert(content(event)), "it was said twice: {event:?}");
+                let target = event.target.expect("agents only answer");
+                let before = answers.insert((target, agent), event.id);
+                assert_eq!(before, None, "{target} was answered twice: {event:?}");
+            }
+        }
+        tally.answers = answers.len();
+        for (target, agent) in answers.keys() {
+            let known = given.get(&(*target, *agent));
+            let policy = known.map(|known| known.attention.policy);
+            // What was only found may be answered by nobody that was not given it.
+            assert!(
+                policy.is_some_and(|policy| policy != Policy::MustNotRespond),
+                "{target} {agent}: {policy:?}"
+            );
+        }
+        for ((event, agent), known) in &given {
+            self.has_ended(known, answers.contains_key(&(*event, *agent)));
+        }
+        self.judge_money(&mut tally);
+        tally
+    }
+
+    /// What every agent was given, as it stands last.
+    fn given(&self) -> BTreeMap<(EventId, AgentId), Obligation> {
+        let now = self.world.now();
+        let given = self.host.query(move |tx| {
+            let sql = "SELECT event_id, agent_id, COUNT(*), COUNT(DISTINCT disposition), COUNT(disposition)
+                       FROM chats WHERE event_id NOT IN (SELECT event_id FROM jobs) GROUP BY event_id, agent_id";
+            let mut given = vec![];
+            for mut row in tx.query(sql, &[])? {
+                let (event, agent) = (EventId(row.uuid(0)?), AgentId(row.uuid(1)?));
+                let counts = (row.int(2)?, row.int(3)?, row.int(4)?);
+                given.push((counts, obligations::of(tx, event, agent, now)?.expect("it is there")));
+            }
+            Ok(given)
+        });
+        let given = given.into_iter().map(|((rows, different, disposed), known)| {
+            assert!(different == 1 && disposed == rows, "one disposition for all of it: {known:?}");
+            ((known.event, known.id.agent), known)
+        });
+        given.collect()
+    }
+
+    fn nothing_is_open(&self, given: &BTreeMap<(EventId, AgentId), Obligation>) {
+        let (due, claims, jobs) = self.host.query(|tx| {
+            let open = "SELECT COUNT(*) FROM jobs WHERE status = 'PENDING'";
+            let jobs = tx.first(open, &[])?.map_or(Ok(0), |mut row| row.int(0))?;
+            Ok((obligations::due(tx, i64::MAX, ALL)?, claims::due(tx, i64::MAX, ALL)?, jobs))
+        });
+        let due: Vec<_> = due.iter().map(|key| &given[key]).collect();
+        assert!(due.is_empty() && claims.is_empty() && jobs == 0, "still open: {due:?} {claims:?} {jobs}");
+    }
+
+    /// Everything in a channel.
+    fn events(&self, n: usize) -> Vec<Event> {
+        let (channel, who) = (self.channels[n].id, self.people[self.channels[n].people[0]].id);
+        self.host.query(move |tx: &mut dyn Tx| {
+            let conversation = conversations::by_id(tx, channel)?.expect("it was made");
+            let filter = log::Filter::default();
+            let page = log::page(tx, &conversation, who.into(), &filter, At::After(0), ALL, usize::MAX)?;
+            Ok::<_, StoreError>(page.events)
+        })
+    }
+
+    /// What people were told is said is there, once.
+    fn what_was_heard_is_there(&self, n: usize, events: &[Event]) {
+        for saying in self.sayings.iter().filter(|saying| saying.channel == n) {
+            let (Act::Say(text) | Act::GoOn(text)) = &saying.act else { continue };
+            let Some(done) = saying.done else { continue };
+            let is_it = |event: &&Event| event.id == done || content(event) == *text;
+            assert_eq!(events.iter().filter(is_it).count(), 1, "{saying:?}");
+        }
+    }
+
+    fn has_ended(&self, known: &Obligation, answered: bool) {
+        let disposition = known.disposition.expect("it has one");
+        assert!(is_final(disposition), "{known:?}");
+        assert!(
+            !answered || matches!(disposition, Disposition::Responded | Disposition::Superseded),
+            "{known:?}"
+        );
+        assert!(answered || disposition != Disposition::Responded, "nobody answered: {known:?}");
+        // What must be answered is not overlooked: it stays so until somebody else was told, and it asks less then.
+        let overlooked = known.attention.policy == Policy::MustRespond
+            && matches!(disposition, Disposition::Ignored | Disposition::Acknowledged);
+        assert!(!overlooked, "an obligation was forgotten: {known:?}");
+    }
+
+    /// No job is paid twice, and what was held for it went back or was paid, to the last hundredth.
+    fn judge_money(&mut self, tally: &mut Tally) {
+        self.add_up();
+        let jobs = self.host.query(|tx| {
+            let sql = "SELECT j.status, j.paid, j.budget,
+                    (SELECT COUNT(*) FROM ledger l WHERE l.job_id = j.id AND l.debit_id IS NOT NULL),
+                    (SELECT COALESCE(SUM(amount), 0) FROM ledger l WHERE l.job_id = j.id AND l.debit_id IS NOT NULL),
+                    (SELECT COALESCE(SUM(amount), 0) FROM ledger l WHERE l.job_id = j.id AND l.credit_id IS NOT NULL)
+                FROM jobs j";
+            let mut jobs = vec![];
+            for mut row in tx.query(sql, &[])? {
+                let numbers = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
+                jobs.push((row.text(0)?, numbers));
+            }
+            Ok(jobs)
+        });
+        tally.jobs += jobs.len();
+        for (status, [paid, budget, holds, debited, credited]) in jobs {
+            assert_eq!((holds, debited, credited), (1, budget, budget), "{status} {paid}");
+            assert!(paid <= budget && (status == "SUCCESS" || paid == 0), "{status} {paid} of {budget}");
+            tally.paid += usize::from(paid > 0);
+        }
+    }
+}
+
+fn content(event: &Event) -> String {
+    let body: Value = serde_json::from_str(&event.body).unwrap();
+    body["content"].as_str().unwrap_or_default().to_owned()
+}
