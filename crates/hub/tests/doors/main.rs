@@ -81,6 +81,7 @@ mod lockouts;
 mod market;
 #[cfg(test)]
 mod market_jobs;
+mod market_pages;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
