@@ -88,9 +88,11 @@ fn field(name: &str, kind: Option<&Value>, required: bool, about: &str) -> Field
 
 /// What was typed into these fields, as the object that the skill is given. What it says is kept in them.
 pub(crate) fn read(fields: &mut [Field], form: &Form) -> Result<Value, String> {
-    let mut object = Map::new();
     for field in fields.iter_mut() {
         field.value = form.text(&field.name);
+    }
+    let mut object = Map::new();
+    for field in fields.iter() {
         if field.name == WHOLE {
             let whole: Value = serde_json::from_str(&field.value).map_err(|_| wrong(field))?;
             return if whole.is_object() { Ok(whole) } else { Err(wrong(field)) };
