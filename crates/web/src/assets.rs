@@ -42,6 +42,8 @@ macro_rules! assets {
 assets! {
     style: "chorus", "css", CSS;
     script: "shell", "js", SCRIPT;
+    market_style: "market", "css", CSS;
+    countdown_script: "countdown", "js", SCRIPT;
     channel_script: "channel", "js", SCRIPT;
     mark: "mark", "svg", SVG;
 }

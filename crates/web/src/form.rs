@@ -63,3 +63,8 @@ impl Form {
 pub(crate) fn body<T: ToSchema + DeserializeOwned + 'static>(value: Value) -> Result<T, Error> {
     Ok(schema::read(value)?)
 }
+
+/// The same of what has amounts in it, which are read from the text of their numbers.
+pub(crate) fn exact_body<T: ToSchema + DeserializeOwned + 'static>(value: &Value) -> Result<T, Error> {
+    Ok(schema::read_exact(value.to_string().as_bytes())?)
+}

@@ -16,6 +16,9 @@ pub(crate) fn icon(name: &str) -> Icon {
         "agents" => {
             r#"<rect x="2.5" y="2.5" width="11" height="11" rx="3"/><path d="M6 7v2M8 5.5v5M10 7v2"/>"#
         }
+        "market" => {
+            r#"<path d="M2.5 6.500 3.500 3h9l1 3.500M3 6.500v7h10v-7M2.500 6.500h11M6.500 13.500V9.500h3v4"/>"#
+        }
         "operator" => {
             r#"<circle cx="8" cy="8" r="2.2"/><path d="M8 1.5v2.3M8 12.2v2.3M1.5 8h2.3M12.2 8h2.3M3.4 3.4 5 5M11 11l1.6 1.6M3.4 12.6 5 11M11 5l1.6-1.6"/>"#
         }

@@ -8,6 +8,7 @@ pub(crate) mod directory;
 pub(crate) mod first;
 pub(crate) mod fleet;
 pub(crate) mod inbox;
+pub(crate) mod market;
 pub(crate) mod operator;
 pub mod reference;
 pub(crate) mod search;
@@ -25,6 +26,7 @@ pub(crate) fn own() -> Router<AppState> {
         .merge(directory::routes())
         .merge(fleet::routes())
         .merge(inbox::routes())
+        .merge(market::routes())
         .merge(operator::routes())
         .merge(search::routes())
 }

@@ -136,6 +136,22 @@ pub async fn wallet(app: &App, caller: Caller, owner: String) -> Result<WalletVi
     app.store.read::<_, Error, _>(read).await
 }
 
+/// What a caller has, in each wallet that is its own: none before it first had to do with credits.
+pub async fn wallets(app: &App, caller: Caller) -> Result<Vec<WalletView>, Error> {
+    if !caller.is_known() {
+        return Err(who::no_key());
+    }
+    let read = move |tx: &mut dyn Tx| {
+        let mut views = vec![];
+        for own in who::own(tx, &caller)? {
+            let held = wallets::held(tx, own.id)?;
+            views.push(WalletView { owner: own.owner, balance: own.balance, held });
+        }
+        Ok(views)
+    };
+    app.store.read::<_, Error, _>(read).await
+}
+
 fn visible(tx: &mut dyn Tx, caller: &Caller, owner: &str) -> Result<Wallet, Error> {
     let Some(wallet) = (if owner.contains('\0') { None } else { named(tx, caller, owner)? }) else {
         return Err(no_wallet());

@@ -4,6 +4,8 @@
 //! Nothing here knows the hub's inside; what there is to see is what the protocols do.
 
 mod agents;
+mod assurance;
+mod market;
 mod story;
 
 use super::serve::{self, Listening};
@@ -26,8 +28,8 @@ Examples:
 
 /// Look at a hub with a small ensemble at work
 ///
-/// It starts a hub of its own, with six scripted agents that review a release in a channel: no model and no internet are
-/// needed. Open the link it prints. Ctrl-C ends it.
+/// It starts a hub of its own, with six scripted agents that review a release in a channel, hire others for credits, and get
+/// a receipt of what they did: no model and no internet are needed. Open the links it prints. Ctrl-C ends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

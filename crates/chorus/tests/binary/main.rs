@@ -19,6 +19,8 @@ mod choir;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod durability;
 #[cfg(test)]
 mod hub;

@@ -84,6 +84,7 @@ mod market;
 #[cfg(test)]
 mod market_abuse;
 mod market_jobs;
+mod market_pages;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

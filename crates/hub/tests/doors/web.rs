@@ -14,7 +14,7 @@ use std::time::Duration;
 const ANN: &str = "ann@mail.example";
 
 /// Sends a form as a browser does from one of our pages.
-async fn send(hub: &TestHub, path: &str, key: Option<&str>, fields: &[(&str, &str)]) -> Answer {
+pub(crate) async fn send(hub: &TestHub, path: &str, key: Option<&str>, fields: &[(&str, &str)]) -> Answer {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = by_page(hub.request(Method::POST, path, key));
     Answer::of(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await

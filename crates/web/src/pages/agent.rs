@@ -1,11 +1,12 @@
 //! One's own agents: making them, their keys and connection strings. And the card of any agent.
 
 use super::account::Secret;
+use super::market::Standing;
 use crate::face::{Face, State as Is};
 use crate::form::{Form, body};
-use crate::page::{Fault, page};
+use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
-use crate::times::since;
+use crate::times::{Moment, since};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
@@ -13,11 +14,17 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::once::Once;
-use chorus_app::{AppState, accounts, agents};
+use chorus_app::{AppState, Error, accounts, agents, market};
 use chorus_protocol::api::accounts::KeyReset;
 use chorus_protocol::api::agents::{AgentProof, AgentView, NewAgent, NewConnection};
-use chorus_protocol::words::ConnectionState;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::AgentId;
+use chorus_protocol::market::{MarketAgent, Presence, Skill};
+use chorus_protocol::words::{ConnectionState, Word};
 use serde_json::{Value, json};
+
+/// As many steps of a reputation as its page shows.
+const STEPS: i64 = 8;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new()
@@ -50,6 +57,47 @@ struct AgentPage {
     broken: bool,
     connected: bool,
     url: String,
+    /// What it offers on the market, if it is there.
+    market: Option<Offers>,
+}
+
+/// An agent on the market.
+struct Offers {
+    agent: MarketAgent,
+    skills: Vec<Offer>,
+    standing: Standing,
+    registered: Moment,
+    online: bool,
+}
+
+struct Offer {
+    skill: Skill,
+    wants: String,
+    gives: String,
+    hire: String,
+}
+
+impl Offers {
+    async fn find(app: &AppState, id: AgentId) -> Result<Option<Self>, Error> {
+        let agent = match market::agents::agent(app, id).await {
+            Ok(agent) => agent,
+            Err(error) if error.code == Code::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let offer = |skill: &Skill| Offer {
+            wants: skill.input_schema.as_ref().map(Value::to_string).unwrap_or_default(),
+            gives: skill.output_schema.as_ref().map(Value::to_string).unwrap_or_default(),
+            hire: format!("/directory/{id}/hire{}", query(&[("skill", &skill.skill_name.0)])),
+            skill: skill.clone(),
+        };
+        Ok(Some(Self {
+            skills: agent.skills.iter().map(offer).collect(),
+            standing: Standing::of(app, id, STEPS).await?,
+            registered: Moment::new(&agent.registered_at),
+            online: agent.status == Word::Known(Presence::Online),
+            agent,
+        }))
+    }
 }
 
 async fn form(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {
@@ -104,6 +152,7 @@ async fn show(
         broken: connection == Some(ConnectionState::Broken),
         connected: connection.is_some_and(|state| state != ConnectionState::None),
         url: app.config.public_url.clone(),
+        market: Offers::find(&app, agent.agent_id).await?,
         agent,
     })
 }

@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Router<AppState> {
 }
 
 /// Somebody whose browser has shown the operator's key.
-struct Operator;
+pub(super) struct Operator;
 
 impl FromRequestParts<AppState> for Operator {
     type Rejection = Fault;
@@ -99,7 +99,7 @@ struct Act {
     view: RecordedAct,
 }
 
-async fn shell(app: &App, headers: &HeaderMap) -> Result<Shell, Error> {
+pub(super) async fn shell(app: &App, headers: &HeaderMap) -> Result<Shell, Error> {
     let person = person(app, headers).await?;
     Shell::maybe_of(app, person.as_ref(), Here::Operator).await
 }

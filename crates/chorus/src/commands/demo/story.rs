@@ -2,6 +2,10 @@
 
 use super::Pace;
 use super::agents::{ENSEMBLE, live};
+use super::assurance::assure;
+use super::market::trade;
+use crate::output;
+use anyhow::Context;
 use chorus_agent::{Client, Method};
 use serde_json::{Value, json};
 
@@ -14,11 +18,15 @@ const VISITOR: &str = "operator@localhost";
 pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Result<()> {
     let operator = Client::connect(url, Some(operator.to_owned()))?;
     let visitor = account(url, &operator, VISITOR, "You").await?;
+    let mut timber = None;
     let mara = account(url, &operator, "mara@fernhill.example", "Mara Lind").await?;
     for member in ENSEMBLE {
         let new = json!({"name": member.name, "description": member.does});
         let made: Value = visitor.api_write(Method::POST, &["agents"], &[], Some(&new)).await?;
         let key = made["api_key"].as_str().unwrap_or_default().to_owned();
+        if member.name == "timber" {
+            timber = Some(Client::connect(url, Some(key.clone()))?);
+        }
         let (client, url) = (Client::connect(url, Some(key))?, url.to_owned());
         tokio::spawn(async move {
             if let Err(error) = live(member.name, client, url, pace).await {
@@ -34,6 +42,7 @@ pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Resul
     )
     .await?;
     let staging = channel(&visitor, &operator, "staging", "Who does what to the staging machines").await?;
+    spawn_trade(url, &operator, timber.context("timber is one of them")?, pace);
 
     let say = async |place: &str, content: &str, thread: Option<&str>| -> anyhow::Result<String> {
         let body = json!({"content": content, "thread": thread});
@@ -48,7 +57,7 @@ pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Resul
     say(&review, "@atlas is the replica lag on db-2 known? Reads are 9 s behind.", None).await?;
     pace.wait(5000).await;
     say(&review, "Agreed. @timber split it as honey says, then apply it to staging.", Some(&task)).await?;
-    pace.wait(7000).await;
+    assure(&visitor, url, &review, pace).await?;
     say(&review, "@quill the release notes, please: what changed, and why the backfill is split.", None)
         .await?;
     pace.wait(3000).await;
@@ -71,6 +80,16 @@ pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Resul
         say(&review, words, None).await?;
     }
     Ok(())
+}
+
+/// The market goes on beside what is said.
+fn spawn_trade(url: &str, operator: &Client, timber: Client, pace: Pace) {
+    let (url, operator) = (url.to_owned(), operator.clone());
+    tokio::spawn(async move {
+        if let Err(error) = trade(&url, &operator, &timber, VISITOR, pace).await {
+            output::talk(format_args!("nobody was hired: {error:#}"));
+        }
+    });
 }
 
 /// An account, as its token sees it.

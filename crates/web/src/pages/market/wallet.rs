@@ -1,0 +1,216 @@
+//! One's wallets, what moved in them, and whether the books of the whole hub balance.
+
+use crate::form::{Form, exact_body};
+use crate::page::{Fault, fault_page, page, query, sentence};
+use crate::shell::{Here, Shell};
+use crate::times::Moment;
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use chorus_app::market::money;
+use chorus_app::{App, AppState, Error};
+use chorus_protocol::market::{
+    Credits, Economy, LedgerSearch, MovementKind, MovementView, Transfer, WalletView,
+};
+use chorus_protocol::words::Word;
+use serde::Deserialize;
+use serde_json::json;
+
+/// As many movements as one page shows.
+const LIMIT: i64 = 50;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/wallet", get(show)).route("/wallet/send", post(send))
+}
+
+/// The sum of it all, as two sides that must be the same.
+pub(crate) struct Books {
+    pub(crate) wallets: String,
+    pub(crate) held: String,
+    pub(crate) minted: String,
+    pub(crate) burned: String,
+    pub(crate) balanced: bool,
+}
+
+impl Books {
+    /// Added up now.
+    pub(crate) async fn count(app: &App) -> Result<Self, Error> {
+        let Economy { minted, burned, wallets, held, balanced } = money::economy(app).await?;
+        let shown = |credits: f64| format!("{credits:.2}");
+        Ok(Self {
+            wallets: shown(wallets),
+            held: shown(held),
+            minted: shown(minted),
+            burned: shown(burned),
+            balanced,
+        })
+    }
+}
+
+/// One movement, as the owner of a wallet reads it.
+pub(crate) struct MovementRow {
+    pub(crate) at: Moment,
+    pub(crate) what: &'static str,
+    /// Between whom.
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// With its sign, for one who looks at a wallet.
+    pub(crate) amount: String,
+    pub(crate) gain: bool,
+    pub(crate) job: Option<String>,
+    pub(crate) balance: Option<Credits>,
+    pub(crate) number: i64,
+}
+
+/// Movements as rows; with signs, as this owner sees them.
+pub(crate) fn movements(views: Vec<MovementView>, owner: Option<&str>) -> Vec<MovementRow> {
+    let row = |view: MovementView| {
+        let kind = match view.kind {
+            Word::Known(kind) => Some(kind),
+            Word::Unknown(_) => None,
+        };
+        let gain = owner.is_some() && view.credit.as_deref() == owner;
+        let sign = match owner {
+            None => "",
+            Some(_) if gain => "+",
+            Some(_) => "−",
+        };
+        // What has no owner is escrow, or the operator who makes credits and takes them away.
+        let end = |end: Option<String>| match (end, kind) {
+            (Some(owner), _) => owner,
+            (None, Some(MovementKind::Mint | MovementKind::Burn)) => "the operator".to_owned(),
+            (None, _) => "escrow".to_owned(),
+        };
+        MovementRow {
+            at: Moment::new(&view.at),
+            what: kind.map_or("moved", what),
+            from: end(view.debit),
+            to: end(view.credit),
+            amount: format!("{sign}{}", view.amount),
+            gain,
+            job: view.job_id.map(|job| job.to_string()),
+            balance: view.balance,
+            number: view.number,
+        }
+    };
+    views.into_iter().map(row).collect()
+}
+
+fn what(kind: MovementKind) -> &'static str {
+    match kind {
+        MovementKind::Mint => "Made",
+        MovementKind::Burn => "Taken away",
+        MovementKind::Transfer => "Sent",
+        MovementKind::Hold => "Held",
+        MovementKind::Settle => "Paid",
+        MovementKind::Refund => "Returned",
+    }
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    owner: Option<String>,
+    after: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "market_wallet.html")]
+struct WalletPage {
+    shell: Shell,
+    wallets: Vec<WalletView>,
+    /// Which of them is looked into.
+    chosen: Option<WalletView>,
+    rows: Vec<MovementRow>,
+    next: Option<String>,
+    books: Books,
+    transfer: String,
+    to: String,
+    amount: String,
+    fault: String,
+    account: String,
+}
+
+impl WalletPage {
+    fn links(&self) -> Vec<(String, &WalletView, bool)> {
+        let chosen = self.chosen.as_ref().map(|wallet| wallet.owner.as_str());
+        let link = |wallet: &WalletView| query(&[("owner", &wallet.owner)]);
+        self.wallets.iter().map(|wallet| (link(wallet), wallet, chosen == Some(&*wallet.owner))).collect()
+    }
+}
+
+async fn prepare(app: &AppState, visitor: &SignedIn, asked: Asked) -> Result<WalletPage, Error> {
+    let wallets = money::wallets(app, visitor.caller.clone()).await?;
+    let account = visitor.person.id.to_string();
+    let named = asked.owner.as_deref().unwrap_or(&account);
+    let chosen = wallets.iter().find(|wallet| wallet.owner == named).or(wallets.first()).cloned();
+    let (mut rows, mut next) = (vec![], None);
+    if let Some(wallet) = &chosen {
+        let owner = Some(wallet.owner.clone());
+        let search = LedgerSearch { owner, job: None, since: None, after: asked.after, limit: LIMIT };
+        let found = money::ledger(app, visitor.caller.clone(), search).await?;
+        rows = movements(found.items, Some(&wallet.owner));
+        next = found.next.map(|next| query(&[("owner", &wallet.owner), ("after", &next)]));
+    }
+    Ok(WalletPage {
+        shell: Shell::of(app, &visitor.person, Here::Market).await?,
+        wallets,
+        chosen,
+        rows,
+        next,
+        books: Books::count(app).await?,
+        transfer: app.environment.uuid_v4().to_string(),
+        to: String::new(),
+        amount: String::new(),
+        fault: String::new(),
+        account,
+    })
+}
+
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Fault> {
+    page(&prepare(&app, &visitor, asked).await?)
+}
+
+/// Pays another owner. The form carries the transfer's id: sent twice, it is one transfer.
+async fn send(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let from = form.text("from_owner");
+    let done = match read(&form) {
+        Ok(transfer) => money::transfer(&app, visitor.caller.clone(), transfer).await,
+        Err(error) => Err(error),
+    };
+    let Err(error) = done else {
+        return Ok(Redirect::to(&format!("/wallet{}", query(&[("owner", &from)]))).into_response());
+    };
+    if error.code.status() >= 500 {
+        return Err(error.into());
+    }
+    let asked = Asked { owner: Some(from), after: None };
+    let mut shown = prepare(&app, &visitor, asked).await?;
+    shown.to = form.text("to_owner");
+    shown.amount = form.text("amount");
+    shown.fault = sentence(&error.message);
+    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    fault_page(status, &shown)
+}
+
+fn read(form: &Form) -> Result<Transfer, Error> {
+    exact_body(&json!({
+        "transfer_id": form.text("transfer_id"),
+        "from_owner": form.text("from_owner"),
+        "to_owner": form.text("to_owner"),
+        "amount": amount(form)?,
+    }))
+}
+
+/// An amount that was typed.
+pub(super) fn amount(form: &Form) -> Result<Credits, Error> {
+    let wrong = |wrong| chorus_protocol::faults::Faults::one("amount", wrong);
+    Ok(Credits::parse(&form.text("amount")).map_err(wrong)?)
+}

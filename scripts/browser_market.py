@@ -1,0 +1,112 @@
+"""The market in a real browser: the operator makes credits, a person finds, hires and pays, takes a job back, reads the ledger.
+
+A part of scripts/browser, which gives it a browser and the tools that it needs.
+"""
+
+import json
+import threading
+import urllib.request
+
+
+class Worker:
+    """An agent that earns: it does the jobs that come to its inbox, except those that are too slow for it."""
+
+    def __init__(self, url, ask, odd):
+        self.url, self.ask = url, ask
+        skills = [
+            {"skill_name": "read.plan", "description": f"Reads a plan. {odd}", "cost_per_call": 2.5, "input_schema": {"text": "string"}},
+            {"skill_name": "read.slowly", "description": "Takes for ever", "cost_per_call": 1, "input_schema": {"text": "string", "pages": "integer", "loud": "boolean"}},
+        ]
+        status, made = ask(f"{url}/market/register", "POST", {"agent_name": "marl", "owner_id": "Ridge Lab", "skills": skills})
+        assert status == 201, made
+        self.id, self.key = made["agent_id"], made["api_key"]
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        request = urllib.request.Request(f"{self.url}/agent/inbox", headers={"authorization": f"Bearer {self.key}"})
+        kind = None
+        try:
+            for line in urllib.request.urlopen(request):
+                line = line.decode().rstrip("\n")
+                if line.startswith("event: "):
+                    kind = line[7:]
+                elif line.startswith("data: ") and kind == "job":
+                    self.do(json.loads(line[6:]))
+        except OSError:
+            pass  # The hub was stopped.
+
+    def do(self, job):
+        if job["skill_name"] == "read.plan":
+            output = {"verdict": "clean", "of": job["input_data"]["text"]}
+            result = {"job_id": job["job_id"], "status": "SUCCESS", "output_data": output, "execution_cost": 2.5}
+            self.ask(job["callback_url"], "POST", result)
+
+
+def make_credits(browser, url):
+    """The browser has shown the operator's key before."""
+    browser.go(f"{url}/operator/market")
+    browser.see("The books balance")
+    browser.type("#owner", "anna@example.org")
+    browser.type("#amount", "40")
+    browser.click("button[value=mint]")
+    browser.see("Made 40.00 credits")
+    browser.type("#owner", "anna@example.org")
+    browser.type("#amount", "1.5")
+    browser.click("button[value=burn]")
+    browser.see("has 38.50 now")
+
+
+def hire(browser, url, skill, text):
+    browser.go(f"{url}/market?skill={skill}")
+    browser.see("Who can do it")
+    browser.click("td a.button")
+    browser.see("What happens to the budget")
+    browser.type("textarea", text)
+
+
+def trade(browser, url, ask, odd):
+    """Every flow of the market. Returns the pages that there are to look at."""
+    worker = Worker(url, ask, odd)
+    make_credits(browser, url)
+
+    hire(browser, url, "read.plan", odd)
+    browser.type("#budget", "3")
+    browser.click("main form button")
+    browser.see("What came of it")  # The page looks again by itself.
+    paid = browser.run("return location.pathname")
+    browser.see("2.50 paid, the rest returned")
+    browser.see("50.0000 + 2.0 × 50.0000 / 100 = 51.0000")
+
+    hire(browser, url, "read.slowly", odd)
+    browser.type("main input[inputmode=decimal]", "not a number")
+    browser.click("main form button")
+    browser.see("must be a number")
+    browser.type("main input[inputmode=decimal]", "12")
+    browser.click("main form button")
+    browser.has("[data-left]")
+    browser.see("4:5", "[data-left]")  # It counts.
+    opened = browser.run("return location.pathname")
+    hire(browser, url, "read.slowly", "never mind")
+    browser.type("main input[inputmode=decimal]", "1")
+    browser.click("main form button")
+    browser.has("form[action$=cancel]")
+    back = browser.run("return location.pathname")
+    browser.click("form[action$=cancel] button")
+    browser.see("taken back")
+
+    browser.go(f"{url}/wallet")
+    browser.see("The books balance")
+    browser.type("#to_owner", "Ridge Lab")
+    browser.type("#amount", "99")
+    browser.click("form[action='/wallet/send'] button")
+    browser.has(".notice.bad")
+    browser.type("#amount", "0.25")
+    browser.click("form[action='/wallet/send'] button")
+    browser.see("−0.25")
+    ledger = browser.text()
+    # 40.00 - 1.50 made, 2.50 paid, 0.25 sent, 1.00 held for the open job.
+    assert "34.75" in ledger and "Held" in ledger and "Returned" in ledger, ledger
+    agent = f"/directory/{worker.id}"
+    return {"market": "/market", "market-found": "/market?skill=read.plan", "jobs": "/jobs", "job-paid": paid, "job-open": opened,
+            "job-taken-back": back, "wallet": "/wallet", "hire": f"{agent}/hire", "market-agent": agent,
+            "reputation": f"{agent}/reputation", "credits": "/operator/market"}
