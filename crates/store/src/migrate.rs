@@ -42,6 +42,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0022_choir.sql"),
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
+    migration!("0035_unclaimed.sql"),
 ];
 
 /// The number of the newest.

@@ -43,6 +43,10 @@ assets! {
     style: "chorus", "css", CSS;
     script: "shell", "js", SCRIPT;
     channel_script: "channel", "js", SCRIPT;
+    choir_style: "choir", "css", CSS;
+    canonical_script: "canonical", "js", SCRIPT;
+    verify_script: "verify", "js", SCRIPT;
+    score_script: "score", "js", SCRIPT;
     mark: "mark", "svg", SVG;
 }
 

@@ -13,7 +13,7 @@ use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
-    StoreError, Tx, accounts, audit, deliveries, idempotency, inboxes, invitations, mcp_sessions,
+    StoreError, Tx, accounts, audit, choir, deliveries, idempotency, inboxes, invitations, mcp_sessions,
     obligations, retention,
 };
 use std::sync::Arc;
@@ -101,9 +101,11 @@ pub fn clean_up(
     usage.give_back(tx, said.bytes);
     let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
+    let unclaimed = choir::remove_unclaimed(tx, now)?;
     // Whatever took a whole step may have more.
-    Ok([keys, answers, credentials, acts, invited, sessions, old.deliveries, said.events]
-        .contains(&(CLEAN_UP_STEP as u64)))
+    Ok(unclaimed
+        || [keys, answers, credentials, acts, invited, sessions, old.deliveries, said.events]
+            .contains(&(CLEAN_UP_STEP as u64)))
 }
 
 /// Whether others hold something for longer than anybody can, because a clock was set back.
