@@ -13,6 +13,7 @@ pub mod scores;
 pub mod signing_secrets;
 
 use crate::app::App;
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
@@ -22,6 +23,7 @@ use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::ScoreId;
 use chorus_store::Tx;
+use chorus_store::audit::{Action, Subject};
 use chorus_store::choir::{self, ScoreRow};
 use serde_json::Value;
 
@@ -86,6 +88,23 @@ fn declared(tx: &mut dyn Tx, row: &ScoreRow) -> Result<Score, Error> {
     let body = choir::body(tx, row.id, row.version)?
         .ok_or_else(|| Error::internal("a Score without its version"))?;
     serde_json::from_str(&body).map_err(Error::internal)
+}
+
+/// Writes down what was done to an account's Score. What is done by an edit link is not: whoever has one is nobody, and nobody
+/// could be kept from filling the table.
+fn record(
+    tx: &mut dyn Tx,
+    app: &App,
+    context: &RequestContext,
+    caller: &Caller,
+    action: Action,
+    score: &ScoreRow,
+    detail: Value,
+) -> Result<(), Error> {
+    if score.owner.is_some() {
+        context.record(tx, app, caller, action, Subject::Score(score.id), detail)?;
+    }
+    Ok(())
 }
 
 /// Counts what is kept for its Score: for its account, or, where none answers for it, by number.

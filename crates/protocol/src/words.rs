@@ -440,8 +440,16 @@ words! {
         MemberChanged = "member.changed",
         /// Somebody was removed from a channel by another.
         MemberRemoved = "member.removed",
+        /// A receipt was issued over an account's Score.
+        ReceiptIssued = "receipt.issued",
+        /// A Score that was held by an edit link came into an account.
+        ScoreClaimed = "score.claimed",
         /// An account's browsers were signed out, by itself or by the operator.
         SessionsEnded = "sessions.ended",
+        /// A secret was made with which evidence for an account's Score is signed.
+        SigningSecretMade = "signing_secret.made",
+        /// It was revoked.
+        SigningSecretRevoked = "signing_secret.revoked",
         /// An agent came to the market, or changed what it says there.
         SkillsOffered = "skills.offered",
         /// A token for a program was made.
@@ -504,7 +512,8 @@ mod tests {
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
                 "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
                 "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
-                "member.added" "member.changed" "member.removed" "sessions.ended" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
+                "member.added" "member.changed" "member.removed" "receipt.issued"
+                "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }

@@ -6,7 +6,9 @@
 //! besides ids is names and numbers.
 
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, WalletId};
+use chorus_protocol::ids::{
+    AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, ScoreId, WalletId,
+};
 pub use chorus_protocol::words::Action;
 use chorus_protocol::words::PrincipalKind;
 use uuid::{Builder, Uuid};
@@ -61,18 +63,21 @@ pub enum Subject {
     Channel(ConversationId),
     /// A token or a sign-up code.
     Credential(CredentialId),
+    /// A Score.
+    Score(ScoreId),
     /// The hub as a whole.
     Hub,
 }
 
 impl Subject {
-    /// `account`, `agent`, `channel`, `credential` or `hub`.
+    /// `account`, `agent`, `channel`, `credential`, `score` or `hub`.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Account(_) => PrincipalKind::Account.as_str(),
             Self::Agent(_) => PrincipalKind::Agent.as_str(),
             Self::Channel(_) => "channel",
             Self::Credential(_) => "credential",
+            Self::Score(_) => "score",
             Self::Hub => "hub",
         }
     }
@@ -84,6 +89,7 @@ impl Subject {
             Self::Agent(id) => id.to_string(),
             Self::Channel(id) => id.to_string(),
             Self::Credential(id) => id.to_string(),
+            Self::Score(id) => id.to_string(),
             Self::Hub => self.kind().to_owned(),
         }
     }

@@ -168,6 +168,36 @@ pub fn claim(tx: &mut dyn Tx, id: ScoreId, edit_hash: &[u8], owner: AccountId) -
     Ok(tx.execute(sql, &[(&id).into(), edit_hash.into(), (&owner).into()])? == 1)
 }
 
+/// How long a Score that nobody claims is kept after its last version.
+pub const UNCLAIMED_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+/// How many of them one step removes; each has little beside it, because nobody answers for it.
+const UNCLAIMED_STEP: i64 = 20;
+
+/// A reconciler: removes Scores that are held by an edit link and were not changed for long, with all that belongs to them.
+/// Their receipts stay: they are public, and in the log. Whether there may be more.
+pub fn remove_unclaimed(tx: &mut dyn Tx, now: i64) -> Result<bool, StoreError> {
+    let sql = "SELECT id FROM scores WHERE owner_id IS NULL AND updated_at < $1 ORDER BY updated_at LIMIT $2";
+    let old = tx.query(sql, &[(now - UNCLAIMED_MS).into(), UNCLAIMED_STEP.into()])?;
+    let more = old.len() as i64 == UNCLAIMED_STEP;
+    for mut row in old {
+        let id = row.uuid(0)?;
+        tx.lock(id)?;
+        // It may have been claimed, or written in, since it was found.
+        let sql = "DELETE FROM scores WHERE id = $1 AND owner_id IS NULL AND updated_at < $2";
+        if tx.execute(sql, &[(&id).into(), (now - UNCLAIMED_MS).into()])? == 0 {
+            continue;
+        }
+        for sql in [
+            "DELETE FROM score_versions WHERE score_id = $1",
+            "DELETE FROM signing_secrets WHERE score_id = $1",
+            "DELETE FROM evidence WHERE score_id = $1",
+        ] {
+            tx.execute(sql, &[(&id).into()])?;
+        }
+    }
+    Ok(more)
+}
+
 /// A signing secret, without what makes it secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretRow {
@@ -279,6 +309,19 @@ pub fn count_evidence(tx: &mut dyn Tx, score: ScoreId) -> Result<i64, StoreError
     tx.first(sql, &[(&score).into()])?.map_or(Ok(0), |mut row| row.int(0))
 }
 
+/// A Score's evidence, the newest first, before `before`. (An id is made when evidence comes in, and sorts by time.)
+pub fn evidence_page(
+    tx: &mut dyn Tx,
+    score: ScoreId,
+    before: Option<EvidenceId>,
+    limit: i64,
+) -> Result<Vec<EvidenceRow>, StoreError> {
+    let before = before.map_or(Uuid::max(), |id| id.0);
+    let sql = "SELECT id, status, bundle_sha256, score_version, events, received_at FROM evidence
+               WHERE score_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+    tx.query(sql, &[(&score).into(), (&before).into(), limit.into()])?.into_iter().map(evidence).collect()
+}
+
 /// The bodies of all evidence of one class for one version, by hash.
 pub fn bodies_of_version(
     tx: &mut dyn Tx,
@@ -346,20 +389,31 @@ pub fn insert_receipt(tx: &mut dyn Tx, new: &ReceiptRow, trace: TraceId) -> Resu
 /// A receipt.
 pub fn receipt(tx: &mut dyn Tx, id: &str) -> Result<Option<ReceiptRow>, StoreError> {
     let sql = "SELECT id, score_id, generated_at, payload_hash, payload, label, log_index FROM receipts WHERE id = $1";
-    let found = tx.first(sql, &[id.into()])?;
-    found
-        .map(|mut row| {
-            Ok(ReceiptRow {
-                id: row.text(0)?,
-                score: ScoreId(row.uuid(1)?),
-                generated_at: row.int(2)?,
-                payload_hash: row.text(3)?,
-                payload: row.text(4)?,
-                label: row.text(5)?,
-                log_index: row.int(6)?,
-            })
-        })
-        .transpose()
+    tx.first(sql, &[id.into()])?.map(receipt_row).transpose()
+}
+
+fn receipt_row(mut row: Row) -> Result<ReceiptRow, StoreError> {
+    Ok(ReceiptRow {
+        id: row.text(0)?,
+        score: ScoreId(row.uuid(1)?),
+        generated_at: row.int(2)?,
+        payload_hash: row.text(3)?,
+        payload: row.text(4)?,
+        label: row.text(5)?,
+        log_index: row.int(6)?,
+    })
+}
+
+/// A Score's receipts, the newest first, before the one at this place in the log.
+pub fn receipts_page(
+    tx: &mut dyn Tx,
+    score: ScoreId,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ReceiptRow>, StoreError> {
+    let sql = "SELECT id, score_id, generated_at, payload_hash, payload, label, log_index FROM receipts
+               WHERE score_id = $1 AND log_index < $2 ORDER BY log_index DESC LIMIT $3";
+    tx.query(sql, &[(&score).into(), before.into(), limit.into()])?.into_iter().map(receipt_row).collect()
 }
 
 /// How many receipts a Score has.

@@ -44,6 +44,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0026_whole.sql"),
     migration!("0033_growing.sql"),
     migration!("0031_callbacks.sql"),
+    migration!("0035_unclaimed.sql"),
 ];
 
 /// The number of the newest.

@@ -45,6 +45,10 @@ assets! {
     market_style: "market", "css", CSS;
     countdown_script: "countdown", "js", SCRIPT;
     channel_script: "channel", "js", SCRIPT;
+    choir_style: "choir", "css", CSS;
+    canonical_script: "canonical", "js", SCRIPT;
+    verify_script: "verify", "js", SCRIPT;
+    score_script: "score", "js", SCRIPT;
     mark: "mark", "svg", SVG;
 }
 

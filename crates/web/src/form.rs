@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// What a form may hold, in bytes: a message, and a little more.
-const MAX_FORM: usize = 512 * 1024;
+/// What a form may hold, in bytes: a message, a Score or a bundle of evidence, whose signs take three bytes each in a form.
+const MAX_FORM: usize = 1024 * 1024;
 
 /// A form that was filled in.
 pub(crate) struct Form(Bytes);
@@ -45,6 +45,11 @@ impl Form {
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let fields = url::form_urlencoded::parse(&self.0).filter(|(given, _)| given == name);
         fields.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty()).collect()
+    }
+
+    /// All fields, in their order.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (String, String)> {
+        url::form_urlencoded::parse(&self.0).map(|(name, value)| (name.into_owned(), value.into_owned()))
     }
 
     fn get(&self, name: &str) -> Option<String> {

@@ -22,6 +22,9 @@ pub(crate) fn icon(name: &str) -> Icon {
         "operator" => {
             r#"<circle cx="8" cy="8" r="2.2"/><path d="M8 1.5v2.3M8 12.2v2.3M1.5 8h2.3M12.2 8h2.3M3.4 3.4 5 5M11 11l1.6 1.6M3.4 12.6 5 11M11 5l1.6-1.6"/>"#
         }
+        "scores" => {
+            r#"<path d="M2 4h12M2 8h12M2 12h12"/><circle cx="6" cy="4" r="1.4"/><circle cx="11" cy="8" r="1.4"/><circle cx="4.5" cy="12" r="1.4"/>"#
+        }
         "plus" => r#"<path d="M8 3v10M3 8h10"/>"#,
         "back" => r#"<path d="m10 3-5 5 5 5"/>"#,
         "side" => r#"<rect x="2" y="3" width="12" height="10" rx="2"/><path d="M10 3v10"/>"#,

@@ -31,7 +31,7 @@ use chorus_app::AppState;
 
 /// The first page, for everybody: a key that is stale is no reason to refuse it. And what pages refer to.
 pub fn public() -> Router<AppState> {
-    pages::first::routes().merge(assets::routes())
+    pages::first::routes().merge(assets::routes()).merge(pages::choir::public())
 }
 
 /// Signing in.

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod channel;
+pub(crate) mod choir;
 pub(crate) mod deliveries;
 pub(crate) mod directory;
 pub(crate) mod first;
@@ -22,6 +23,7 @@ pub(crate) fn own() -> Router<AppState> {
     account::routes()
         .merge(agent::routes())
         .merge(channel::routes())
+        .merge(choir::own())
         .merge(deliveries::routes())
         .merge(directory::routes())
         .merge(fleet::routes())

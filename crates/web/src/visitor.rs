@@ -32,6 +32,17 @@ impl SignedIn {
 /// Which request this is, and from where.
 pub(crate) struct Context(pub(crate) RequestContext);
 
+/// Whoever asks, known or not.
+pub(crate) struct Asking(pub(crate) Caller);
+
+impl<S: Sync> FromRequestParts<S> for Asking {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Fault> {
+        Ok(Self(found(parts, "a caller")?))
+    }
+}
+
 /// What the hub put into a request.
 fn found<T: Clone + Send + Sync + 'static>(parts: &Parts, what: &str) -> Result<T, Error> {
     parts.extensions.get().cloned().ok_or_else(|| Error::internal(format!("a request without {what}")))

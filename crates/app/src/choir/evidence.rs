@@ -6,11 +6,14 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::long_work;
 use crate::once::{Done, Once};
+use crate::page::page;
 use chorus_choir::Taken;
 use chorus_protocol::api::scores::EvidenceView;
+use chorus_protocol::api::{Items, Page};
 use chorus_protocol::canonical;
 use chorus_protocol::choir::receipt::VerificationStatus;
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EvidenceId, TraceId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
@@ -89,6 +92,21 @@ fn shown(row: EvidenceRow, duplicate: bool) -> EvidenceView {
         received_at: rfc3339(row.received_at),
         duplicate,
     }
+}
+
+/// A Score's evidence, the newest first.
+pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<Items<EvidenceView>, Error> {
+    super::may_have(&caller)?;
+    let before = asked.after.as_deref().map(|text| {
+        EvidenceId::parse(text).ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
+    });
+    let (id, before, limit) = (score_id(id)?, before.transpose()?, asked.limit);
+    let find = move |tx: &mut dyn Tx| {
+        own(tx, &caller, id)?;
+        Ok(choir::evidence_page(tx, id, before, limit + 1)?)
+    };
+    let rows = app.store.read::<_, Error, _>(find).await?.into_iter().map(|row| shown(row, false));
+    Ok(page(app, rows.collect(), limit, |last: &EvidenceView| last.evidence_id.to_string()))
 }
 
 /// Takes what an owner says happened.

@@ -1,16 +1,21 @@
 //! Receipts: issuing them, and what anybody may read, verify and compare.
 
-use super::{count, declared, log, own, own_to_change, score_id};
+use super::{count, declared, log, own, own_to_change, record, score_id};
 use crate::app::{App, AppState};
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::long_work;
 use crate::once::{Done, Once};
+use crate::page::page;
 use chorus_choir::compare::{Comparison, compare};
 use chorus_choir::evidence::MAX_BUNDLES;
 use chorus_choir::verify::leaf;
 use chorus_choir::{Evidence, Taken, attest, receipt, rehearse};
-use chorus_protocol::api::scores::{CompareBody, ComparisonLink, IssuedReceipt, ReceiptBody, Verification};
+use chorus_protocol::api::scores::{
+    CompareBody, ComparisonLink, IssuedReceipt, ReceiptBody, ReceiptLine, Verification,
+};
+use chorus_protocol::api::{Items, Page};
 use chorus_protocol::canonical;
 use chorus_protocol::choir::receipt::{Payload, Receipt, VerificationStatus};
 use chorus_protocol::choir::score::Score;
@@ -19,6 +24,7 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AccountId, EvidenceId, ScoreId, TraceId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
+use chorus_store::audit::Action;
 use chorus_store::choir::{self, ReceiptRow, ScoreRow};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -106,6 +112,7 @@ fn work_out(score: &Score, found: Found) -> Result<(Payload, Receipt), Error> {
 /// Issues a receipt, in the transparency log from the same moment on.
 pub async fn issue(
     app: &AppState,
+    context: RequestContext,
     caller: Caller,
     id: &str,
     body: Option<ReceiptBody>,
@@ -144,12 +151,40 @@ pub async fn issue(
         // As late as possible: others that append wait from here on.
         let log_index = log::append(tx, &leaf)?;
         choir::insert_receipt(tx, &ReceiptRow { log_index, ..row.clone() }, trace)?;
+        let detail = json!({"label": row.label, "log_index": log_index});
+        record(tx, &hub, &context, &caller, Action::ReceiptIssued, &score, detail)?;
         Ok(row.id.clone())
     };
     let Done { result: slug, again } = app.once(once, move |tx| own(tx, &by, id).map(drop), work).await?;
     let receipt = show(app, &slug).await?;
     let verify_url = format!("{}/verify/{slug}", app.config.public_url);
     Ok(Done { result: IssuedReceipt { receipt, verify_url }, again })
+}
+
+/// A Score's receipts, the newest first.
+pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<Items<ReceiptLine>, Error> {
+    super::may_have(&caller)?;
+    let before = asked.after.as_deref().map(str::parse::<i64>).transpose();
+    let before = before.map_err(|_| Faults::one("after", "must be `next` of the page before"))?;
+    let (id, limit) = (score_id(id)?, asked.limit);
+    let find = move |tx: &mut dyn Tx| {
+        own(tx, &caller, id)?;
+        Ok(choir::receipts_page(tx, id, before.unwrap_or(i64::MAX), limit + 1)?)
+    };
+    let line = |row: ReceiptRow| {
+        let payload: Payload = serde_json::from_str(&row.payload).map_err(Error::internal)?;
+        Ok(ReceiptLine {
+            receipt_id: row.id,
+            generated_at: rfc3339(row.generated_at),
+            label: row.label,
+            score_version: payload.score.version,
+            verdict: payload.verdict,
+            log_index: row.log_index,
+        })
+    };
+    let rows = app.store.read::<_, Error, _>(find).await?;
+    let lines = rows.into_iter().map(line).collect::<Result<_, Error>>()?;
+    Ok(page(app, lines, limit, |last: &ReceiptLine| last.log_index.to_string()))
 }
 
 /// A Score that something will be added to: looked at without holding it.

@@ -12,15 +12,16 @@ use crate::rate::rate_key;
 use chorus_choir::rehearse;
 use chorus_protocol::api::scores::{ClaimBody, MadeScore, PUBLISHES, RehearsalView, ScoreDetail, ScoreView};
 use chorus_protocol::api::{Items, Page};
-use chorus_protocol::choir::score::Scenario;
+use chorus_protocol::choir::score::{Scenario, Score};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AccountId, ScoreId, TraceId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::choir::{self, ScoreRow};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Makes a Score: for an account, or, where this hub allows it, for whoever gets its edit link.
@@ -150,6 +151,7 @@ pub async fn archive(app: &App, caller: Caller, id: &str) -> Result<(), Error> {
 /// Makes a Score that is held by an edit link an account's own. It cannot be undone, and the link writes no more.
 pub async fn claim(
     app: &AppState,
+    context: RequestContext,
     owner: AccountId,
     id: &str,
     ClaimBody { edit_link }: ClaimBody,
@@ -157,7 +159,7 @@ pub async fn claim(
 ) -> Result<Done<MadeScore>, Error> {
     let id = score_id(id)?;
     let secret = edit_link.rsplit('/').next().unwrap_or_default();
-    let hash = key_hash(secret.trim());
+    let (hash, hub) = (key_hash(secret.trim()), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         room(tx, owner)?;
         // Whether there is no such Score, another link or an owner already is not told.
@@ -165,6 +167,8 @@ pub async fn claim(
             return Err(Error::not_found("unclaimed Score with this edit link"));
         }
         let row = choir::find(tx, id)?.ok_or_else(|| Error::not_found("Score"))?;
+        let (actor, subject) = (Actor::Principal(owner.into()), Subject::Score(id));
+        context.record_as(tx, &hub, actor, Action::ScoreClaimed, subject, json!({}))?;
         Ok(MadeScore { score_id: id, version: row.version, edit_link: None })
     };
     app.once(once, |_| Ok(()), work).await
@@ -188,8 +192,19 @@ pub async fn on_paper(app: &App, caller: Caller, id: &str) -> Result<RehearsalVi
         let row = own(tx, &caller, id)?;
         declared(tx, &row)
     };
-    let score = app.store.read::<_, Error, _>(find).await?;
-    let payload = rehearse(&score, None).map_err(Error::validation)?;
+    view(&app.store.read::<_, Error, _>(find).await?)
+}
+
+/// The same of a Score as somebody is writing it: it is kept nowhere. Whether the caller may have one is looked at first.
+pub fn draft_on_paper(app: &App, caller: &Caller, body: Value) -> Result<RehearsalView, Error> {
+    if !(*caller == Caller::Nobody && app.config.anonymous_scores) {
+        super::may_have(caller)?;
+    }
+    view(&read(body, 1)?.0)
+}
+
+fn view(score: &Score) -> Result<RehearsalView, Error> {
+    let payload = rehearse(score, None).map_err(Error::validation)?;
     Ok(RehearsalView {
         dimensions: payload.dimensions,
         findings: payload.structural.findings.clone(),

@@ -1,7 +1,8 @@
 //! Signing secrets of a Score: shown once, kept nowhere, ended by their public beginning.
 
-use super::{own, own_to_change, score_id};
+use super::{own, own_to_change, record, score_id};
 use crate::app::{App, AppState};
+use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -10,7 +11,9 @@ use chorus_protocol::api::scores::SecretView;
 use chorus_protocol::code::Code;
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
+use chorus_store::audit::Action;
 use chorus_store::choir::{self, SecretRow};
+use serde_json::json;
 use std::sync::Arc;
 
 /// The most that a Score has in use: enough to replace each in peace.
@@ -26,7 +29,13 @@ pub(super) fn shown(row: SecretRow) -> SecretView {
 }
 
 /// Makes a secret; it is shown this once.
-pub async fn make(app: &AppState, caller: Caller, id: &str, once: Once) -> Result<Done<SecretView>, Error> {
+pub async fn make(
+    app: &AppState,
+    context: RequestContext,
+    caller: Caller,
+    id: &str,
+    once: Once,
+) -> Result<Done<SecretView>, Error> {
     super::may_have(&caller)?;
     let (id, secret_id, now) = (score_id(id)?, app.environment.uuid_v4(), app.now());
     let secret = app.config.master_key.signing_secret(id, secret_id);
@@ -41,6 +50,8 @@ pub async fn make(app: &AppState, caller: Caller, id: &str, once: Once) -> Resul
         }
         let new = SecretRow { id: secret_id, prefix, created_at: now };
         choir::insert_secret(tx, id, &new)?;
+        let made = Action::SigningSecretMade;
+        record(tx, &hub, &context, &caller, made, &row, json!({"prefix": new.prefix}))?;
         let ingest_url = Some(ingest_url(&hub, &row.ingest));
         Ok(SecretView { secret: Some(secret.clone()), ingest_url, ..shown(new) })
     };
@@ -48,12 +59,21 @@ pub async fn make(app: &AppState, caller: Caller, id: &str, once: Once) -> Resul
 }
 
 /// Ends a secret. Nothing happens if it is none (any more).
-pub async fn revoke(app: &App, caller: Caller, id: &str, prefix: String) -> Result<(), Error> {
+pub async fn revoke(
+    app: &AppState,
+    context: RequestContext,
+    caller: Caller,
+    id: &str,
+    prefix: String,
+) -> Result<(), Error> {
     super::may_have(&caller)?;
-    let (id, now) = (score_id(id)?, app.now());
+    let (id, now, hub) = (score_id(id)?, app.now(), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        own(tx, &caller, id)?;
-        choir::revoke_secret(tx, id, &prefix, now)?;
+        let row = own(tx, &caller, id)?;
+        if choir::revoke_secret(tx, id, &prefix, now)? {
+            let revoked = Action::SigningSecretRevoked;
+            record(tx, &hub, &context, &caller, revoked, &row, json!({"prefix": prefix}))?;
+        }
         Ok(())
     };
     app.store.write::<_, Error, _>(work).await

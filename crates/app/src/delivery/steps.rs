@@ -13,8 +13,8 @@ use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
-    StoreError, Tx, accounts, audit, deliveries, growing, idempotency, inboxes, invitations, mcp_sessions,
-    obligations, reply_lines, retention,
+    StoreError, Tx, accounts, audit, choir, deliveries, growing, idempotency, inboxes, invitations,
+    mcp_sessions, obligations, reply_lines, retention,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -103,9 +103,11 @@ pub fn clean_up(
     let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
     let grown = growing::remove_old(tx, now, CLEAN_UP_STEP)?;
     let replies = reply_lines::remove_expired(tx, now, CLEAN_UP_STEP)?;
+    let unclaimed = choir::remove_unclaimed(tx, now)?;
     // Whatever took a whole step may have more.
-    Ok([keys, answers, credentials, acts, invited, sessions, grown, replies, old.deliveries, said.events]
-        .contains(&(CLEAN_UP_STEP as u64)))
+    Ok(unclaimed
+        || [keys, answers, credentials, acts, invited, sessions, grown, replies, old.deliveries, said.events]
+            .contains(&(CLEAN_UP_STEP as u64)))
 }
 
 /// Whether others hold something for longer than anybody can, because a clock was set back.

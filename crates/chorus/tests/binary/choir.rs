@@ -131,3 +131,87 @@ fn what_is_wrong_is_told() {
     let scenarios: Value = serde_json::from_str(&good(&["score", "scenarios"], b"")).unwrap();
     assert!(scenarios.as_array().unwrap().len() >= 20);
 }
+
+/// Everything in a folder, read whole.
+fn all_bytes(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = vec![];
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(all_bytes(&path));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            found.push((path, bytes));
+        }
+    }
+    found
+}
+
+/// A trace goes through the API and the page of evidence, well and badly, with the most talkative log there is. What the
+/// adapters do not take of it is then in no table, in no file and in no line of the log.
+#[tokio::test]
+async fn a_raw_trace_is_found_nowhere() {
+    const SECRET: &str = "hunter2-in-the-trace";
+    const TAKEN: &str = "look_up_the_order";
+    let folder = tempfile::tempdir().unwrap();
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let mut command = crate::hub::serve(&data, None);
+    command.env("CHORUS_LOG", "trace").stderr(std::fs::File::create(&log).unwrap());
+    let hub = crate::hub::Hub::run(command);
+    let (http, url) = (reqwest::Client::new(), hub.url.clone());
+    let made = http.post(format!("{url}/api/v1/accounts")).bearer_auth(crate::hub::OPERATOR);
+    let made: Value =
+        made.json(&json!({"email": "ann@example.org"})).send().await.unwrap().json().await.unwrap();
+    let key = made["api_token"].as_str().unwrap();
+    let score: Value = serde_json::from_slice(&std::fs::read(example("score.json")).unwrap()).unwrap();
+    let made = http.post(format!("{url}/api/v1/scores")).bearer_auth(key).json(&score).send().await.unwrap();
+    let made: Value = made.json().await.unwrap();
+    let score = made["score_id"].as_str().unwrap();
+
+    let call = json!({"name": TAKEN, "args": {"api_key": SECRET}, "id": "call_1"});
+    let trace = json!([{"policy": {"messages": [{"type": "ai", "content": SECRET, "tool_calls": [call]}]}}])
+        .to_string();
+    let adapt = async |body: String| {
+        let path = format!("{url}/api/v1/adapt/langgraph?score={score}");
+        http.post(path).bearer_auth(key).body(body).send().await.unwrap()
+    };
+    let bundle: Value = adapt(trace.clone()).await.json().await.unwrap();
+    assert_eq!(bundle["events"][0]["action"], TAKEN, "{bundle}");
+    for broken in [format!("{trace}]"), format!("{{\"{SECRET}\": NaN}}"), format!("\"{SECRET}\"")] {
+        let refused = adapt(broken).await;
+        assert_eq!(refused.status(), 400);
+        assert!(!refused.text().await.unwrap().contains(SECRET));
+    }
+    let page = format!("{url}/scores/{score}/evidence");
+    let paste = async |format: &str, text: &str| {
+        let body = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("format", format), ("text", text)])
+            .finish();
+        let request = http.post(&page).bearer_auth(key).header("sec-fetch-site", "same-origin");
+        let request = request.header("content-type", "application/x-www-form-urlencoded").body(body);
+        request.send().await.unwrap().text().await.unwrap()
+    };
+    for (format, text) in
+        [("auto", trace.as_str()), ("bundle", trace.as_str()), ("openai", trace.as_str()), ("auto", SECRET)]
+    {
+        assert!(!paste(format, text).await.contains(SECRET), "{format}");
+    }
+    let evidence = format!("{url}/api/v1/scores/{score}/evidence");
+    let taken = http.post(evidence).bearer_auth(key).json(&bundle).send().await.unwrap();
+    assert_eq!(taken.status(), 201);
+    hub.signal("TERM");
+    assert!(hub.wait().0.success());
+    let files = all_bytes(folder.path());
+    let holds = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(
+        files.iter().any(|(_, bytes)| holds(bytes, TAKEN)),
+        "what was taken is kept: the search finds things"
+    );
+    assert!(
+        files.iter().any(|(path, bytes)| path.ends_with("log") && !bytes.is_empty()),
+        "the log says something"
+    );
+    for (path, bytes) in files {
+        assert!(!holds(&bytes, SECRET), "it is in {}", path.display());
+    }
+}

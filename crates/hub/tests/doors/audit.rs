@@ -90,6 +90,18 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     assert_eq!(replay(OPERATOR).await.body["replayed"], 1);
     fixture.delivery_is(&refused, "dead").await;
     assert_eq!(replay(&fixture.anna).await.body["replayed"], 1, "not the operator's");
+    let drafted = ask("POST", crate::choir::SCORES, "", crate::choir::score()).await;
+    let score = format!("{}/{}", crate::choir::SCORES, text(&drafted["score_id"]));
+    let link = text(&drafted["edit_link"]).to_owned();
+    // What nobody does is not written down: nobody could be kept from filling the log.
+    ask("POST", &format!("{score}/signing-secrets"), link.rsplit('/').next().unwrap(), json!({})).await;
+    ask("POST", &format!("{score}/claim"), &fixture.anna, json!({"edit_link": link})).await;
+    let made = ask("POST", &format!("{score}/signing-secrets"), &fixture.anna, json!({})).await;
+    let revoked = format!("{score}/signing-secrets/{}", text(&made["prefix"]));
+    for _ in 0..2 {
+        ask("DELETE", &revoked, &fixture.anna, json!({})).await;
+    }
+    ask("POST", &format!("{score}/receipts"), &fixture.anna, json!({})).await;
     ask("PATCH", &channel, &fixture.anna, json!({"owner": "bob"})).await;
     ask("DELETE", "/agents/bob", OPERATOR, json!({})).await;
     let (old, new) = ([1; 32], [2; 32]);
@@ -99,12 +111,13 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
         keep_fingerprint(hub.store(), &key, &Environment::system(), lost).await.unwrap();
     }
     secrets.extend(["s3cr3t", "sk_hush", "sk_secret"].map(str::to_owned));
+    secrets.push(link);
     secrets
 }
 
 /// Each action is there, and no secret of all that were shown.
 async fn everything_is_written_down(setup: Setup) {
-    let fixture = ChannelFixture::on(&setup).await;
+    let fixture = ChannelFixture::on(&setup.config(|config| config.anonymous_scores = true)).await;
     let (hub, secrets) = (&fixture.hub, do_everything(&fixture).await);
     let log = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     let all = log.body["items"].as_array().unwrap();
@@ -113,6 +126,7 @@ async fn everything_is_written_down(setup: Setup) {
     let count = |action: &str| all.iter().filter(|act| act["action"] == action).count();
     assert_eq!((count("agent.disabled"), count("member.removed"), count("member.added")), (1, 1, 4));
     assert_eq!((count("deliveries.replayed"), count("master_key.replaced")), (1, 1));
+    assert_eq!((count("signing_secret.made"), count("signing_secret.revoked")), (1, 1));
     for act in all {
         assert_eq!(
             members(act),

@@ -1,6 +1,7 @@
 //! Choir at its doors: Scores and who sees them, evidence asserted and signed, receipts and what anybody can check.
 
 pub(crate) mod ingest;
+mod pages;
 mod receipts;
 mod scores;
 

@@ -74,7 +74,7 @@ pub struct AuditQuery {
     /// Only these acts, such as `key.reset`
     #[param(inline)]
     pub action: Option<Action>,
-    /// Only what was done to this agent, account, channel (`ch_…`), credential (`crd_…`) or `hub`
+    /// Only what was done to this agent, account, channel (`ch_…`), credential (`crd_…`), Score (`sc_…`) or `hub`
     #[param(inline)]
     pub subject: Option<PartyName>,
     /// Only what was done since
@@ -117,7 +117,7 @@ pub struct RecordedAct {
 /// One side of an act.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AuditParty {
-    /// `agent`, `account`, `operator` or `nobody`; of a subject also `channel`, `credential` or `hub`.
+    /// `agent`, `account`, `operator` or `nobody`; of a subject also `channel`, `credential`, `score` or `hub`.
     pub kind: String,
     /// Its id; of the operator, of nobody and of the hub, the same word.
     pub id: String,

@@ -1,6 +1,6 @@
 //! Scores, evidence and receipts, as `/api/v1` takes and gives them.
 
-use crate::choir::receipt::{Dimensions, Finding, VerificationStatus};
+use crate::choir::receipt::{Dimensions, Finding, Verdict, VerificationStatus};
 use crate::choir::score::Score;
 use crate::ids::{EvidenceId, ScoreId};
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,23 @@ pub struct IssuedReceipt {
     pub receipt: crate::choir::receipt::Receipt,
     /// Where anybody can check it.
     pub verify_url: String,
+}
+
+/// A receipt in a list of its Score's.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReceiptLine {
+    /// Its id.
+    pub receipt_id: String,
+    /// When it was issued.
+    pub generated_at: String,
+    /// What it claims to be.
+    pub label: String,
+    /// Over which version of the Score.
+    pub score_version: i64,
+    /// What it says.
+    pub verdict: Verdict,
+    /// Its place in the transparency log.
+    pub log_index: i64,
 }
 
 /// What anybody can check.

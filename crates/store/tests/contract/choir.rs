@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 on_both![
     a_score_has_versions_and_an_owner,
     an_edit_link_is_claimed_once,
+    what_nobody_claims_is_removed,
     the_same_bundle_of_one_class_is_one,
     secrets_end,
     receipts_and_comparisons_are_found,
@@ -38,6 +39,60 @@ async fn insert(store: &Store, new: &ScoreRow, edit_hash: Option<[u8; 32]>) {
         choir::insert(tx, &new, edit_hash.as_ref().map(<[u8; 32]>::as_slice), "{\"a\":1}", trace)
     })
     .await;
+}
+
+/// With all that belongs to it, but not its receipts; what was claimed or changed lately stays.
+async fn what_nobody_claims_is_removed(fixture: Fixture) {
+    let store = &fixture.store;
+    let (old, fresh_one, owned) = (row(None), row(None), row(Some(AccountId(fresh()))));
+    for (new, hash) in [(&old, Some([1; 32])), (&fresh_one, Some([2; 32])), (&owned, None)] {
+        insert(store, new, hash).await;
+    }
+    let (id, later, end) = (old.id, fresh_one.id, NOW + choir::UNCLAIMED_MS);
+    let evidence = EvidenceRow {
+        id: EvidenceId(fresh()),
+        status: VerificationStatus::UserAsserted,
+        bundle_sha256: "a".repeat(64),
+        score_version: 1,
+        events: 0,
+        received_at: NOW,
+    };
+    let receipt = ReceiptRow {
+        id: fresh().simple().to_string(),
+        score: id,
+        generated_at: NOW,
+        payload_hash: "b".repeat(64),
+        payload: "{}".into(),
+        label: "Draft Choir Receipt".into(),
+        log_index: 0,
+    };
+    let (kept, trace) = (receipt.clone(), TraceId(fresh()));
+    write(store, move |tx| {
+        choir::insert_evidence(tx, id, &evidence, "{}", trace)?;
+        choir::insert_secret(
+            tx,
+            id,
+            &SecretRow { id: evidence.id.0, prefix: "acs_12345678".into(), created_at: NOW },
+        )?;
+        choir::insert_receipt(tx, &kept, trace)?;
+        choir::add_version(tx, later, 2, "Again", "{}", NOW + 1)
+    })
+    .await;
+    assert_eq!(read(store, move |tx| choir::evidence_page(tx, id, None, 10)).await.len(), 1);
+    assert_eq!(read(store, move |tx| choir::receipts_page(tx, id, 1, 10)).await, [receipt.clone()]);
+    assert_eq!(read(store, move |tx| choir::receipts_page(tx, id, 0, 10)).await, []);
+
+    write(store, move |tx| choir::remove_unclaimed(tx, end)).await;
+    assert!(read(store, move |tx| choir::find(tx, id)).await.is_some(), "not a moment too early");
+    write(store, move |tx| choir::remove_unclaimed(tx, end + 1)).await;
+    let left = async |id: ScoreId| read(store, move |tx| choir::find(tx, id)).await.is_some();
+    assert_eq!((left(id).await, left(later).await, left(owned.id).await), (false, true, true));
+    let found = read(store, move |tx| {
+        Ok((choir::body(tx, id, 1)?, choir::secrets(tx, id)?.len(), choir::count_evidence(tx, id)?))
+    });
+    assert_eq!(found.await, (None, 0, 0));
+    let slug = receipt.id.clone();
+    assert_eq!(read(store, move |tx| choir::receipt(tx, &slug)).await, Some(receipt));
 }
 
 async fn a_score_has_versions_and_an_owner(fixture: Fixture) {

@@ -2,7 +2,7 @@
 
 use crate::answers::own::{Doing, Invalid, Missing, Overloaded, TooFast};
 use crate::error::ApiError;
-use crate::extract::{Holder, Idempotent, MaybeSent, Person, Query, Sent, done};
+use crate::extract::{Context, Holder, Idempotent, MaybeSent, Person, Query, Sent, done};
 use crate::route::{Credentials, Route};
 use crate::routes::Routes;
 use axum::Json;
@@ -43,10 +43,11 @@ pub(super) fn routes() -> Routes {
 async fn issue(
     State(app): State<AppState>,
     Holder(caller): Holder,
+    Context(context): Context,
     Path(id): Path<String>,
     MaybeSent { body, once }: MaybeSent<ReceiptBody>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::CREATED, receipts::issue(&app, caller, &id, body, once).await?))
+    Ok(done(StatusCode::CREATED, receipts::issue(&app, context, caller, &id, body, once).await?))
 }
 
 /// Make a public link to two receipts side by side

@@ -115,10 +115,11 @@ async fn archive(
 async fn claim(
     State(app): State<AppState>,
     Person(person): Person,
+    Context(context): Context,
     Path(id): Path<String>,
     Sent { body, once }: Sent<ClaimBody>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, scores::claim(&app, person.id, &id, body, once).await?))
+    Ok(done(StatusCode::OK, scores::claim(&app, context, person.id, &id, body, once).await?))
 }
 
 /// Rehearse a Score on paper
@@ -160,10 +161,11 @@ async fn assert_evidence(
 async fn make_secret(
     State(app): State<AppState>,
     Holder(caller): Holder,
+    Context(context): Context,
     Path(id): Path<String>,
     Bare(once): Bare,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::CREATED, signing_secrets::make(&app, caller, &id, once).await?))
+    Ok(done(StatusCode::CREATED, signing_secrets::make(&app, context, caller, &id, once).await?))
 }
 
 /// End a signing secret
@@ -176,9 +178,10 @@ async fn make_secret(
 async fn revoke_secret(
     State(app): State<AppState>,
     Holder(caller): Holder,
+    Context(context): Context,
     Path((id, prefix)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    signing_secrets::revoke(&app, caller, &id, prefix).await?;
+    signing_secrets::revoke(&app, context, caller, &id, prefix).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
