@@ -58,12 +58,11 @@ pub fn add(tx: &mut dyn Tx, piece: &NewPiece<'_>, most: usize) -> Result<Option<
         "SELECT event_id, content, tail FROM growing WHERE agent_id = $1 AND seq = $2",
         &[(&agent).into(), seq.into()],
     )?;
-    let (event, mut content, tail) = match found {
-        Some(mut row) => (EventId(row.uuid(0)?), row.text(1)?, row.text(2)?),
-        None => {
-            make_room(tx, agent)?;
-            (piece.event, String::new(), String::new())
-        }
+    let (event, mut content, tail) = if let Some(mut row) = found {
+        (EventId(row.uuid(0)?), row.text(1)?, row.text(2)?)
+    } else {
+        make_room(tx, agent)?;
+        (piece.event, String::new(), String::new())
     };
     let text = tail + piece.text;
     let (whole, tail) = text.split_at(last_word(&text));

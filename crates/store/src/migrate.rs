@@ -42,8 +42,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0022_choir.sql"),
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
-    migration!("0033_growing.sql"),
     migration!("0031_callbacks.sql"),
+    migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
 ];
 

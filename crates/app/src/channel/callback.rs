@@ -34,7 +34,7 @@ use chorus_store::growing::{self, NewPiece};
 use chorus_store::reply_lines::{self, Waiting};
 use futures_util::Stream;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 

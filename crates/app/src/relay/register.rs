@@ -45,9 +45,10 @@ pub async fn register(
 ) -> Result<Saved, Error> {
     let key = key.map(key_hash);
     let operator = key.is_some_and(|key| is_operator(app, &key));
-    let admission = match operator {
-        true => Admission::Everybody,
-        false => Admission::of(app, sign_up_code.or(request.sign_up_code.as_deref())),
+    let admission = if operator {
+        Admission::Everybody
+    } else {
+        Admission::of(app, sign_up_code.or(request.sign_up_code.as_deref()))
     };
     if !operator {
         count_new(app, &request, key, rate_key(context.client)).await?;

@@ -110,10 +110,10 @@ impl Story {
         let (token, id) = (job.callback_url.rsplit('/').next().unwrap().to_owned(), job.job_id);
         let again = Happening::Reports { agent: n, job, tries: tries + 1 };
         if !self.host.is_up() || self.goes_wrong(15) {
-            return if tries < MAX_TRIES {
-                self.soon(500, 5000, again)
-            } else {
-            };
+            if tries < MAX_TRIES {
+                self.soon(500, 5000, again);
+            }
+            return;
         }
         let result = self.result(id);
         let outcome = self.host.run(async |app| {

@@ -69,7 +69,7 @@ async fn take_callback(app: &AppState, url: &str, key: &str, event: &CallbackEve
     let taken = async {
         let address = callback::address(app, channel, token)?;
         let once = Once::new(app, "api", &address.delivery(), "callback", Some(key), &body);
-        callback::take(app, address, false, &body, once).await
+        callback::take(app, address, &body, once).await
     };
     taken.await.map_or_else(refused, |_| Posted::Arrived)
 }

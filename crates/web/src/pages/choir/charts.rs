@@ -252,10 +252,7 @@ fn cell(
     };
     write!(f, r#"<rect class="cell {class}" x="{x}" y="{y}" width="{width}" height="{height}" rx="5"/>"#)?;
     if class == "suppressed" {
-        write!(
-            f,
-            r##"<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="5" fill="url(#hatch)"/>"##
-        )?;
+        write!(f, r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="5" fill="url(#hatch)"/>"#)?;
     }
     if let Some((number, word)) = words {
         let middle = x + width / 2;
