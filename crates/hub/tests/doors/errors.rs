@@ -81,7 +81,7 @@ async fn provoke(code: Code) -> Shown {
             Answer::of(request.body(vec![b' '; MAX_BODY + 1])).await
         }
         Code::HeadTooLarge => {
-            let request = hub.request(Method::GET, "/agents", None).header("x-large", "x".repeat(70_000));
+            let request = hub.request(Method::GET, "/agents", None).header("x-large", "x".repeat(200_000));
             Answer::of(request).await
         }
         Code::RateLimited => {

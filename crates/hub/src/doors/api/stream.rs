@@ -37,7 +37,9 @@ struct Place {
 ///
 /// A stream of server-sent events, the same as in the log: `id` is the sequence number, `event` the kind. Send the last
 /// `id` as `Last-Event-ID` to go on after it, or a sequence number as `after` to begin with; without either it begins with
-/// what comes next. The first event is `connected`, with the place it begins `after`. Besides, `typing` says who is typing, and has no `id`. A comment shows every 15 s that it lives. It
+/// what comes next. The first event is `connected`, with the place it begins `after`. Besides, `typing` says who is
+/// typing, and `growing` how far an answer has come that is being made (`event_id` is the id it will have; an empty `content` takes
+/// it back); neither has an `id`. A comment shows every 15 s that it lives. It
 /// ends when you are no member any more, and when your key, token or session is taken back.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
