@@ -19,7 +19,7 @@ struct Demo {
 impl Demo {
     fn start() -> Self {
         let mut command = chorus();
-        command.args(["demo", "--listen", "127.0.0.1:0", "--speed", "20"]);
+        command.args(["demo", "--listen", "127.0.0.1:0", "--speed", "5"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (tell, said) = channel();
         let stderr = child.stderr.take().unwrap();

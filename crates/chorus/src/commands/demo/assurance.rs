@@ -12,7 +12,7 @@ use chorus_protocol::canonical;
 use serde_json::{Value, json};
 
 /// So often the log is looked at for the end of the run, and how far apart at the usual speed.
-const LOOKS: usize = 120;
+const LOOKS: usize = 1200;
 const APART_MS: u64 = 1000;
 /// What timber says when it is done.
 const DONE: &str = "Done on staging";
