@@ -29,6 +29,8 @@ mod keys;
 #[cfg(test)]
 mod market;
 #[cfg(test)]
+mod market_fire;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod operator;

@@ -4,9 +4,11 @@
 //! Requests are made up from the API's own description, so that a new route is asked as soon as it is described. Their
 //! words are those of the private data, and their ids those of things that exist on one of the two hubs only.
 
+mod private;
 mod requests;
 
 use self::requests::{Asked, RequestGenerator};
+use crate::market::Trader;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -58,6 +60,14 @@ const MUST_SUCCEED: &[(&str, &str)] = &[
     ("get", "/api/v1/channels/{id}/artifacts"),
     ("get", "/api/v1/channels/{id}/artifacts/{slug}"),
     ("get", "/api/v1/events/{event_id}"),
+    ("get", "/market/discover"),
+    ("get", "/market/economy"),
+    ("get", "/market/jobs"),
+    ("get", "/market/ledger"),
+    ("get", "/market/skills"),
+    ("post", "/api/v1/scores"),
+    ("get", "/api/v1/scores"),
+    ("post", "/c2a"),
 ];
 
 fn bait(n: usize) -> String {
@@ -68,6 +78,7 @@ fn bait(n: usize) -> String {
 struct Side {
     hub: TestHub,
     own: BTreeMap<&'static str, String>,
+    traders: [Trader; 2],
 }
 
 impl Side {
@@ -91,13 +102,15 @@ impl Side {
         own.insert("agent key", hub.register("mallory").await);
         own.insert("person key", hub.account("mallory@example.org").await);
         own.insert("next", "0".to_owned());
-        let mut side = Self { hub, own };
+        let traders = private::traders(&hub).await;
+        let mut side = Self { hub, own, traders };
         side.renew(0).await;
         side
     }
 
     /// Something of its own for the stranger to use: whatever it had may be gone by now.
     async fn renew(&mut self, n: usize) {
+        private::show_signs_of_life(&self.hub, &self.traders).await;
         let agent = self.own["agent key"].clone();
         let channel = self.hub.channel(&agent, &json!({"name": "mine"})).await;
         // Each bait is a word that others said before.
@@ -150,6 +163,10 @@ impl Side {
         let dm = dm.body["id"].as_str().unwrap().to_owned();
         hub.say(&format!("/api/v1/channels/{dm}"), bob, &json!({"content": "zebra 4711 between us"})).await;
         ids.push(dm);
+        let events = [&ids[8], &ids[9]].map(String::as_str);
+        private::attend(hub, alice, events).await;
+        ids.extend(private::trade(hub, &self.traders).await);
+        ids.extend(private::rehearse(hub, &anna).await);
         // Something that failed, and somebody who was removed.
         hub.delete(&format!("{channel}/members/ali"), Some(&anna)).await;
         drop(ben);
@@ -254,6 +271,8 @@ fn without_ids(text: &str) -> String {
 async fn compare(setup: impl Fn() -> Setup) {
     let (mut plain, mut other) = (Side::begin(setup()).await, Side::begin(setup()).await);
     let mut generator = RequestGenerator::new(other.private().await);
+    // How many receipts there are is public.
+    private::rehearse(&plain.hub, &plain.own["key of olga"]).await;
     let (mut routes, mut statuses, mut told) = (BTreeMap::new(), BTreeMap::new(), vec![]);
     for n in 0..REQUESTS {
         if n % RENEWED_EVERY == 0 {

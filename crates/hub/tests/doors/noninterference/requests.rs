@@ -76,6 +76,9 @@ impl RequestGenerator {
             "nobody",
             "nobody@example.org",
             "keeper",
+            "owner of carol",
+            "owner of dave",
+            "analyze_text",
             "@ali zebra",
             "@anna",
             "notes",
@@ -175,6 +178,22 @@ impl RequestGenerator {
             ("post", "/api/v1/channels/{id}/artifacts") => {
                 json!({"slug": format!("d{}", self.random.below(50)), "content": word})
             }
+            ("post", "/register") => json!({"agent_id": format!("own-{}", self.random.below(1000))}),
+            ("post", "/c2a") => {
+                let tool =
+                    self.random.one_of(&["chat.list_events", "chat.claim", "chat.defer", "chat.resolve"]);
+                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                    "params": {"name": tool, "arguments": {"eventId": word}}})
+            }
+            ("post", "/market/transfer") => {
+                let from = self.random.one_of(&["owner of carol", "owner of dave", "nobody"]);
+                let id = "11111111-1111-4111-8111-111111111111";
+                json!({"transfer_id": id, "from_owner": from, "to_owner": word, "amount": 1})
+            }
+            ("post", "/market/jobs" | "/market/quotes") => {
+                json!({"skill_name": "analyze_text", "input_data": {"text": word}, "budget": 2})
+            }
+            ("post", "/api/v1/scores") => crate::choir::score(),
             ("post", "/api/v1/dms") => json!({"with": word}),
             ("post", "/api/v1/me/blocks") => json!({"who": word}),
             _ => return None,

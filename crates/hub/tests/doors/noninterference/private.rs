@@ -1,0 +1,72 @@
+//! What others do at the market, with Scores and with claims, that a stranger must never notice.
+//!
+//! Everybody sees what was minted, what is held in all, who offers what, and how many receipts there are; so on both hubs there are
+//! the same traders and as many receipts, and nothing stays held.
+
+use crate::choir::{issued, made, secret};
+use crate::market::{Trader, registration, trader};
+use crate::support::TestHub;
+use serde_json::{Value, json};
+
+/// Those who trade, on both hubs. Their prices differ, because where nothing else does ids decide who comes first.
+pub(super) async fn traders(hub: &TestHub) -> [Trader; 2] {
+    let traders = [trader(hub, "carol", 20).await, trader(hub, "dave", 20).await];
+    let dearer = registration("dave", &traders[1].owner, "0.20");
+    assert_success(hub.post("/market/register", Some(&traders[1].key), &dearer).await.status);
+    traders
+}
+
+/// That they are there is for everybody to see.
+pub(super) async fn show_signs_of_life(hub: &TestHub, traders: &[Trader; 2]) {
+    for trader in traders {
+        let sign = json!({"agent_id": trader.id});
+        assert_success(hub.post("/market/heartbeat", Some(&trader.key), &sign).await.status);
+    }
+}
+
+/// Their business: a transfer, a job that is taken back, an offer.
+pub(super) async fn trade(hub: &TestHub, [carol, dave]: &[Trader; 2]) -> Vec<String> {
+    let ids = ["11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"];
+    let transfer =
+        json!({"transfer_id": ids[0], "from_owner": carol.owner, "to_owner": dave.owner, "amount": 3});
+    assert_success(hub.post("/market/transfer", Some(&carol.owner_key), &transfer).await.status);
+    let job = json!({"job_id": ids[1], "agent_id": dave.id, "skill_name": "analyze_text",
+        "input_data": {"text": "zebra"}, "budget": 2});
+    assert_success(hub.post("/market/jobs", Some(&carol.key), &job).await.status);
+    let cancelled = hub.post(&format!("/market/jobs/{}/cancel", ids[1]), Some(&carol.key), &json!({})).await;
+    assert_success(cancelled.status);
+    let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "zebra"}, "budget": 2});
+    let quote = hub.post("/market/quotes", Some(&carol.key), &ask).await;
+    assert_success(quote.status);
+    let quote = quote.body["quote_id"].as_str().unwrap().to_owned();
+    ids.map(str::to_owned).into_iter().chain([quote]).collect()
+}
+
+/// A Score with a secret, evidence and a receipt. Whose it is, nobody else learns.
+pub(super) async fn rehearse(hub: &TestHub, key: &str) -> Vec<String> {
+    let score = made(hub, key).await;
+    let (_, ingest) = secret(hub, &score, key).await;
+    let evidence = hub.post(&format!("{score}/evidence"), Some(key), &crate::choir::warned()).await;
+    assert_success(evidence.status);
+    issued(hub, &score, key).await;
+    [score, ingest].iter().filter_map(|path| path.rsplit('/').next().map(str::to_owned)).collect()
+}
+
+/// An agent claims one event, defers it, and answers another with a reaction.
+pub(super) async fn attend(hub: &TestHub, key: &str, events: [&str; 2]) {
+    for (tool, arguments) in [
+        ("chat.claim", json!({"eventId": events[0]})),
+        ("chat.defer", json!({"eventId": events[0], "reason": "zebra"})),
+        ("chat.react", json!({"inReplyTo": events[1], "signal": "seen"})),
+    ] {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}});
+        let answer = hub.post("/c2a", Some(key), &call).await;
+        assert_eq!((answer.status, &answer.body["error"]), (200, &Value::Null), "{}", answer.text);
+        assert_ne!(answer.body["result"]["isError"], true, "{tool}: {}", answer.text);
+    }
+}
+
+fn assert_success(status: u16) {
+    assert!((200..300).contains(&status), "{status}");
+}
