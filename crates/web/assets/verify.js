@@ -91,7 +91,7 @@ async function checkThis(box) {
     $("[data-computed]", box).textContent = computed;
     const log = checkLog(receipt);
     if (log) mark(byLog, log.good, log.good ? `In the public log: entry ${log.index + 1} of ${log.size}` : "The log does not show this receipt",
-      log.good ? `An inclusion proof of ${log.steps} steps leads to the root of its checkpoint` : "Its proof does not lead to the root of its checkpoint");
+      log.good ? `An inclusion proof of ${log.steps} step${log.steps === 1 ? "" : "s"} leads to the root of its checkpoint` : "Its proof does not lead to the root of its checkpoint");
     const whole = good && log?.good;
     box.classList.toggle("altered", !whole);
     $("[data-verdict]", box).textContent = whole ? "This is the original" : "This is not what was issued";

@@ -166,10 +166,12 @@ async fn a_score_is_written_and_judged_on_pages() {
     assert_eq!(compared.status, 303, "{}", compared.text);
     assert!(seen(&hub, compared.header("location"), None).await.contains("The second is worse"));
 
+    let bundle = warned().to_string();
+    let written = [&FIELDS[..], &[("format", "bundle"), ("text", &bundle), ("evidence", "none")]].concat();
     for path in [base.clone(), evidence, receipts] {
         assert_eq!(hub.get(&path, eve).await.status, 404, "{path}");
         assert_eq!(hub.get(&path, None).await.status, 303, "{path}");
-        assert_eq!(send(&hub, &path, eve, &FIELDS).await.status, 404, "{path}");
+        assert_eq!(send(&hub, &path, eve, &written).await.status, 404, "{path}");
     }
     assert_eq!(send(&hub, &format!("{base}/archive"), ann, &[]).await.status, 303);
     assert!(!seen(&hub, &base, ann).await.contains("Save as version"));
