@@ -167,6 +167,11 @@ impl ConversationId {
         Self::derived(&[b"job", job.as_bytes()])
     }
 
+    /// What agents are asked for offers in.
+    pub fn of_quote(quote: QuoteId) -> Self {
+        Self::derived(&[b"quote", quote.as_bytes()])
+    }
+
     fn derived(parts: &[&[u8]]) -> Self {
         Self(derived(parts))
     }
