@@ -11,7 +11,9 @@ pub use worker::WorkerEvent;
 
 use crate::{Client, ClientError, Method};
 use chorus_protocol::ids::{AgentId, JobId, QuoteId};
-use chorus_protocol::market::{Accept, Discovered, JobRequest, JobStatus, JobView, QuoteRequest, QuoteView};
+use chorus_protocol::market::{
+    Accept, Discovered, JobRequest, JobStatus, JobView, MakeOffer, OfferMade, QuoteRequest, QuoteView,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
@@ -39,6 +41,16 @@ impl Client {
     /// Asks several agents of a skill for a price and a time.
     pub async fn quote(&self, ask: &QuoteRequest) -> Result<QuoteView, ClientError> {
         self.market_post(&["quotes"], ask).await
+    }
+
+    /// What offers there are by now.
+    pub async fn offers(&self, quote: QuoteId) -> Result<QuoteView, ClientError> {
+        self.market_get(&["quotes", &quote.to_string()], &[]).await
+    }
+
+    /// Answers as an agent that was asked.
+    pub async fn make_offer(&self, quote: QuoteId, offer: &MakeOffer) -> Result<OfferMade, ClientError> {
+        self.market_post(&["quotes", &quote.to_string(), "offer"], offer).await
     }
 
     /// Takes one offer: it becomes a job at its price.

@@ -172,6 +172,11 @@ impl ConversationId {
         Self::derived(&[b"growing", self.0.as_bytes()]).0
     }
 
+    /// What agents are asked for offers in.
+    pub fn of_quote(quote: QuoteId) -> Self {
+        Self::derived(&[b"quote", quote.as_bytes()])
+    }
+
     fn derived(parts: &[&[u8]]) -> Self {
         Self(derived(parts))
     }

@@ -21,7 +21,7 @@ pub use jobs::{
 };
 pub use money::{Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView};
 pub use movement::{Movement, Purse};
-pub use quotes::{Accept, Offer, QuoteRequest, QuoteView};
+pub use quotes::{Accept, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteView};
 
 use crate::words::words;
 

@@ -124,6 +124,8 @@ words! {
         Job = "job",
         /// What came of work that the agent hired for, at the address that it gave; never in a stream.
         Result = "result",
+        /// What the agent would do a job for.
+        Quote = "quote",
     }
 
     /// How a delivery travels.
@@ -488,7 +490,7 @@ mod tests {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
                 "leave" "change" "artifact" "envelope" "foreign" "escalation" "job";
-            EntryKind: "message" "chat" "channel" "job" "result";
+            EntryKind: "message" "chat" "channel" "job" "result" "quote";
             Transport: "inbox" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";

@@ -43,6 +43,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
     migration!("0031_callbacks.sql"),
+    migration!("0032_asked_offers.sql"),
     migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
 ];

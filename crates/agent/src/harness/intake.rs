@@ -227,7 +227,7 @@ impl Reader {
                     return nothing(id);
                 }
                 // A message comes as one; who offers nothing does no jobs.
-                Some(EntryKind::Message | EntryKind::Job | EntryKind::Result) | None => {
+                Some(EntryKind::Message | EntryKind::Job | EntryKind::Result | EntryKind::Quote) | None => {
                     self.skip(format!("an event of the kind {event}"));
                     return nothing(id);
                 }

@@ -101,8 +101,10 @@ impl Jobs {
         else {
             return false;
         };
-        let job = content.job.and_then(|job| serde_json::from_value(Value::Object(job)).ok());
-        job.map(|job| self.put(job)).is_some()
+        let Some(job) = content.job else { return false };
+        // A question what it would cost is none: the listed price counts.
+        serde_json::from_value(Value::Object(job)).into_iter().for_each(|job| self.put(job));
+        true
     }
 
     fn put(&self, job: JobHandout) {

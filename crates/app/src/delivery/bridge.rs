@@ -43,6 +43,8 @@ pub enum Content {
     Foreign,
     /// A job, in the entry itself.
     Job,
+    /// A question what a job would cost, in the entry itself.
+    Quote,
     /// What came of a job that the agent hired for; nothing if that is not kept any more.
     Result(Option<Box<RawValue>>),
 }
@@ -68,6 +70,7 @@ impl Content {
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
                 EntryKind::Job => Self::Job,
+                EntryKind::Quote => Self::Quote,
                 EntryKind::Result => Self::Result(callbacks::kept(tx, &entry.body)?),
             };
             Ok((entry, content))
@@ -105,6 +108,10 @@ impl Content {
                 c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
             }
             (Self::Result(told), _) => serde_json::to_string(told),
+            (Self::Quote, Dialect::Sse) => Ok(entry.body),
+            (Self::Quote, Dialect::C2a) => {
+                c2a::quote(app, receiver.id, &receiver.name, &entry, attempt.unwrap_or(1))
+            }
             (Self::Job, Dialect::Sse) => handout::data(app, receiver.id, entry.trace, &entry.body),
             (Self::Job, Dialect::C2a) => {
                 let job = handout::data(app, receiver.id, entry.trace, &entry.body);
@@ -125,7 +132,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job => return handout::kept(entry).map(Some),
+            Self::Job | Self::Quote => return handout::kept(entry).map(Some),
             Self::Result(told) => return Ok(told.clone()),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))

@@ -265,6 +265,36 @@ pub fn job(
     let job: Map<String, Value> = serde_json::from_str(job)?;
     let skill = job.get("skill_name").and_then(Value::as_str).unwrap_or_default();
     let text = format!("A job that needs your skill {skill}. POST its result to the callback_url in it.");
+    work(app, receiver, name, entry, (Intent::Assignment, text, job), attempt)
+}
+
+/// The params that bring a question what a job would cost.
+pub fn quote(
+    app: &App,
+    receiver: AgentId,
+    name: &str,
+    entry: &Entry,
+    attempt: i64,
+) -> Result<String, serde_json::Error> {
+    let asked: Map<String, Value> = serde_json::from_str(&entry.body)?;
+    let member = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text = format!(
+        "What would you do a job of your skill {} for? POST {{\"price\", \"expected_ms\"}} to /market/quotes/{}/offer, or let it be: \
+         then your listed price counts.",
+        member("skill_name"),
+        member("quote_id")
+    );
+    work(app, receiver, name, entry, (Intent::Question, text, asked), attempt)
+}
+
+fn work(
+    app: &App,
+    receiver: AgentId,
+    name: &str,
+    entry: &Entry,
+    (intent, text, job): (Intent, String, Map<String, Value>),
+    attempt: i64,
+) -> Result<String, serde_json::Error> {
     let place = Place {
         id: Some(entry.conversation.into()),
         kind: WireConversationKind::Tool,
@@ -275,7 +305,7 @@ pub fn job(
         author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),
         ..direct(app, entry.event, entry.created_at, place, name)
     };
-    header.attention.intent = Some(Intent::Assignment);
+    header.attention.intent = Some(intent);
     let content = Content { parts: vec![Part::Text { text }], envelope: None, job: Some(job) };
     serde_json::to_string(&shown(header, content, entry.event, receiver, attempt))
 }

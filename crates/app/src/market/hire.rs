@@ -13,7 +13,7 @@ use chorus_market::{money, schema};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::{AgentId, EventId, JobId, Principal, TraceId, WalletId};
+use chorus_protocol::ids::{AgentId, EventId, JobId, TraceId, WalletId};
 use chorus_protocol::market::{
     CURRENCY, Credits, JobHandout, JobRequest, JobView, Presence, Reputation, USUAL_DEADLINE_MS,
 };
@@ -157,22 +157,12 @@ impl Hire {
             trace_id: None,
         };
         let body = serde_json::to_string(&handout).map_err(Error::internal)?;
-        // Whoever hires answers for what is stored of it; an owner without an agent, for the agent that it reaches.
-        let author = self.author(hirer, agreed.agent);
+        let author = who::author(&self.caller, hirer, agreed.agent);
         self.app.count_bytes(tx, author, event_bytes(body.len()))?;
         let deadline_ms = Some(agreed.deadline_at - agreed.created_at);
         jobs::hand_out(tx, agreed, author, &body, Attention { deadline_ms, ..JOB })?;
         self.app.push_after(tx);
         Ok(())
-    }
-
-    fn author(&self, hirer: &Hirer, worker: AgentId) -> Principal {
-        match (&self.caller, hirer.agent, hirer.wallet.account) {
-            (_, Some(agent), _) => agent.into(),
-            (Caller::Account(person), None, _) => person.id.into(),
-            (_, None, Some(account)) => account.into(),
-            (_, None, None) => worker.into(),
-        }
     }
 
     /// Everything that makes it this job and no other.

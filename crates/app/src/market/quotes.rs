@@ -1,29 +1,44 @@
 //! Offers: what several agents ask for a skill, and taking one of them before they end.
+//!
+//! Those whose inbox is open are asked, and may answer for a while; whoever says nothing counts with the price it lists. An endpoint is
+//! not asked: a server that knows the document alone would answer errors, and be rested for them.
 
 use super::discover::{declared, seen_since};
 use super::hire::{self, Offered};
-use super::who::{self, Fresh};
-use crate::app::AppState;
+use super::who::{self, Fresh, Hirer};
+use crate::app::{App, AppState};
+use crate::attention;
 use crate::caller::{Caller, key_hash};
 use crate::error::Error;
+use crate::usage::event_bytes;
 use chorus_market::schema;
+use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{QuoteId, TraceId, WalletId};
+use chorus_protocol::ids::{EventId, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{
-    Accept, Credits, JobRequest, JobView, Offer, QuoteRequest, QuoteStatus, QuoteView, Reputation, SkillName,
+    Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteStatus,
+    QuoteView, Reputation, SkillName,
 };
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::{Policy, Reason};
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::quotes::{self, Quote};
 use chorus_store::market::{agents, jobs, wallets};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, blocks};
 use serde_json::Value;
 use std::sync::Arc;
 
 const USUAL_OFFERS: i64 = 5;
 const USUAL_VALID_MS: i64 = 60_000;
+const USUAL_ANSWER_MS: i64 = 5000;
+/// So many requests of one wallet stand at a time.
+const MOST_OPEN: i64 = 50;
+
+/// What a question is for an agent.
+const QUESTION: Attention =
+    Attention { reason: Reason::Assignment, policy: Policy::MayRespond, ..attention::FOREIGN };
 
 fn unknown() -> Error {
     Error::new(Code::NotFound, "there are no such offers, or they are not yours")
@@ -34,7 +49,7 @@ pub fn id(text: &str) -> Result<QuoteId, Error> {
     QuoteId::parse(text).ok_or_else(unknown)
 }
 
-/// Asks the best agents of a skill what they would do it for. Their prices stand until the offers end.
+/// Asks the best agents of a skill what they would do it for. What they say, or else what they list, stands until the offers end.
 pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<QuoteView, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -46,8 +61,15 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
         trace: TraceId(app.environment.uuid_v7()),
         now,
     };
+    let event = EventId(app.environment.uuid_v7());
     let work = move |tx: &mut dyn Tx| {
         let hirer = who::hirer(tx, &hub, &caller, None, &fresh)?;
+        if quotes::count_open(tx, hirer.wallet.id, now)? >= MOST_OPEN {
+            let what = format_args!(
+                "{MOST_OPEN} of your requests for offers stand; take one, or wait until one has ended"
+            );
+            return Err(Error::new(Code::RateLimited, what).retry_after_ms(USUAL_VALID_MS));
+        }
         let search = Search {
             skill: Some(body.skill_name.0.clone()),
             min_reputation: Reputation::MIN,
@@ -66,7 +88,8 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
             if fits {
                 let expected_ms = jobs::usual_time(tx, found.place.agent, &found.place.name)?;
                 let (agent, price, reputation) = (found.place.agent, found.cost, found.reputation);
-                offers.push(quotes::Offer { agent, price, expected_ms, reputation });
+                let (answered_at, declined) = (None, false);
+                offers.push(quotes::Offer { agent, price, expected_ms, answered_at, declined, reputation });
             }
         }
         if offers.is_empty() {
@@ -74,19 +97,119 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
                 format_args!("nobody offers {:?} now, for this input and this budget", body.skill_name.0);
             return Err(Error::new(Code::SkillMismatch, what));
         }
+        let valid_ms = body.valid_ms.unwrap_or(USUAL_VALID_MS);
+        let answer_ms = body.answer_ms.unwrap_or(USUAL_ANSWER_MS).min(valid_ms);
         let quote = Quote {
             id: quote_id,
             payer: hirer.wallet.id,
             skill: body.skill_name.0.clone(),
             input: body.input_data.as_ref().map(ToString::to_string),
             job: None,
-            valid_until: now + body.valid_ms.unwrap_or(USUAL_VALID_MS),
+            valid_until: now + valid_ms,
+            answers_until: now + answer_ms,
             created_at: now,
             trace: fresh.trace,
             offers,
         };
         quotes::insert(tx, &quote)?;
+        if answer_ms > 0 {
+            put_to_agents(tx, &hub, &caller, &hirer, (&quote, event), body.budget)?;
+        }
         Ok(view(tx, quote, now)?)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// The question as agents get it, to those who want to hear from this caller.
+fn put_to_agents(
+    tx: &mut dyn Tx,
+    app: &App,
+    caller: &Caller,
+    hirer: &Hirer,
+    (quote, event): (&Quote, EventId),
+    budget: Option<Credits>,
+) -> Result<(), Error> {
+    let input = quote.input.as_deref().map(serde_json::from_str).transpose().map_err(Error::internal)?;
+    let asked = QuoteAsked {
+        quote_id: quote.id,
+        skill_name: quote.skill.clone(),
+        input_data: input,
+        budget,
+        answers_until: rfc3339(quote.answers_until),
+    };
+    let body = serde_json::to_string(&asked).map_err(Error::internal)?;
+    let mut willing = Quote { offers: vec![], ..quote.clone() };
+    for offer in &quote.offers {
+        let keeps_out = match caller.id() {
+            Some(who) => blocks::keeps_out(tx, offer.agent.into(), who)?,
+            None => false,
+        };
+        if !keeps_out {
+            willing.offers.push(offer.clone());
+        }
+    }
+    let Some(first) = willing.offers.first() else { return Ok(()) };
+    let author = who::author(caller, hirer, first.agent);
+    app.count_bytes(tx, author, event_bytes(body.len()))?;
+    quotes::ask(tx, &willing, event, author, &body, QUESTION)?;
+    Ok(())
+}
+
+/// What offers there are, for whoever asked.
+pub async fn show(app: &AppState, caller: Caller, id: QuoteId) -> Result<QuoteView, Error> {
+    if !caller.is_known() {
+        return Err(who::no_key());
+    }
+    let now = app.now();
+    let read = move |tx: &mut dyn Tx| {
+        let quote = own(tx, &caller, id)?;
+        Ok(view(tx, quote, now)?)
+    };
+    app.store.read::<_, Error, _>(read).await
+}
+
+/// Offers that this caller asked for.
+fn own(tx: &mut dyn Tx, caller: &Caller, id: QuoteId) -> Result<Quote, Error> {
+    let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
+    let payer = wallets::by_id(tx, quote.payer)?.ok_or_else(unknown)?;
+    if !who::sees(tx, caller, &payer)? || *caller == Caller::Operator {
+        return Err(unknown());
+    }
+    Ok(quote)
+}
+
+/// An agent that was asked answers: a price, or that it would rather not. Its first answer stands; the same again is the same.
+pub async fn answer(
+    app: &AppState,
+    caller: Caller,
+    id: QuoteId,
+    body: MakeOffer,
+) -> Result<OfferMade, Error> {
+    let agent = match &caller {
+        Caller::Agent(identity) => identity.id,
+        Caller::Nobody => return Err(Error::unauthorized("this needs the key of an agent that was asked")),
+        _ => return Err(unknown()),
+    };
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx| {
+        let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
+        let offer = quote.offers.iter().find(|offer| offer.agent == agent).ok_or_else(unknown)?;
+        let made = OfferMade { quote_id: id, valid_until: rfc3339(quote.valid_until) };
+        if offer.answered_at.is_some() {
+            let same = body.price.map_or(offer.declined, |price| price == offer.price && !offer.declined);
+            return if same {
+                Ok(made)
+            } else {
+                Err(Error::new(Code::Conflict, "you have answered already"))
+            };
+        }
+        if now >= quote.answers_until || quote.job.is_some() {
+            return Err(Error::new(Code::Conflict, "it is too late to answer; your listed price counts"));
+        }
+        if !quotes::answer(tx, id, agent, body.price, body.expected_ms, now)? {
+            return Err(Error::new(Code::Conflict, "you have answered already"));
+        }
+        Ok(made)
     };
     app.store.write::<_, Error, _>(work).await
 }
@@ -98,13 +221,14 @@ fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError
         None => QuoteStatus::Open,
     };
     let mut offers = vec![];
-    for offer in quote.offers {
+    for offer in quote.offers.into_iter().filter(|offer| !offer.declined) {
         let name = agents::by_id(tx, offer.agent)?.map(|listing| listing.display_name);
         offers.push(Offer {
             agent_id: offer.agent,
             agent_name: name.unwrap_or_default(),
             price: offer.price,
             expected_ms: offer.expected_ms,
+            answered: offer.answered_at.is_some(),
             reputation_score: offer.reputation,
         });
     }
@@ -113,6 +237,7 @@ fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError
         skill_name: quote.skill,
         status: status.into(),
         offers,
+        answers_until: rfc3339(quote.answers_until),
         valid_until: rfc3339(quote.valid_until),
     })
 }
@@ -123,7 +248,7 @@ pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -
     let quote = app.store.read::<_, StoreError, _>(find).await?;
     let offer = quote
         .as_ref()
-        .and_then(|quote| quote.offers.iter().find(|offer| offer.agent == body.agent_id))
+        .and_then(|quote| quote.offers.iter().find(|offer| offer.agent == body.agent_id && !offer.declined))
         .cloned();
     let input = body.input_data.or_else(|| {
         let kept = quote.as_ref().and_then(|quote| quote.input.as_deref());
@@ -144,12 +269,14 @@ pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -
     let act = hire::prepare(app, caller.clone(), request).await?;
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
-        let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
-        let payer = wallets::by_id(tx, quote.payer)?.ok_or_else(unknown)?;
-        if !who::sees(tx, &caller, &payer)? || caller == Caller::Operator {
-            return Err(unknown());
-        }
+        let quote = own(tx, &caller, id)?;
         let offer = offer.clone().ok_or_else(|| Faults::one("agent_id", "made no offer here"))?;
+        if quote.job.is_none() && !quote.offers.contains(&offer) {
+            return Err(Error::new(
+                Code::Conflict,
+                "the agent answered at this moment; look at the offers again",
+            ));
+        }
         match quote.job {
             Some(job) if job != act.id => {
                 return Err(Error::new(Code::Conflict, "an offer was taken already; it is one job"));

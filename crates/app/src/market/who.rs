@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::error::Error;
 use chorus_market::money;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AccountId, AgentId, TraceId, WalletId};
+use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId, WalletId};
 use chorus_store::directory::KeyHash;
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
 use chorus_store::market::{agents, ledger};
@@ -145,6 +145,16 @@ pub(super) fn hirer(
         },
     };
     Ok(Hirer { agent: Some(named), wallet })
+}
+
+/// Who answers for what is stored of a job: whoever hires; of an owner without an agent, the agent that it reaches.
+pub(super) fn author(caller: &Caller, hirer: &Hirer, worker: AgentId) -> Principal {
+    match (caller, hirer.agent, hirer.wallet.account) {
+        (_, Some(agent), _) => agent.into(),
+        (Caller::Account(person), None, _) => person.id.into(),
+        (_, None, Some(account)) => account.into(),
+        (_, None, None) => worker.into(),
+    }
 }
 
 pub(super) fn no_key() -> Error {

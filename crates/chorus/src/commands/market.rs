@@ -17,6 +17,10 @@ use chorus_protocol::market::{
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// The pause between looks at offers.
+const LOOK: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +28,8 @@ Examples:
   chorus market discover --skill analyze_text --max-cost 0.20
   chorus market hire analyze_text --budget 0.15 --input '{\"text\": \"Revenue for Q3 was $42,000\"}' --wait
   chorus market work ./analyze.py                   serve jobs: input data in, output data out
-  chorus market quote analyze_text                  what the best would do it for, for a minute
+  chorus market quote analyze_text                  asks the best what they would do it for; the prices stand for a minute
+  chorus market accept QUOTE AGENT                  takes one of these offers
   chorus market run PIPELINE.json                   jobs one after the other, within a budget
   chorus market jobs --status PENDING
   chorus market cancel JOB
@@ -121,6 +126,17 @@ enum Command {
         /// With what, as JSON
         #[arg(long)]
         input: Option<String>,
+        /// How many seconds agents may answer; who says nothing counts with its listed price
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
+        wait: u8,
+    },
+    /// Take one offer: it becomes a job at its price
+    Accept {
+        /// The UUID of the offers
+        quote: String,
+        /// Whose
+        #[arg(value_parser = agent_id)]
+        agent: AgentId,
     },
     /// List your jobs, or show one
     Jobs {
@@ -213,7 +229,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             };
             return hire(global, &client, &job, wait).await;
         }
-        Command::Quote { skill, budget, input } => {
+        Command::Quote { skill, budget, input, wait } => {
             let input_data = input.map(|input| json_of("--input", &input)).transpose()?;
             let ask = QuoteRequest {
                 skill_name: SkillName(skill),
@@ -221,9 +237,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 budget,
                 limit: None,
                 valid_ms: None,
+                answer_ms: Some(i64::from(wait) * 1000),
             };
-            let quote: Value = global.keyed_client()?.market_post(&["quotes"], &ask).await?;
-            quoted(global, &quote)?;
+            let client = global.keyed_client()?;
+            let mut quote = client.quote(&ask).await?;
+            let end = Instant::now() + Duration::from_secs(wait.into());
+            while quote.offers.iter().any(|offer| !offer.answered) && Instant::now() < end {
+                tokio::time::sleep(LOOK.min(end - Instant::now())).await;
+                quote = client.offers(quote.quote_id).await?;
+            }
+            quoted(global, &serde_json::to_value(&quote)?)?;
+        }
+        Command::Accept { quote, agent } => {
+            let offer = json!({"agent_id": agent});
+            let job: Value =
+                global.keyed_client()?.market_post(&["quotes", &quote, "accept"], &offer).await?;
+            tell(global, &job, |job: JobView| describe(&job))?;
         }
         Command::Jobs { id: Some(id), .. } => {
             let job: Value = global.keyed_client()?.market_get(&["jobs", &id], &[]).await?;
@@ -320,11 +349,12 @@ fn quoted(global: &Global, quote: &Value) -> anyhow::Result<()> {
     let shown: QuoteView = crate::answer::read(quote)?;
     output::talk(format!("offers {} stand until {}", shown.quote_id, shown.valid_until));
     let offers = quote["offers"].as_array().cloned().unwrap_or_default();
-    list(global, &offers, ["AGENT", "NAME", "PRICE", "USUALLY MS", "REPUTATION"], |offer: Offer| {
+    list(global, &offers, ["AGENT", "NAME", "PRICE", "ANSWERED", "TAKES MS", "REPUTATION"], |offer: Offer| {
         [
             offer.agent_id.to_string(),
             offer.agent_name,
             offer.price.to_string(),
+            if offer.answered { "yes".into() } else { "no".into() },
             or_dash(offer.expected_ms.map(|ms| ms.to_string())),
             offer.reputation_score.to_string(),
         ]

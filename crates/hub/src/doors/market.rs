@@ -35,6 +35,8 @@ pub(crate) fn routes() -> Routes {
         .at(MARKET, routes!(jobs::report))
         .at(RESULT, routes!(jobs::take))
         .at(MARKET, routes!(quotes::ask))
+        .at(MARKET, routes!(quotes::one))
+        .at(MARKET, routes!(quotes::offer))
         .at(MARKET, routes!(quotes::accept))
         .at(MARKET, routes!(money::transfer))
         .at(MARKET, routes!(money::wallet))

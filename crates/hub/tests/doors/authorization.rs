@@ -167,6 +167,8 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/market/jobs/{id}/result/{token}", [200, 200, 200, 200, 200, 200, 200]),
     // Nobody else has the skill.
     ("post", "/market/quotes", [401, 401, 422, 201, 201, 201, 403]),
+    ("get", "/market/quotes/{id}", [401, 401, 404, 200, 404, 404, 404]),
+    ("post", "/market/quotes/{id}/offer", [401, 401, 404, 404, 404, 404, 404]),
     ("post", "/market/quotes/{id}/accept", [401, 401, 404, 202, 404, 404, 404]),
     ("post", "/market/transfer", [401, 401, 403, 403, 403, 403, 403]),
     ("get", "/market/wallets/{owner}", [401, 401, 404, 200, 404, 404, 200]),

@@ -28,6 +28,50 @@ pub struct QuoteRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 3_600_000)]
     pub valid_ms: Option<i64>,
+    /// How long agents may answer; 5,000 unless said. 0 asks nobody: the listed prices stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 60_000)]
+    pub answer_ms: Option<i64>,
+}
+
+/// What an agent is asked: the SSE event `quote`. It answers at `/market/quotes/{quote_id}/offer`, or not at all.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct QuoteAsked {
+    /// Which.
+    pub quote_id: QuoteId,
+    /// What is to be done.
+    pub skill_name: String,
+    /// With what, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input_data: Option<Value>,
+    /// What it may cost at most, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Credits>,
+    /// Until when an answer counts.
+    pub answers_until: String,
+}
+
+/// What an agent answers: its price, or that it would rather not.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = OfferBody)]
+pub struct MakeOffer {
+    /// What it asks; none to decline.
+    #[serde(default)]
+    pub price: Option<Credits>,
+    /// How long it will take, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 604_800_000)]
+    pub expected_ms: Option<i64>,
+}
+
+/// An answer was taken.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct OfferMade {
+    /// To which question.
+    pub quote_id: QuoteId,
+    /// Until when the offer stands.
+    pub valid_until: String,
 }
 
 /// One agent's offer.
@@ -39,9 +83,13 @@ pub struct Offer {
     pub agent_name: String,
     /// What it asks; it stands until the offers end, whatever it asks of others meanwhile.
     pub price: Credits,
-    /// How long its jobs of this skill took on average; none if it has done none.
+    /// How long it says that it takes, or else how long its jobs of this skill took on average; none if it has done none.
     #[serde(default)]
     pub expected_ms: Option<i64>,
+    /// Whether it was asked and said so; if not, its price is the listed one.
+    #[serde(default)]
+    #[schema(required)]
+    pub answered: bool,
     /// What is thought of it.
     pub reputation_score: Reputation,
 }
@@ -58,6 +106,10 @@ pub struct QuoteView {
     pub status: Word<QuoteStatus>,
     /// The best first.
     pub offers: Vec<Offer>,
+    /// Until when agents may answer.
+    #[serde(default)]
+    #[schema(required)]
+    pub answers_until: String,
     /// Until when one can be taken.
     pub valid_until: String,
 }

@@ -1,9 +1,13 @@
-//! Offers that stand for a while, each at the price of when it was asked for.
+//! Offers that stand for a while, each at what its agent answered when it was asked, or else at the price it lists.
 
 use super::credits;
-use crate::{StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, JobId, QuoteId, TraceId, WalletId};
+use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use crate::{StoreError, Tx, TxExt, conversations, directory};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId, Principal, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{Credits, Reputation};
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
+use std::collections::BTreeSet;
 
 /// Offers that were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct Quote {
     pub job: Option<JobId>,
     /// Until when one can be taken.
     pub valid_until: i64,
+    /// Until when agents may answer.
+    pub answers_until: i64,
     /// When they were asked for.
     pub created_at: i64,
     /// What it belongs to.
@@ -35,8 +41,12 @@ pub struct Offer {
     pub agent: AgentId,
     /// What it asks.
     pub price: Credits,
-    /// How long it usually takes.
+    /// How long it takes: as it said, or usually.
     pub expected_ms: Option<i64>,
+    /// When it answered, if it did.
+    pub answered_at: Option<i64>,
+    /// Whether it would rather not.
+    pub declined: bool,
     /// What is thought of it.
     pub reputation: Reputation,
 }
@@ -44,7 +54,8 @@ pub struct Offer {
 /// Remembers offers.
 pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO quotes (id, payer_id, skill, input, valid_until, created_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO quotes (id, payer_id, skill, input, valid_until, created_at, trace_id, answers_until)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         &[
             (&quote.id).into(),
             (&quote.payer).into(),
@@ -53,6 +64,7 @@ pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
             quote.valid_until.into(),
             quote.created_at.into(),
             (&quote.trace).into(),
+            quote.answers_until.into(),
         ],
     )?;
     for (place, offer) in (0_i64..).zip(&quote.offers) {
@@ -74,12 +86,12 @@ pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
 /// The offers of this id.
 pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> {
     let row = tx.first(
-        "SELECT payer_id, skill, input, job_id, valid_until, created_at, trace_id FROM quotes WHERE id = $1",
+        "SELECT payer_id, skill, input, job_id, valid_until, created_at, trace_id, answers_until FROM quotes WHERE id = $1",
         &[(&id).into()],
     )?;
     let Some(mut row) = row else { return Ok(None) };
     let offers = tx.query(
-        "SELECT agent_id, price, expected_ms, reputation FROM offers WHERE quote_id = $1 ORDER BY place",
+        "SELECT agent_id, price, expected_ms, reputation, answered_at, declined FROM offers WHERE quote_id = $1 ORDER BY place",
         &[(&id).into()],
     )?;
     let offers = offers.into_iter().map(|mut row| {
@@ -88,6 +100,8 @@ pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> 
             price: credits(row.int(1)?)?,
             expected_ms: row.opt_int(2)?,
             reputation: Reputation::clamped(row.int(3)?),
+            answered_at: row.opt_int(4)?,
+            declined: row.int(5)? != 0,
         })
     });
     Ok(Some(Quote {
@@ -99,8 +113,97 @@ pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> 
         valid_until: row.int(4)?,
         created_at: row.int(5)?,
         trace: TraceId(row.uuid(6)?),
+        answers_until: row.int(7)?,
         offers: offers.collect::<Result<_, StoreError>>()?,
     }))
+}
+
+/// How many requests of a wallet stand at this time.
+pub fn count_open(tx: &mut dyn Tx, payer: WalletId, now: i64) -> Result<i64, StoreError> {
+    let row = tx.first(
+        "SELECT COUNT(*) FROM quotes WHERE payer_id = $1 AND valid_until > $2 AND job_id IS NULL",
+        &[(&payer).into(), now.into()],
+    )?;
+    row.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// The question goes to those of these agents whose inbox is open, as one event. It is for now or never: nothing is pushed, and
+/// nothing waits for whoever is away.
+pub fn ask(
+    tx: &mut dyn Tx,
+    quote: &Quote,
+    event: EventId,
+    author: Principal,
+    body: &str,
+    attention: Attention,
+) -> Result<(), StoreError> {
+    let (now, conversation) = (quote.created_at, ConversationId::of_quote(quote.id));
+    // The smaller stream first, as everywhere.
+    let asked: BTreeSet<_> = quote.offers.iter().map(|offer| offer.agent).collect();
+    let mut open = vec![];
+    for id in asked {
+        let agent = directory::by_id(tx, id)?;
+        if agent.is_some_and(|agent| deliveries::way(&agent, None, now) == Way::Session) {
+            open.push(id);
+        }
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    let said = conversations::NewEvent {
+        id: event,
+        conversation,
+        author,
+        trace: quote.trace,
+        thread: None,
+        target: None,
+    };
+    conversations::append_job(tx, &said, body, now)?;
+    for agent in open {
+        let delivery = NewDelivery {
+            agent,
+            event,
+            kind: EntryKind::Quote,
+            transport: Transport::Inbox,
+            state: DeliveryState::DeliveredSse,
+            lease: None,
+            chat: Some(Chat {
+                conversation,
+                attention,
+                push: None,
+                bringing: Bringing::FIRST,
+                next_at: None,
+            }),
+            trace: quote.trace,
+        };
+        let seq = tx.next_seq(agent.0)?;
+        deliveries::append(tx, &delivery, seq, now)?;
+    }
+    Ok(())
+}
+
+/// What an agent answered; the first answer stands. Says whether it was this one.
+pub fn answer(
+    tx: &mut dyn Tx,
+    id: QuoteId,
+    agent: AgentId,
+    price: Option<Credits>,
+    expected_ms: Option<i64>,
+    now: i64,
+) -> Result<bool, StoreError> {
+    let answered = tx.execute(
+        "UPDATE offers SET price = COALESCE($3, price), expected_ms = COALESCE($4, expected_ms), declined = $5, answered_at = $6
+         WHERE quote_id = $1 AND agent_id = $2 AND answered_at IS NULL",
+        &[
+            (&id).into(),
+            (&agent).into(),
+            price.map(Credits::hundredths).into(),
+            expected_ms.into(),
+            i64::from(price.is_none()).into(),
+            now.into(),
+        ],
+    )?;
+    Ok(answered == 1)
 }
 
 /// One offer is taken, and says whether none was before.

@@ -119,6 +119,8 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         }
         EntryKind::Job => return handout::pushed(tx, app, due),
         EntryKind::Result => return Ok(callbacks::pushed(tx, app, due)?.map(|call| call.body)),
+        // Whoever is away is not asked.
+        EntryKind::Quote => return Ok(Err("a question is never pushed")),
         // Its sender waits for the outcome and decides what then.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }

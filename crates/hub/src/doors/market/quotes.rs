@@ -12,11 +12,12 @@ use axum::http::StatusCode;
 use chorus_app::AppState;
 use chorus_app::market::quotes;
 use chorus_protocol::ids::QuoteId;
-use chorus_protocol::market::{Accept, JobView, QuoteRequest, QuoteView};
+use chorus_protocol::market::{Accept, JobView, MakeOffer, OfferMade, QuoteRequest, QuoteView};
 
 /// Ask the best agents of a skill for a price and a time
 ///
-/// Their prices stand until `valid_until`, whatever they ask of others meanwhile.
+/// Those whose inbox is open get the event `quote`, and may answer until `answers_until`; whoever says nothing counts with its listed
+/// price. Prices stand until `valid_until`, whatever they ask of others meanwhile.
 #[utoipa::path(post, path = "/market/quotes", operation_id = "ask_quotes", tag = "market", security(("key" = [])),
     request_body = QuoteRequest,
     responses((status = 201, description = "Their offers", body = QuoteView),
@@ -27,6 +28,35 @@ pub(crate) async fn ask(
     Exact(body, _): Exact<QuoteRequest>,
 ) -> Result<(StatusCode, Json<QuoteView>), ApiError> {
     Ok((StatusCode::CREATED, Json(quotes::ask(&app, caller, body).await?)))
+}
+
+/// What offers there are by now, for whoever asked
+#[utoipa::path(get, path = "/market/quotes/{id}", operation_id = "show_quotes", tag = "market", security(("key" = [])),
+    params(("id" = QuoteId, Path, description = "Its UUID")),
+    responses((status = 200, description = "The offers", body = QuoteView), Unknown, Missing, TooSlow, TooFast, Overloaded))]
+pub(crate) async fn one(
+    State(app): State<AppState>,
+    By(caller): By,
+    Path(id): Path<String>,
+) -> Result<Json<QuoteView>, ApiError> {
+    Ok(Json(quotes::show(&app, caller, quotes::id(&id)?).await?))
+}
+
+/// Answer as an agent that was asked: a price, or none to decline
+///
+/// The first answer stands.
+#[utoipa::path(post, path = "/market/quotes/{id}/offer", operation_id = "make_offer", tag = "market", security(("key" = [])),
+    params(("id" = QuoteId, Path, description = "Its UUID")),
+    request_body = MakeOffer,
+    responses((status = 200, description = "The answer was taken", body = OfferMade),
+              Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
+pub(crate) async fn offer(
+    State(app): State<AppState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    Exact(body, _): Exact<MakeOffer>,
+) -> Result<Json<OfferMade>, ApiError> {
+    Ok(Json(quotes::answer(&app, caller, quotes::id(&id)?, body).await?))
 }
 
 /// Take one offer: it becomes a job at its price
