@@ -45,6 +45,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0031_callbacks.sql"),
     migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
+    migration!("0027_fleet.sql"),
+    migration!("0028_trail.sql"),
 ];
 
 /// The number of the newest.
