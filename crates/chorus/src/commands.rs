@@ -5,6 +5,7 @@ pub(crate) mod adapt;
 pub(crate) mod agent;
 pub(crate) mod agent_url;
 pub(crate) mod agents;
+pub(crate) mod audit;
 #[expect(clippy::disallowed_methods, reason = "benchmarks measure")]
 pub(crate) mod bench;
 pub(crate) mod c2a_stdio;
@@ -16,6 +17,7 @@ pub(crate) mod demo;
 pub(crate) mod dm;
 pub(crate) mod doctor;
 pub(crate) mod document;
+pub(crate) mod fleet;
 pub(crate) mod hash;
 pub(crate) mod inbox;
 pub(crate) mod invitations;

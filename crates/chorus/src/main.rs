@@ -17,8 +17,8 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    account, adapt, agent, agent_url, agents, bench, c2a_stdio, canonicalize, channel, completions,
-    deliveries, demo, dm, doctor, document, hash, inbox, invitations, invite, market, merge, operator,
+    account, adapt, agent, agent_url, agents, audit, bench, c2a_stdio, canonicalize, channel, completions,
+    deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite, market, merge, operator,
     receipt, receive, register, rehearse, reply, score, search, send, serve, sign, skill, token, transfer,
     unregister, verify,
 };
@@ -76,6 +76,8 @@ enum Command {
     Account(account::Args),
     Unregister(unregister::Args),
     Deliveries(deliveries::Args),
+    Fleet(fleet::Args),
+    Audit(audit::Args),
     Market(Box<market::Args>),
     Operator(operator::Args),
     Score(score::Args),
@@ -133,6 +135,8 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Unregister(args) => unregister::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
+            Command::Fleet(args) => fleet::run(&global, args).await,
+            Command::Audit(args) => audit::run(&global, args).await,
             Command::Market(args) => market::run(&global, *args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Score(args) => score::run(&global, args).await,

@@ -2,11 +2,13 @@
 
 pub mod accounts;
 pub mod agents;
+pub mod audit;
 pub mod blocks;
 pub mod channels;
 pub mod deliveries;
 pub mod documents;
 pub mod events;
+pub mod fleet;
 pub mod invitations;
 pub mod members;
 pub mod messages;

@@ -235,7 +235,7 @@ fn recorded(mut row: Row) -> Result<Recorded, StoreError> {
 }
 
 /// The smallest id of this time.
-fn first_of(time: i64) -> Uuid {
+pub(crate) fn first_of(time: i64) -> Uuid {
     Builder::from_unix_timestamp_millis(time.max(0) as u64, &[0; 10]).into_uuid()
 }
 

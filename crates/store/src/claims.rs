@@ -42,7 +42,7 @@ const COLUMNS: &str =
     "SELECT event_id, conversation_id, first_agent, offered_at, next_at, holder, since_at, until_at, state
                        FROM claims WHERE event_id = $1";
 
-fn held(row: &mut Row, first: usize) -> Result<Held, StoreError> {
+pub(crate) fn held(row: &mut Row, first: usize) -> Result<Held, StoreError> {
     Ok(Held {
         holder: AgentId(row.uuid(first)?),
         since: row.int(first + 1)?,

@@ -88,9 +88,9 @@ macro_rules! select_agent {
         )
     };
 }
-use select_agent;
+pub(crate) use select_agent;
 
-fn agent(mut row: Row) -> Result<Agent, StoreError> {
+pub(crate) fn agent(mut row: Row) -> Result<Agent, StoreError> {
     Ok(Agent {
         id: AgentId(row.uuid(0)?),
         name: row.text(1)?,

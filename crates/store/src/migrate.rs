@@ -46,6 +46,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0032_asked_offers.sql"),
     migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
+    migration!("0027_fleet.sql"),
+    migration!("0028_trail.sql"),
 ];
 
 /// The number of the newest.

@@ -50,7 +50,7 @@ fn shown(recorded: Recorded) -> RecordedAct {
 
 /// The id that a filter means: as it stands, whether or not there is anybody behind it any more, or of whoever has this name or
 /// address now. An email address goes before an agent's that looks the same.
-fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Result<String, Error> {
+pub(crate) fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Result<String, Error> {
     let id = AgentId::parse(text)
         .map(|id| id.to_string())
         .or_else(|| AccountId::parse(text).map(|id| id.to_string()))

@@ -3,10 +3,12 @@
 pub(crate) mod accounts;
 pub(crate) mod agents;
 pub(crate) mod artifacts;
+mod audit;
 pub(crate) mod blocks;
 pub(crate) mod channels;
 pub(crate) mod deliveries;
 mod events;
+mod fleet;
 pub(crate) mod invitations;
 pub(crate) mod me;
 mod members;
@@ -31,8 +33,10 @@ pub(crate) fn routes() -> Routes {
         .and(channels::routes())
         .and(messages::routes())
         .and(deliveries::routes())
+        .and(fleet::routes())
         .and(recovery::routes())
         .and(operator::routes())
+        .and(audit::routes())
         .and(overview::routes())
         .and(unread::routes())
         .under("/api/v1", Route::API)

@@ -130,7 +130,7 @@ async fn everything_is_written_down(setup: Setup) {
     for act in all {
         assert_eq!(
             members(act),
-            ["action", "actor", "at", "client", "detail", "id", "request_id", "subject"]
+            ["action", "actor", "at", "client", "detail", "id", "kind", "request_id", "subject"]
         );
         assert_eq!(
             (members(&act["actor"]), members(&act["subject"])),

@@ -120,6 +120,8 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/deliveries/{id}/replay", [401, 401, 409, 404, 409, 404, 409]),
     ("post", "/api/v1/dms", [401, 401, 201, 201, 201, 201, 403]),
     ("get", "/api/v1/events/{event_id}", [401, 401, 200, 404, 200, 404, 403]),
+    ("get", "/api/v1/fleet", [401, 401, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/fleet/stream", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/operator/overview", [401, 401, 403, 403, 403, 403, 200]),
     ("get", "/api/v1/search", [401, 401, 200, 200, 200, 200, 403]),
     // The owner's Score; nobody else's concern.

@@ -54,6 +54,8 @@ mod document;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod floods;
 #[cfg(test)]
 mod follow;
@@ -123,6 +125,8 @@ mod set_clock;
 mod stream;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod trail;
 #[cfg(test)]
 mod truthful_answers;
 #[cfg(test)]

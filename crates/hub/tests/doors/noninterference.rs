@@ -29,6 +29,7 @@ const HEAD_ONLY: &[&str] = &[
     "/api/v1/log/checkpoint",
     "/agent/inbox",
     "/api/v1/channels/{id}/stream",
+    "/api/v1/fleet/stream",
     "/mcp/{channel}",
 ];
 /// Counters and times of the process itself. (Who is there is public; when an inbox that was left counts as closed is chance.)

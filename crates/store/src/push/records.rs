@@ -183,6 +183,11 @@ const ANY_OF_AGENT: &str = select_page!(
                            THEN 'delivered_sse' ELSE d.state END) AND c.agent_id = $10 AND c.seq > 0"
 );
 
+const ANY_IN: &str = select_page!(
+    "($6 = '' OR $6 = CASE WHEN d.state = 'queued' AND d.seq <= COALESCE(i.handed_through, 0)
+                           THEN 'delivered_sse' ELSE d.state END) AND c.conversation_id = $8 AND c.seq > 0"
+);
+
 /// The same of one agent, or of all: whose they are is not asked here.
 fn page(
     tx: &mut dyn Tx,
@@ -210,6 +215,7 @@ fn page(
     let sql = match (undelivered, filter.agent) {
         (true, None) => UNDELIVERED,
         (true, Some(_)) => UNDELIVERED_OF_AGENT,
+        (false, None) if filter.conversation.is_some() => ANY_IN,
         (false, None) => ANY,
         (false, Some(_)) => ANY_OF_AGENT,
     };
@@ -243,6 +249,7 @@ mod tests {
     #[tokio::test]
     async fn each_list_has_its_index() {
         for (sql, params, index) in [
+            (ANY_IN, 9, "chats_by_conversation (conversation_id=? AND created_at>? AND created_at<?)"),
             (ANY, 9, "chats_by_time (created_at>? AND created_at<?)"),
             (ANY_OF_AGENT, 10, "chats_by_agent (agent_id=? AND created_at>? AND created_at<?)"),
             (UNDELIVERED, 9, "chats_undelivered (undelivered=? AND created_at>? AND created_at<?)"),

@@ -1,6 +1,6 @@
-//! The fleet: every agent of a person, what is known of each, and what needs somebody first.
+//! The fleet: every agent a person may see, how it is and what it is doing; what needs somebody first.
 //!
-//! What the hub does not know is not shown.
+//! What the hub does not know, and what is not this person's to know, is not shown.
 
 use crate::face::{Face, State as Is};
 use crate::page::{Fault, page};
@@ -9,16 +9,15 @@ use crate::times::since;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::deliveries::{self, Asked};
-use chorus_app::{AppState, Error, agents};
-use chorus_protocol::api::agents::{AgentSearch, AgentView};
-use chorus_protocol::words::{ConnectionState, DeliveryState};
-use std::collections::HashMap;
+use chorus_app::{AppState, fleet};
+use chorus_protocol::api::Page;
+use chorus_protocol::api::fleet::{Activity, Doing, FleetAgent, FleetState, FleetWay};
+use serde::Deserialize;
 
-/// As many agents, and as many deliveries of a state, as are looked at.
+/// As many as a page shows.
 const MOST: i64 = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -31,6 +30,7 @@ struct FleetPage {
     shell: Shell,
     total: usize,
     groups: Vec<Group>,
+    next: Option<String>,
 }
 
 struct Group {
@@ -44,10 +44,17 @@ struct Row {
     description: String,
     face: Face,
     doing: String,
+    /// Where, by id and name.
+    place: Option<(String, String)>,
+    since: String,
     reached_by: &'static str,
     seen: String,
-    dead: usize,
-    waiting: usize,
+    dead: i64,
+    waiting: i64,
+    spent: i64,
+    saved: i64,
+    /// The last hour, drawn.
+    hour: String,
 }
 
 impl FleetPage {
@@ -56,83 +63,106 @@ impl FleetPage {
     }
 }
 
-async fn count(
-    app: &AppState,
-    visitor: &SignedIn,
-    state: DeliveryState,
-) -> Result<HashMap<String, usize>, Error> {
-    let asked = Asked { state: Some(state), ..Asked::default() };
-    let found = deliveries::list(app, visitor.caller.clone(), asked, None, MOST).await?.items;
-    let mut counts = HashMap::new();
-    for delivery in found {
-        *counts.entry(delivery.agent.id).or_default() += 1;
-    }
-    Ok(counts)
+#[derive(Deserialize)]
+struct Wanted {
+    after: Option<String>,
 }
 
-async fn show(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {
-    let mine = AgentSearch { after: None, limit: MOST, q: None, online: None, mine: true };
-    let found = agents::list(&app, &visitor.caller, mine).await?.items;
-    let mut dead = count(&app, &visitor, DeliveryState::Dead).await?;
-    // What an agent's service refused is over too, until it is replayed.
-    for (agent, refused) in count(&app, &visitor, DeliveryState::Failed).await? {
-        *dead.entry(agent).or_default() += refused;
-    }
-    let waiting = count(&app, &visitor, DeliveryState::Waiting).await?;
-    let total = found.len();
-    let rows = found.into_iter().map(|agent| {
-        let of = |counts: &HashMap<String, usize>| {
-            counts.get(&agent.agent_id.to_string()).copied().unwrap_or_default()
-        };
-        let (dead, waiting) = (of(&dead), of(&waiting));
-        row(&app, agent, dead, waiting)
-    });
-    let rows: Vec<(Is, Row)> = rows.collect();
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Query(Wanted { after }): Query<Wanted>,
+) -> Result<Response, Fault> {
+    let found = fleet::list(&app, &visitor.caller, Page { after, limit: MOST }).await?;
+    let total = found.items.len();
     let mut groups: Vec<_> = [Is::Failing, Is::Blocked, Is::Working, Is::Idle, Is::Offline]
         .map(|state| Group { state, rows: vec![] })
         .into();
-    for (state, row) in rows {
+    for agent in found.items {
+        let state = face_of(agent.state);
         if let Some(group) = groups.iter_mut().find(|group| group.state == state) {
-            group.rows.push(row);
+            group.rows.push(row(&app, agent));
         }
     }
     groups.retain(|group| !group.rows.is_empty());
-    page(&FleetPage { shell: Shell::of(&app, &visitor.person, Here::Fleet).await?, total, groups })
+    let shell = Shell::of(&app, &visitor.person, Here::Fleet).await?;
+    page(&FleetPage { shell, total, groups, next: found.next })
 }
 
-/// How an agent is, by what the hub knows.
-fn row(app: &AppState, agent: AgentView, dead: usize, waiting: usize) -> (Is, Row) {
-    let connection = agent.connection.as_ref();
-    let broken = connection.filter(|connection| connection.state == ConnectionState::Broken);
-    let (state, doing) = if let Some(broken) = broken {
-        let why = broken.reason.as_deref().unwrap_or("it refused what was posted to it");
-        (Is::Failing, format!("Its connection string is broken: {why}. Paste a new one."))
-    } else if dead > 0 {
-        (Is::Failing, format!("{dead} deliveries were refused or given up. They can be replayed."))
-    } else if agent.disabled_since.is_some() {
-        (Is::Blocked, "It is kept out by the operator.".into())
-    } else if waiting > 0 {
-        (Is::Blocked, format!("{waiting} deliveries wait for it, and are tried again."))
-    } else if agent.online {
-        (Is::Idle, "Nothing waits for it.".into())
-    } else {
-        (Is::Offline, "Nothing waits for it; what comes is kept in its inbox.".into())
+fn face_of(state: FleetState) -> Is {
+    match state {
+        FleetState::Failing => Is::Failing,
+        FleetState::Blocked => Is::Blocked,
+        FleetState::Working => Is::Working,
+        FleetState::Idle => Is::Idle,
+        FleetState::Offline => Is::Offline,
+    }
+}
+
+fn row(app: &AppState, agent: FleetAgent) -> Row {
+    let id = agent.agent_id.to_string();
+    let ago = |time: Option<&str>| time.map(|time| since(app.now(), time)).unwrap_or_default();
+    let doing = match (&agent.why, &agent.doing, agent.state) {
+        (Some(why), ..) => why.clone(),
+        (None, Some(doing), _) => words(doing),
+        (None, None, FleetState::Offline) => "Nothing waits for it; what comes is kept in its inbox.".into(),
+        (None, None, _) => "Nothing waits for it.".into(),
     };
-    let reached_by = match connection.map(|connection| connection.state) {
-        _ if agent.online => "inbox",
-        Some(ConnectionState::Ok | ConnectionState::Broken) => "connection string",
-        _ => "inbox, or its webhook",
-    };
-    let row = Row {
-        id: agent.agent_id.to_string(),
-        face: Face::agent(&agent.agent_id.to_string()).medium().state(state),
+    let place = agent.doing.as_ref().and_then(|doing| doing.channel.clone());
+    Row {
+        face: Face::agent(&id).medium().state(face_of(agent.state)),
+        id,
         name: agent.name,
         description: agent.description.unwrap_or_default(),
         doing,
-        reached_by,
-        seen: agent.last_seen.as_deref().map(|seen| since(app.now(), seen)).unwrap_or_default(),
-        dead,
-        waiting,
-    };
-    (state, row)
+        place: place.map(|place| (place.id, place.name)),
+        since: ago(agent.doing.as_ref().map(|doing| &*doing.since)),
+        reached_by: reached_by(agent.reached_by),
+        seen: ago(agent.last_seen.as_deref()),
+        dead: agent.dead,
+        waiting: agent.waiting,
+        spent: agent.turns_today.spent,
+        saved: agent.turns_today.saved,
+        hour: hour(&agent.last_hour),
+    }
+}
+
+fn words(doing: &Doing) -> String {
+    let text = doing.text.as_deref();
+    match doing.what {
+        Activity::Tool => format!("Uses {}", text.unwrap_or("a tool")),
+        Activity::Status => text.unwrap_or("Says what it does").to_owned(),
+        Activity::Turn => "Thinks".into(),
+        Activity::Claim => "Has taken something on".into(),
+        Activity::Busy => "Busy".into(),
+    }
+}
+
+fn reached_by(way: FleetWay) -> &'static str {
+    match way {
+        FleetWay::C2a => "C2A",
+        FleetWay::Inbox => "inbox",
+        FleetWay::Harness => "harness endpoint",
+        FleetWay::Webhook => "webhook",
+        FleetWay::ConnectionString => "connection string",
+        FleetWay::Waits => "inbox, when it opens it",
+    }
+}
+
+/// The points of a line from the oldest minute to the newest, in a box of 120 by 20.
+fn hour(minutes: &[i64]) -> String {
+    let most = minutes.iter().copied().max().unwrap_or_default().max(1);
+    let point = |(n, count): (usize, &i64)| format!("{},{}", n * 2 + 1, 19 - count * 18 / most);
+    minutes.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_is_a_line() {
+        assert_eq!(hour(&[0, 4, 2]), "1,19 3,1 5,10");
+        assert_eq!(hour(&[0]), "1,19");
+    }
 }

@@ -1,6 +1,5 @@
 //! What the operator does about people and agents, and the log of what everybody did.
 
-use super::Items;
 use crate::answers::own::Reading;
 use crate::error::ApiError;
 use crate::extract::{Context, Operator, Query};
@@ -11,7 +10,7 @@ use axum::extract::{Path, State};
 use chorus_app::{AppState, operator};
 use chorus_protocol::api::accounts::{EndedSessions, Tokens};
 use chorus_protocol::api::agents::{AgentAddress, AgentView};
-use chorus_protocol::api::operator::{Account, AuditQuery, RecordedAct};
+use chorus_protocol::api::operator::Account;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -21,7 +20,6 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(end_sessions))
         .at(Route::API, routes!(disable_agent))
         .at(Route::API, routes!(enable_agent))
-        .at(Route::API, routes!(audit_log))
 }
 
 /// Disable an account
@@ -102,20 +100,4 @@ pub(crate) async fn enable_agent(
     Path(id): Path<String>,
 ) -> Result<Json<AgentView>, ApiError> {
     Ok(Json(operator::enable_agent(&app, context, &id).await?))
-}
-
-/// Who did what to whom
-///
-/// The newest first: registrations, keys and secrets replaced, what was disabled and enabled, sessions, tokens, invitations and
-/// accounts, connection strings, owners and members of channels, the master key, and what the operator did. Kept for 400 days; of one agent
-/// or account, the newest 1,000 of its own acts.
-#[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit", tag = "operator", security(("key" = [])),
-    params(AuditQuery),
-    responses((status = 200, description = "A page", body = Items<RecordedAct>), Reading))]
-pub(crate) async fn audit_log(
-    State(app): State<AppState>,
-    _: Operator,
-    Query(asked): Query<AuditQuery>,
-) -> Result<Json<Items<RecordedAct>>, ApiError> {
-    Ok(Json(operator::audit_log(&app, asked).await?))
 }

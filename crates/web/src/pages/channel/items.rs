@@ -196,14 +196,15 @@ impl Building<'_> {
     }
 
     fn message(&mut self, event: &EventView) {
+        let at_ms = parse_rfc3339(&event.created_at).unwrap_or_default();
         if let Some(place) = self.open.remove(&event.author.id)
             && let Some(Item::Tools(turn)) = self.items.get_mut(place)
         {
-            turn.running = false;
+            // What it says ends its turn, which took until then.
+            (turn.running, turn.ended_ms) = (false, at_ms);
         }
         let content = event.content.clone().unwrap_or_default();
         let (handle, is_agent) = (handle(event), event.author.kind == "agent");
-        let at_ms = parse_rfc3339(&event.created_at).unwrap_or_default();
         if event.replies.is_some() || event.thread.is_none() {
             self.begins.insert(event.event_id.clone(), excerpt(&content));
         }

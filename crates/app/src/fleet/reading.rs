@@ -1,0 +1,307 @@
+//! One agent as one caller sees it at work.
+
+use crate::agents::{may_manage, view};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use chorus_protocol::api::fleet::{Activity, Doing, FleetAgent, FleetPlace, FleetState, FleetWay, Turns};
+use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EventKind;
+use chorus_store::conversations::Event;
+use chorus_store::deliveries::{self, Way};
+use chorus_store::directory::Agent;
+use chorus_store::fleet::{self, InHand, Troubles};
+use chorus_store::members::MembershipInterval;
+use chorus_store::{StoreError, Tx, conversations, inboxes, log, members};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// A step of its work says what an agent is doing for so long.
+const STEP_MS: i64 = 10 * 60_000;
+/// So many of the last things it did are looked at.
+const STEPS: i64 = 10;
+const MINUTE_MS: i64 = 60_000;
+const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
+/// The longest text of what an agent says of itself, in characters.
+const MAX_TEXT: usize = 200;
+
+/// An agent, and what it is doing.
+pub(super) struct Known {
+    agent: Agent,
+    mine: bool,
+    troubles: Troubles,
+    reached_by: FleetWay,
+    doing: Option<Doing>,
+    pub(super) state: FleetState,
+}
+
+impl Known {
+    /// What it is sorted by among its like.
+    pub(super) fn key(&self) -> String {
+        self.agent.name.to_ascii_lowercase()
+    }
+}
+
+/// Whoever looks, and what it may see.
+pub(super) struct Looker<'a> {
+    app: &'a App,
+    caller: &'a Caller,
+    who: Option<Principal>,
+    /// The caller's conversations.
+    places: HashSet<ConversationId>,
+    midnight: i64,
+    /// Where the day began in each conversation, and how many messages there are after a place.
+    began: HashMap<ConversationId, i64>,
+    messages: HashMap<(ConversationId, i64), i64>,
+    now: i64,
+}
+
+impl<'a> Looker<'a> {
+    pub(super) fn new(
+        tx: &mut dyn Tx,
+        app: &'a App,
+        caller: &'a Caller,
+        who: Option<Principal>,
+    ) -> Result<Self, Error> {
+        let places = who.map_or(Ok(vec![]), |who| members::conversations_of(tx, who))?;
+        let now = app.now();
+        Ok(Self {
+            app,
+            caller,
+            who,
+            places: places.into_iter().collect(),
+            midnight: now - now.rem_euclid(DAY_MS),
+            began: HashMap::new(),
+            messages: HashMap::new(),
+            now,
+        })
+    }
+
+    /// Whether the caller may know what happens there.
+    fn sees(&self, conversation: ConversationId) -> bool {
+        self.who.is_none() || self.places.contains(&conversation)
+    }
+
+    /// How an agent is.
+    pub(super) fn look(&self, tx: &mut dyn Tx, agent: Agent) -> Result<Known, Error> {
+        let mine = may_manage(self.caller, &agent);
+        let troubles = if mine { fleet::troubles(tx, agent.id)? } else { Troubles::default() };
+        let reached_by = way(tx, &agent, self.now)?;
+        let doing = self.doing(tx, &agent)?;
+        let state = state(&agent, mine, troubles, reached_by, doing.is_some());
+        Ok(Known { agent, mine, troubles, reached_by, doing, state })
+    }
+
+    /// What an agent is doing: the step it takes now, else the turn that has begun, else what it has taken on.
+    fn doing(&self, tx: &mut dyn Tx, agent: &Agent) -> Result<Option<Doing>, Error> {
+        let steps = fleet::last_done(tx, agent.id.into(), STEPS)?;
+        let step = steps.iter().find_map(|event| Some((step_of(event)?, event)));
+        if let Some((Step::Doing(what), event)) = step
+            && event.created_at > self.now - STEP_MS
+        {
+            return self.step(tx, what, event).map(Some);
+        }
+        let turns = fleet::turns(tx, agent.id)?;
+        if let Some(newest) = turns.first() {
+            return self.holding(tx, Activity::Turn, &turns, newest.since).map(Some);
+        }
+        let claims = fleet::claims(tx, agent.id, self.now)?;
+        match claims.first() {
+            Some(newest) => self.holding(tx, Activity::Claim, &claims, newest.since).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A step of its work, as far as the caller may read it.
+    fn step(&self, tx: &mut dyn Tx, what: Activity, event: &Event) -> Result<Doing, Error> {
+        if !self.sees(event.conversation) {
+            return Ok(busy(event.created_at));
+        }
+        let conversation = conversations::by_id(tx, event.conversation)?;
+        // What was said before somebody came is not for everybody who is there now; and the operator is in no conversation.
+        let readable = match (&conversation, self.who) {
+            (Some(conversation), Some(who)) => {
+                MembershipInterval::any_holds(&log::readable(tx, conversation, who)?, event.seq)
+            }
+            _ => what == Activity::Tool,
+        };
+        let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
+        let name = if what == Activity::Tool { "name" } else { "status" };
+        let text = body[name].as_str().filter(|_| readable && what != Activity::Turn);
+        Ok(Doing {
+            what,
+            text: text.map(|text| text.chars().take(MAX_TEXT).collect()),
+            event_id: None,
+            channel: conversation.map(place),
+            since: rfc3339(event.created_at),
+        })
+    }
+
+    /// What it has in its hands, the first of it that the caller may know of.
+    fn holding(&self, tx: &mut dyn Tx, what: Activity, held: &[InHand], since: i64) -> Result<Doing, Error> {
+        let Some(held) = held.iter().find(|held| self.sees(held.conversation)) else {
+            return Ok(busy(since));
+        };
+        Ok(Doing {
+            what,
+            text: None,
+            event_id: Some(held.event.to_string()),
+            channel: conversations::by_id(tx, held.conversation)?.map(place),
+            since: rfc3339(held.since),
+        })
+    }
+
+    /// An agent as the caller sees it.
+    pub(super) fn show(&mut self, tx: &mut dyn Tx, known: Known) -> Result<FleetAgent, Error> {
+        let Known { agent, mine, troubles, reached_by, doing, state } = known;
+        let shown = view(self.app, self.caller, &agent);
+        let (last_hour, turns_today) = self.lately(tx, &agent)?;
+        let since = match (state, &doing) {
+            (FleetState::Failing, _) => agent.broken.as_ref().map(|(_, since)| rfc3339(*since)),
+            (FleetState::Blocked, _) => agent.disabled_at.or(agent.paused_at).map(rfc3339),
+            (FleetState::Working, Some(doing)) => Some(doing.since.clone()),
+            _ => shown.last_seen.clone(),
+        };
+        Ok(FleetAgent {
+            agent_id: agent.id,
+            address: shown.address,
+            name: shown.name,
+            description: shown.description,
+            mine,
+            state,
+            why: why(&agent, troubles).filter(|_| mine),
+            doing,
+            since,
+            last_seen: shown.last_seen,
+            reached_by,
+            dead: troubles.dead,
+            waiting: troubles.waiting,
+            last_hour,
+            turns_today,
+            cursor: String::new(),
+        })
+    }
+
+    /// What it did and was given in each minute of the last hour; and today's turns.
+    fn lately(&mut self, tx: &mut dyn Tx, agent: &Agent) -> Result<(Vec<i64>, Turns), Error> {
+        let hour = self.now - 60 * MINUTE_MS;
+        let since = hour.min(self.midnight);
+        let mut done = fleet::done_since(tx, agent.id, since)?;
+        let mut given = fleet::given_since(tx, agent.id, since)?;
+        done.retain(|one| self.sees(one.conversation));
+        given.retain(|one| self.sees(one.conversation));
+        let mut minutes = vec![0; 60];
+        for one in done.iter().chain(&given).filter(|one| one.at > hour) {
+            let ago = (self.now - one.at).clamp(0, 60 * MINUTE_MS - 1) / MINUTE_MS;
+            minutes[59 - ago as usize] += 1;
+        }
+        let today = |happened: &[fleet::Happened]| {
+            happened.iter().filter(|one| one.counts && one.at >= self.midnight).count() as i64
+        };
+        let (said, spent) = (today(&done), today(&given));
+        let mut messages = 0;
+        for (conversation, joined) in fleet::places(tx, agent.id)? {
+            if self.sees(conversation) {
+                messages += self.messages_since(tx, conversation, joined)?;
+            }
+        }
+        Ok((minutes, Turns { spent, saved: (messages - said - spent).max(0) }))
+    }
+
+    /// How many messages a conversation has since midnight, from this place on.
+    fn messages_since(
+        &mut self,
+        tx: &mut dyn Tx,
+        conversation: ConversationId,
+        joined: i64,
+    ) -> Result<i64, StoreError> {
+        let began = match self.began.get(&conversation) {
+            Some(began) => *began,
+            None => fleet::place_at(tx, conversation, self.midnight)?,
+        };
+        self.began.insert(conversation, began);
+        let from = began.max(joined);
+        let messages = match self.messages.get(&(conversation, from)) {
+            Some(messages) => *messages,
+            None => fleet::messages_after(tx, conversation, from)?,
+        };
+        self.messages.insert((conversation, from), messages);
+        Ok(messages)
+    }
+}
+
+fn busy(since: i64) -> Doing {
+    Doing { what: Activity::Busy, text: None, event_id: None, channel: None, since: rfc3339(since) }
+}
+
+fn place(conversation: conversations::Conversation) -> FleetPlace {
+    FleetPlace { id: conversation.id.to_string(), name: conversation.name }
+}
+
+/// What an event says of the work of its author.
+enum Step {
+    Doing(Activity),
+    Over,
+}
+
+/// The newest event that says anything of it tells.
+fn step_of(event: &Event) -> Option<Step> {
+    let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
+    let status = body["status"].as_str().unwrap_or_default();
+    match event.kind {
+        EventKind::ToolCall => Some(Step::Doing(Activity::Tool)),
+        EventKind::ToolResult => Some(Step::Doing(Activity::Turn)),
+        EventKind::Status if !status.is_empty() => Some(Step::Doing(Activity::Status)),
+        EventKind::Lifecycle if status == "processing" => Some(Step::Doing(Activity::Turn)),
+        EventKind::Status | EventKind::Lifecycle | EventKind::Error | EventKind::Message => Some(Step::Over),
+        _ => None,
+    }
+}
+
+fn state(agent: &Agent, mine: bool, troubles: Troubles, way: FleetWay, works: bool) -> FleetState {
+    let held = agent.disabled_at.is_some() || agent.paused_at.is_some();
+    if mine && (agent.broken.is_some() || troubles.dead > 0) {
+        FleetState::Failing
+    } else if mine && (held || troubles.waiting > 0 || troubles.overdue > 0) {
+        FleetState::Blocked
+    } else if works {
+        FleetState::Working
+    } else if way == FleetWay::Waits {
+        FleetState::Offline
+    } else {
+        FleetState::Idle
+    }
+}
+
+/// What needs somebody, in a sentence for whoever manages it.
+fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
+    let Troubles { dead, waiting, overdue } = troubles;
+    if let Some((why, _)) = &agent.broken {
+        return Some(format!("Its connection string is broken: {why}. Paste a new one."));
+    }
+    if dead > 0 {
+        return Some(format!("{dead} deliveries were refused or given up. They can be replayed."));
+    }
+    if agent.disabled_at.is_some() {
+        return Some("It is kept out by the operator.".into());
+    }
+    if agent.paused_at.is_some() {
+        return Some("It is paused; what is for it waits.".into());
+    }
+    if waiting > 0 {
+        return Some(format!("{waiting} deliveries wait for it, and are tried again."));
+    }
+    (overdue > 0).then(|| format!("{overdue} messages were not answered in time."))
+}
+
+/// By which way an agent is reached now.
+fn way(tx: &mut dyn Tx, agent: &Agent, now: i64) -> Result<FleetWay, StoreError> {
+    Ok(match deliveries::way(agent, None, now) {
+        Way::Session if inboxes::shows(tx, agent.id, now)?.is_some() => FleetWay::C2a,
+        Way::Session => FleetWay::Inbox,
+        Way::Webhook => FleetWay::Webhook,
+        Way::Connection => FleetWay::ConnectionString,
+        Way::Inbox | Way::WaitForOwner(_) | Way::WaitBehind(_) => FleetWay::Waits,
+    })
+}

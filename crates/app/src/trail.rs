@@ -1,0 +1,338 @@
+//! The audit log and what is beside it: acts, decisions, claims, tool calls, sends, dispositions.
+//!
+//! Only acts are written for it; the rest is read from where it is kept anyway. The operator reads all of it, and never what
+//! was said; the owner of a channel reads what happened there, without the addresses it came from.
+
+use crate::app::{App, AppState};
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::operator::{audit_log, party_id};
+use crate::page::fitting;
+use chorus_protocol::api::Items;
+use chorus_protocol::api::audit::{TrailEntry, TrailKind, TrailQuery};
+use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName};
+use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, DeliveryId, EventId, Principal};
+use chorus_protocol::time::{parse_rfc3339, rfc3339};
+use chorus_protocol::words::EventKind;
+use chorus_store::conversations::Event;
+use chorus_store::push::{self, Filter, Record};
+use chorus_store::trail::{self, ClaimPlace, Scope, Taken};
+use chorus_store::{Tx, claims, conversation, conversations, fleet};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// So much is looked at for a page of what is picked out of more.
+const LOOKED_AT: i64 = 1000;
+
+/// What was asked for, read.
+struct Asked {
+    kind: TrailKind,
+    actor: Option<Principal>,
+    event: Option<EventId>,
+    channel: Option<ConversationId>,
+    since: i64,
+    after: Option<String>,
+    limit: i64,
+}
+
+/// A page of the trail.
+pub async fn list(app: &AppState, caller: Caller, query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
+    caller.known()?;
+    let mut faults = Faults::new();
+    let event =
+        read(&mut faults, "event", query.event.as_deref(), EventId::parse, "must be an event's id: evt_…");
+    let must = "must be a conversation's id: ch_…";
+    let channel = read(&mut faults, "channel", query.channel.as_deref(), ConversationId::parse, must);
+    let must = "must be a time such as 2026-03-20T10:00:00Z";
+    let since = read(&mut faults, "since", query.since.as_deref(), parse_rfc3339, must);
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    if caller != Caller::Operator && channel.is_none() {
+        let why = "the operator reads everything; the owner of a channel names it: ?channel=ch_…";
+        return Err(Error::new(Code::Forbidden, why));
+    }
+    if let (Some(channel), Some(who)) = (channel, caller.id()) {
+        let owned = move |tx: &mut dyn Tx| Ok(conversation::as_reader(tx, channel, who)?.0.owner == who);
+        if !app.store.read::<_, Error, _>(owned).await? {
+            return Err(Error::new(Code::Forbidden, "this is for the owner of the channel"));
+        }
+    } else if caller != Caller::Operator {
+        return Err(Error::new(Code::Forbidden, "this is the operator's, and channel owners'"));
+    }
+    let kind = query.kind.unwrap_or(TrailKind::Act);
+    if kind == TrailKind::Act {
+        return acts(app, &caller, channel, query).await;
+    }
+    let TrailQuery { actor, after, limit, .. } = query;
+    let hub = Arc::clone(app);
+    let find = move |tx: &mut dyn Tx| {
+        let actor = actor.as_ref().map(|PartyName(text)| principal(tx, &hub, text)).transpose()?;
+        let (since, after) = (since.unwrap_or_default(), after.clone().filter(|after| !after.is_empty()));
+        entries(tx, &Asked { kind, actor, event, channel, since, after, limit })
+    };
+    let (items, next) = app.store.read::<_, Error, _>(find).await?;
+    Ok(fitting(app, items, next, |last: &TrailEntry| last.cursor.clone()))
+}
+
+fn read<T>(
+    faults: &mut Faults,
+    name: &str,
+    text: Option<&str>,
+    parse: impl Fn(&str) -> Option<T>,
+    must: &str,
+) -> Option<T> {
+    let text = text?;
+    let found = parse(text);
+    if found.is_none() {
+        faults.add(name, must);
+    }
+    found
+}
+
+/// An agent or a person that a filter names.
+fn principal(tx: &mut dyn Tx, app: &App, text: &str) -> Result<Principal, Error> {
+    let id = party_id(tx, app, "actor", text)?;
+    let found =
+        AgentId::parse(&id).map(Principal::from).or_else(|| AccountId::parse(&id).map(Principal::from));
+    found.ok_or_else(|| {
+        Faults::one("actor", "must be an agent or an account, unless acts are asked for").into()
+    })
+}
+
+fn wrong_place() -> Error {
+    Faults::one("after", "must be the next of a page before").into()
+}
+
+/// What the log of acts holds.
+async fn acts(
+    app: &AppState,
+    caller: &Caller,
+    channel: Option<ConversationId>,
+    query: TrailQuery,
+) -> Result<Items<TrailEntry>, Error> {
+    let TrailQuery { actor, action, subject, since, after, limit, .. } = query;
+    let after = after.filter(|after| !after.is_empty());
+    let after = after.map(|after| AuditId::parse(&after).ok_or_else(wrong_place)).transpose()?;
+    let subject = channel.map(|id| PartyName(id.to_string())).or(subject);
+    let found = audit_log(app, AuditQuery { actor, action, subject, since, after, limit }).await?;
+    let whole = *caller == Caller::Operator;
+    let items = found.items.into_iter().map(|act| TrailEntry {
+        id: act.id.to_string(),
+        kind: TrailKind::Act,
+        at: act.at,
+        actor: act.actor,
+        action: act.action.to_string(),
+        subject: act.subject,
+        detail: act.detail,
+        request_id: if whole { act.request_id } else { String::new() },
+        client: if whole { act.client } else { String::new() },
+        cursor: String::new(),
+    });
+    Ok(Items { items: items.collect(), next: found.next })
+}
+
+type Found = (Vec<TrailEntry>, Option<String>);
+
+fn entries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
+    if let Some(event) = asked.event {
+        return about(tx, asked, event);
+    }
+    let scope = match (asked.channel, asked.actor) {
+        (Some(id), _) => Scope::Conversation(id),
+        (None, Some(who)) => Scope::Author(who),
+        (None, None) => {
+            return Err(Faults::one("kind", "needs an actor, a channel or an event, unless it is act").into());
+        }
+    };
+    match asked.kind {
+        TrailKind::Decision | TrailKind::Disposition => deliveries(tx, asked),
+        TrailKind::Claim => taken(tx, asked, scope),
+        TrailKind::ToolCall => done(tx, asked, scope, EventKind::ToolCall),
+        TrailKind::Send => done(tx, asked, scope, EventKind::Message),
+        TrailKind::Act => Ok((vec![], None)),
+    }
+}
+
+/// Everything of one kind about one event: a page holds it all.
+fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error> {
+    let nothing = || Ok((vec![], None));
+    let Some(said) = conversations::event_by_id(tx, event)? else { return nothing() };
+    if asked.channel.is_some_and(|channel| channel != said.conversation) {
+        return nothing();
+    }
+    let by = |who: Principal| asked.actor.is_none_or(|actor| actor == who);
+    let items: Vec<TrailEntry> = match asked.kind {
+        TrailKind::Decision | TrailKind::Disposition => {
+            let records = push::of_event(tx, event, asked.limit)?;
+            let mine = records.iter().filter(|record| by(record.id.agent.into()));
+            mine.filter_map(|record| delivery(asked.kind, record)).collect()
+        }
+        TrailKind::Claim => {
+            let holders = claims::holders(tx, event, asked.limit)?;
+            let mine = holders.into_iter().filter(|held| by(held.holder.into()));
+            mine.map(|held| claim(&Taken { event, conversation: said.conversation, held })).collect()
+        }
+        TrailKind::ToolCall | TrailKind::Send => {
+            let kind = if asked.kind == TrailKind::Send { EventKind::Message } else { EventKind::ToolCall };
+            Some(said).filter(|said| said.kind == kind && by(said.author)).iter().map(step).collect()
+        }
+        TrailKind::Act => vec![],
+    };
+    Ok((items, None))
+}
+
+/// What was decided for agents, or what they made of it.
+fn deliveries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
+    let agent = match asked.actor {
+        Some(Principal::Agent(id)) => Some(id),
+        // Nothing is decided for people.
+        Some(Principal::Account(_)) => return Ok((vec![], None)),
+        None => None,
+    };
+    let after = asked.after.as_deref().map(|text| {
+        let (time, id) = text.split_once('.')?;
+        Some((time.parse().ok()?, DeliveryId::parse(id)?))
+    });
+    let after = after.map(|place| place.ok_or_else(wrong_place)).transpose()?;
+    let filter = Filter { agent, conversation: asked.channel, since: asked.since, ..Filter::default() };
+    let found = push::list(tx, &filter, after, asked.limit + 1)?;
+    let more = found.len() as i64 > asked.limit;
+    let records = &found[..found.len().min(asked.limit as usize)];
+    let next = records.last().filter(|_| more).map(place_of);
+    Ok((records.iter().filter_map(|record| delivery(asked.kind, record)).collect(), next))
+}
+
+fn place_of(record: &Record) -> String {
+    format!("{}.{}", record.created_at, record.id)
+}
+
+fn delivery(kind: TrailKind, record: &Record) -> Option<TrailEntry> {
+    let (event, agent) = (party("event", &record.event), party("agent", &record.id.agent));
+    let channel = record.conversation.to_string();
+    let attention = record.attention;
+    let (at, actor, action, subject, detail) = if kind == TrailKind::Decision {
+        let detail = json!({
+            "event_id": record.event.to_string(), "channel": channel, "directedness": attention.directedness,
+            "mode": attention.mode, "reason": attention.reason, "priority": attention.priority,
+            "transport": record.transport, "trace_id": record.trace.to_string(),
+        });
+        (record.created_at, party("hub", &"hub"), attention.policy.to_string(), agent, detail)
+    } else {
+        let (disposition, at) = record.disposition?;
+        let detail =
+            json!({"channel": channel, "policy": attention.policy, "trace_id": record.trace.to_string()});
+        (at, agent, disposition.to_string(), event, detail)
+    };
+    Some(TrailEntry {
+        at: rfc3339(at),
+        actor,
+        action,
+        subject,
+        cursor: place_of(record),
+        ..entry(kind, record.id.to_string(), detail)
+    })
+}
+
+/// Who took on what.
+fn taken(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> {
+    let after = asked.after.as_deref().map(|text| claim_place(text).ok_or_else(wrong_place)).transpose()?;
+    let found = trail::claims(tx, scope, after, asked.since, asked.limit + 1)?;
+    let more = found.len() as i64 > asked.limit;
+    let found = &found[..found.len().min(asked.limit as usize)];
+    let next = found.last().filter(|_| more).map(|last| claim(last).cursor);
+    let by = |taken: &&Taken| asked.actor.is_none_or(|actor| actor == taken.held.holder.into());
+    Ok((found.iter().filter(by).map(claim).collect(), next))
+}
+
+fn claim_place(text: &str) -> Option<ClaimPlace> {
+    let mut parts = text.split('.');
+    let place = (EventId::parse(parts.next()?)?, parts.next()?.parse().ok()?, AgentId::parse(parts.next()?)?);
+    parts.next().is_none().then_some(place)
+}
+
+fn claim(taken: &Taken) -> TrailEntry {
+    let Taken { event, conversation, held } = taken;
+    let detail = json!({"channel": conversation.to_string(), "until": rfc3339(held.until)});
+    TrailEntry {
+        at: rfc3339(held.since),
+        actor: party("agent", &held.holder),
+        action: held.state.to_string(),
+        subject: party("event", event),
+        cursor: format!("{event}.{}.{}", held.since, held.holder),
+        ..entry(TrailKind::Claim, event.to_string(), detail)
+    }
+}
+
+/// Who called tools, or said something.
+fn done(tx: &mut dyn Tx, asked: &Asked, scope: Scope, kind: EventKind) -> Result<Found, Error> {
+    let after = asked.after.as_deref();
+    let found = match scope {
+        Scope::Conversation(id) => {
+            let after = after.map(|after| after.parse::<i64>().map_err(|_| wrong_place())).transpose()?;
+            let begin = fleet::place_at(tx, id, asked.since)?;
+            trail::done_in(tx, id, kind, after.unwrap_or_default().max(begin), LOOKED_AT)?
+        }
+        Scope::Author(who) => {
+            let after = after.map(|after| EventId::parse(after).ok_or_else(wrong_place)).transpose()?;
+            trail::done_by(tx, who, after, asked.since, LOOKED_AT)?
+        }
+    };
+    let place = |event: &Event| match scope {
+        Scope::Conversation(_) => event.seq.to_string(),
+        Scope::Author(_) => event.id.to_string(),
+    };
+    let by = |event: &&Event| event.kind == kind && asked.actor.is_none_or(|actor| actor == event.author);
+    let looked_at = found.last().filter(|_| found.len() as i64 == LOOKED_AT).map(place);
+    let mut items: Vec<_> =
+        found.iter().filter(by).map(|event| TrailEntry { cursor: place(event), ..step(event) }).collect();
+    if items.len() as i64 > asked.limit {
+        items.truncate(asked.limit as usize);
+        let next = items.last().map(|last| last.cursor.clone());
+        return Ok((items, next));
+    }
+    Ok((items, looked_at))
+}
+
+fn step(event: &Event) -> TrailEntry {
+    let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
+    let (kind, action) = if event.kind == EventKind::ToolCall {
+        (TrailKind::ToolCall, body["name"].as_str().unwrap_or("tool").to_owned())
+    } else {
+        (TrailKind::Send, event.kind.to_string())
+    };
+    let id = |id: Option<EventId>| id.map(|id| id.to_string());
+    let detail = json!({
+        "channel": event.conversation.to_string(), "sequence": event.seq, "thread": id(event.thread),
+        "about": id(event.target), "trace_id": event.trace.to_string(),
+    });
+    TrailEntry {
+        at: rfc3339(event.created_at),
+        actor: party(event.author.kind().as_str(), &event.author),
+        action,
+        subject: party("event", &event.id),
+        ..entry(kind, event.id.to_string(), detail)
+    }
+}
+
+fn party(kind: &str, id: &impl ToString) -> AuditParty {
+    AuditParty { kind: kind.to_owned(), id: id.to_string() }
+}
+
+fn entry(kind: TrailKind, id: String, detail: Value) -> TrailEntry {
+    let nobody = AuditParty { kind: String::new(), id: String::new() };
+    TrailEntry {
+        id,
+        kind,
+        at: String::new(),
+        actor: nobody.clone(),
+        action: String::new(),
+        subject: nobody,
+        detail,
+        request_id: String::new(),
+        client: String::new(),
+        cursor: String::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The trail: who took on what, who called which tool and who said something, in the order of time.
+//!
+//! Read from claims and the log themselves: nothing is written a second time. What was decided for whom and what became of
+//! it is in [`push`](crate::push). Each question goes to one conversation or one principal by an index.
+
+use crate::claims::{Held, held};
+use crate::conversations::{Event, event, select_event};
+use crate::{Row, StoreError, Tx, TxExt, audit};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
+use chorus_protocol::words::EventKind;
+
+/// Where something is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// In one conversation.
+    Conversation(ConversationId),
+    /// In whatever one agent or person did.
+    Author(Principal),
+}
+
+/// A claim that somebody held, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// On which event.
+    pub event: EventId,
+    /// Where that was said.
+    pub conversation: ConversationId,
+    /// Who, and when.
+    pub held: Held,
+}
+
+/// A place among claims: on which event, since when, who.
+pub type ClaimPlace = (EventId, i64, AgentId);
+
+macro_rules! select_taken {
+    ($which:literal) => {
+        concat!(
+            "SELECT h.event_id, c.conversation_id, h.holder, h.since_at, h.until_at, h.state
+             FROM claims c JOIN claim_holders h ON h.event_id = c.event_id WHERE ",
+            $which,
+            " AND h.event_id >= $2 AND (h.event_id > $2 OR h.since_at > $3 OR (h.since_at = $3 AND h.holder > $4))
+             ORDER BY h.event_id, h.since_at, h.holder LIMIT $5"
+        )
+    };
+}
+
+const TAKEN_IN: &str = select_taken!("c.conversation_id = $1");
+const TAKEN_BY: &str = select_taken!("h.holder = $1");
+
+fn taken(mut row: Row) -> Result<Taken, StoreError> {
+    Ok(Taken {
+        event: EventId(row.uuid(0)?),
+        conversation: ConversationId(row.uuid(1)?),
+        held: held(&mut row, 2)?,
+    })
+}
+
+/// Claims after a place, and on events since a time.
+pub fn claims(
+    tx: &mut dyn Tx,
+    scope: Scope,
+    after: Option<ClaimPlace>,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<Taken>, StoreError> {
+    let begin = (EventId(audit::first_of(since)), 0, AgentId(uuid::Uuid::nil()));
+    let (event, at, holder) = after.filter(|place| place.0 > begin.0).unwrap_or(begin);
+    let (sql, of) = match scope {
+        Scope::Conversation(id) => (TAKEN_IN, id.0),
+        Scope::Author(who) => (TAKEN_BY, who.uuid()),
+    };
+    let params = [(&of).into(), (&event).into(), at.into(), (&holder).into(), limit.into()];
+    tx.query(sql, &params)?.into_iter().map(taken).collect()
+}
+
+const DONE_IN: &str = select_event!(
+    "WHERE e.conversation_id = $1 AND e.kind = $2 AND e.seq <> 0 AND e.seq > $3 ORDER BY e.seq LIMIT $4"
+);
+const DONE_BY: &str =
+    select_event!("WHERE e.author_id = $1 AND e.seq <> 0 AND e.id > $2 ORDER BY e.id LIMIT $3");
+
+/// What was done in a conversation, of one kind, after a place.
+pub fn done_in(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    kind: EventKind,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<Event>, StoreError> {
+    let params = [(&conversation).into(), kind.as_str().into(), after.into(), limit.into()];
+    tx.query(DONE_IN, &params)?.into_iter().map(event).collect()
+}
+
+/// What somebody did after an event, of whatever kind.
+pub fn done_by(
+    tx: &mut dyn Tx,
+    who: Principal,
+    after: Option<EventId>,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<Event>, StoreError> {
+    let begin = EventId(audit::first_of(since));
+    let after = after.map_or(begin, |after| after.max(begin));
+    tx.query(DONE_BY, &[(&who.uuid()).into(), (&after).into(), limit.into()])?
+        .into_iter()
+        .map(event)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// However much everybody else did.
+    #[tokio::test]
+    async fn each_question_has_its_index() {
+        for (sql, params, index) in [
+            (TAKEN_IN, 5, "claims_by_conversation (conversation_id=?"),
+            (TAKEN_BY, 5, "claim_holders_by_holder (holder=?"),
+            (DONE_IN, 4, "events_by_kind (conversation_id=? AND kind=? AND seq>?"),
+            (DONE_BY, 3, "events_by_author (author_id=? AND id>?"),
+        ] {
+            let plan = plan_of(sql, params).await;
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
+}
