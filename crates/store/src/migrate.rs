@@ -42,12 +42,12 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0022_choir.sql"),
     migration!("0025_sent.sql"),
     migration!("0026_whole.sql"),
+    migration!("0027_fleet.sql"),
+    migration!("0028_trail.sql"),
     migration!("0031_callbacks.sql"),
     migration!("0032_asked_offers.sql"),
     migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
-    migration!("0027_fleet.sql"),
-    migration!("0028_trail.sql"),
 ];
 
 /// The number of the newest.

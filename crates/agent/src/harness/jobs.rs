@@ -103,7 +103,9 @@ impl Jobs {
         };
         let Some(job) = content.job else { return false };
         // A question what it would cost is none: the listed price counts.
-        serde_json::from_value(Value::Object(job)).into_iter().for_each(|job| self.put(job));
+        if let Ok(job) = serde_json::from_value(Value::Object(job)) {
+            self.put(job);
+        }
         true
     }
 

@@ -17,7 +17,7 @@ use chorus_protocol::market::{
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The pause between looks at offers.
 const LOOK: Duration = Duration::from_millis(200);
@@ -231,22 +231,19 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
         Command::Quote { skill, budget, input, wait } => {
             let input_data = input.map(|input| json_of("--input", &input)).transpose()?;
-            let ask = QuoteRequest {
-                skill_name: SkillName(skill),
-                input_data,
-                budget,
-                limit: None,
-                valid_ms: None,
-                answer_ms: Some(i64::from(wait) * 1000),
-            };
-            let client = global.keyed_client()?;
-            let mut quote = client.quote(&ask).await?;
-            let end = Instant::now() + Duration::from_secs(wait.into());
-            while quote.offers.iter().any(|offer| !offer.answered) && Instant::now() < end {
-                tokio::time::sleep(LOOK.min(end - Instant::now())).await;
-                quote = client.offers(quote.quote_id).await?;
-            }
-            quoted(global, &serde_json::to_value(&quote)?)?;
+            let skill_name = SkillName(skill);
+            ask_for_offers(
+                global,
+                QuoteRequest {
+                    skill_name,
+                    input_data,
+                    budget,
+                    limit: None,
+                    valid_ms: None,
+                    answer_ms: Some(i64::from(wait) * 1000),
+                },
+            )
+            .await?;
         }
         Command::Accept { quote, agent } => {
             let offer = json!({"agent_id": agent});
@@ -265,22 +262,36 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
         Command::Reputation { agent } => {
             let thought: Value = global.client()?.market_get(&["reputation", &agent], &[]).await?;
-            tell(global, &thought, |thought: ReputationView| {
-                let mut lines = vec![format!("{}", thought.reputation_score)];
-                lines.extend(
-                    thought
-                        .changes
-                        .iter()
-                        .map(|step| format!("{}  {}  {}", step.at, step.job_id, step.arithmetic)),
-                );
-                lines.join("\n")
-            })?;
+            tell(global, &thought, |thought: ReputationView| with_steps(&thought))?;
         }
         Command::Run(run) => return pipeline::run(global, run).await,
         Command::Work(work) => return work::run(global, work).await,
         Command::Money(command) => money::run(global, command).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A reputation, and how it came about.
+fn with_steps(thought: &ReputationView) -> String {
+    let mut lines = vec![thought.reputation_score.to_string()];
+    let steps = thought.changes.iter();
+    lines.extend(steps.map(|step| format!("{}  {}  {}", step.at, step.job_id, step.arithmetic)));
+    lines.join("\n")
+}
+
+/// Asks, and waits for the answers for as long as agents may give them.
+async fn ask_for_offers(global: &Global, asked: QuoteRequest) -> anyhow::Result<()> {
+    let client = global.keyed_client()?;
+    let mut quote = client.quote(&asked).await?;
+    let looks = asked.answer_ms.unwrap_or(0) / LOOK.as_millis() as i64;
+    for _ in 0..looks {
+        if quote.offers.iter().all(|offer| offer.answered) {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+        quote = client.offers(quote.quote_id).await?;
+    }
+    quoted(global, &serde_json::to_value(&quote)?)
 }
 
 /// A skill of which no more is known than what it costs.

@@ -94,9 +94,9 @@ impl Market {
                 return;
             }
             if n.is_multiple_of(3) {
-                self.job(n).await
+                self.job(n).await;
             } else {
-                self.transfer(n).await
+                self.transfer(n).await;
             }
             self.done.fetch_add(1, Ordering::Relaxed);
         }
@@ -259,7 +259,9 @@ async fn trade_and_kill(data: &[&Path], database: Option<&str>) {
 /// Every balance is what the answers say: no job is paid twice, and no transfer moves twice or not at all.
 async fn judge(market: &Market) {
     let mut expected = market.moved.lock().unwrap().clone();
-    expected.iter_mut().for_each(|balance| *balance += GRANTED);
+    for balance in &mut expected {
+        *balance += GRANTED;
+    }
     let jobs = market.jobs.lock().unwrap().clone();
     let mut paid = 0;
     for (payer, worker, id) in &jobs {

@@ -81,15 +81,7 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     ask("DELETE", &format!("{channel}/members/timber"), &fixture.anna, json!({})).await;
     ask("DELETE", &format!("{channel}/members/bob"), &key, json!({})).await;
     ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": "bob", "handle": "bob"})).await;
-    let hook = FakeAgent::start().await;
-    hook.set(Reply::Json(400, json!({})));
-    fixture.connected("pine", &hook).await;
-    let refused = fixture.say("@pine").await;
-    fixture.delivery_is(&refused, "dead").await;
-    let replay = async |key: &str| hub.post("/api/v1/deliveries/replay", Some(key), &json!({})).await;
-    assert_eq!(replay(OPERATOR).await.body["replayed"], 1);
-    fixture.delivery_is(&refused, "dead").await;
-    assert_eq!(replay(&fixture.anna).await.body["replayed"], 1, "not the operator's");
+    replay_what_was_refused(fixture).await;
     let drafted = ask("POST", crate::choir::SCORES, "", crate::choir::score()).await;
     let score = format!("{}/{}", crate::choir::SCORES, text(&drafted["score_id"]));
     let link = text(&drafted["edit_link"]).to_owned();
@@ -113,6 +105,18 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     secrets.extend(["s3cr3t", "sk_hush", "sk_secret"].map(str::to_owned));
     secrets.push(link);
     secrets
+}
+
+async fn replay_what_was_refused(fixture: &ChannelFixture) {
+    let hook = FakeAgent::start().await;
+    hook.set(Reply::Json(400, json!({})));
+    fixture.connected("pine", &hook).await;
+    let refused = fixture.say("@pine").await;
+    fixture.delivery_is(&refused, "dead").await;
+    let replay = async |key: &str| fixture.hub.post("/api/v1/deliveries/replay", Some(key), &json!({})).await;
+    assert_eq!(replay(OPERATOR).await.body["replayed"], 1);
+    fixture.delivery_is(&refused, "dead").await;
+    assert_eq!(replay(&fixture.anna).await.body["replayed"], 1, "not the operator's");
 }
 
 /// Each action is there, and no secret of all that were shown.

@@ -84,7 +84,7 @@ async fn what_comes_to_nothing_is_taken_back() {
     let data = grown(&mut anna, "Once ").await;
     let failed = json!({"type": "error", "message": "no model", "code": "model_error"});
     assert_eq!(fixture.call_back(&callback, &failed).await.status, 200);
-    let mut seen = vec![next(&mut anna).await, next(&mut anna).await];
+    let mut seen = [next(&mut anna).await, next(&mut anna).await];
     seen.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(seen[0].0, "error");
     assert_eq!((seen[1].0.as_str(), &seen[1].1["content"]), ("growing", &json!("")));

@@ -31,7 +31,7 @@ impl Fair {
     async fn main(&self, path: &str) -> String {
         let page = self.hub.get(path, Some(&self.ann)).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
-        page.text.split("<main").nth(1).unwrap().to_owned()
+        page.text.split("<main").nth(1).expect("a page has a main part").to_owned()
     }
 
     fn hire_path(&self) -> String {
@@ -57,7 +57,7 @@ impl Fair {
 
     async fn money(&self) -> (Value, Value) {
         let me = self.hub.get("/api/v1/me", Some(&self.ann)).await.body;
-        balance(&self.hub, me["id"].as_str().unwrap()).await
+        balance(&self.hub, me["id"].as_str().expect("an account has an id")).await
     }
 }
 
@@ -67,7 +67,7 @@ fn hidden(page: &str, name: &str) -> String {
         .split(&format!("name=\"{name}\" value=\""))
         .nth(1)
         .unwrap_or_else(|| panic!("no {name}: {page}"));
-    field.split('"').next().unwrap().to_owned()
+    field.split('"').next().expect("a value ends with a quote").to_owned()
 }
 
 #[tokio::test]

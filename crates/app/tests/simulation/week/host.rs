@@ -125,21 +125,19 @@ impl Host {
     pub(crate) fn connect(&mut self, key: &Key, dialect: Dialect, place: Option<i64>) -> i64 {
         let Key { identity, hash } = key.clone();
         let agent = identity.id;
-        let (reader, window) = self.run(async |app| match dialect {
-            Dialect::Sse => {
+        let (reader, window) = self.run(async |app| {
+            if dialect == Dialect::Sse {
                 let opened = Reader::open(Arc::clone(app), identity, hash, dialect, None, place).await;
-                (opened.unwrap(), None)
+                return (opened.unwrap(), None);
             }
-            _ => {
-                let harness = Harness { app: Arc::clone(app), identity, key: hash };
-                let asked = json!({"protocolVersion": "2026-06-02", "clientInfo": {"name": "week", "version": "1"},
-                    "capabilities": {"injection": {"immediate": true, "buffered": true, "notify": true,
-                        "toolMailbox": true, "digest": false, "interrupt": false}}});
-                let Value::Object(asked) = asked else { unreachable!() };
-                let (reader, _) = c2a::initialize(&harness, asked).await.unwrap();
-                let first = app.config.times.redelivery.as_millis() as i64;
-                (reader, Some(Window::new(first, *REDELIVERY_MS.end())))
-            }
+            let harness = Harness { app: Arc::clone(app), identity, key: hash };
+            let asked = json!({"protocolVersion": "2026-06-02", "clientInfo": {"name": "week", "version": "1"},
+                "capabilities": {"injection": {"immediate": true, "buffered": true, "notify": true,
+                    "toolMailbox": true, "digest": false, "interrupt": false}}});
+            let Value::Object(asked) = asked else { unreachable!() };
+            let (reader, _) = c2a::initialize(&harness, asked).await.unwrap();
+            let first = app.config.times.redelivery.as_millis() as i64;
+            (reader, Some(Window::new(first, *REDELIVERY_MS.end())))
         });
         let begins = reader.handed();
         self.disconnect(agent);

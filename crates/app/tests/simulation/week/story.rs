@@ -134,7 +134,7 @@ impl Story {
     fn set_scene(&mut self, time: i64) {
         let channel = self.world.below(self.channels.len() as i64) as usize;
         let mut at = time;
-        for _ in 0..1 + self.world.below(3) {
+        for _ in 0..=self.world.below(3) {
             let n = self.sayings.len();
             let person = self.channels[channel].people[self.world.below(2) as usize];
             let act = self.think_of(n, channel, person);

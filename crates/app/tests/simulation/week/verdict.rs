@@ -101,7 +101,7 @@ impl Story {
             );
         }
         for ((event, agent), known) in &given {
-            self.has_ended(known, answers.contains_key(&(*event, *agent)));
+            Self::has_ended(known, answers.contains_key(&(*event, *agent)));
         }
         self.judge_money(&mut tally);
         tally
@@ -159,7 +159,7 @@ impl Story {
         }
     }
 
-    fn has_ended(&self, known: &Obligation, answered: bool) {
+    fn has_ended(known: &Obligation, answered: bool) {
         let disposition = known.disposition.expect("it has one");
         assert!(is_final(disposition), "{known:?}");
         assert!(

@@ -329,33 +329,25 @@ fn read_text(text: &str, place: &str, faults: &mut Faults) -> Option<String> {
     }
 }
 
+fn skill(text: &str) -> Result<Skill, String> {
+    if let Some(path) = text.strip_prefix('@') {
+        let text = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+        let read = chorus_protocol::schema::read_exact::<Skill>(&text);
+        return read.map_err(|wrong| format!("{path} is no skill: {wrong}"));
+    }
+    let (name, price) = text.split_once('=').ok_or("must be NAME=PRICE, such as price=0.10, or @FILE")?;
+    let cost_per_call = Credits::parse(price).map_err(|wrong| format!("the price {wrong}"))?;
+    let skill_name = SkillName(name.to_owned());
+    Ok(Skill { skill_name, description: None, cost_per_call, input_schema: None, output_schema: None })
+}
+
 /// What an agent offers: each `NAME=PRICE`, or a file with a skill as the market's document has it.
 fn skills(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Skill> {
-    let read = |text: &String| match text.strip_prefix('@') {
-        Some(path) => {
-            let text = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-            let read = chorus_protocol::schema::read_exact::<Skill>(&text);
-            read.map_err(|wrong| format!("{path} is no skill: {wrong}"))
-        }
-        None => {
-            let (name, price) =
-                text.split_once('=').ok_or("must be NAME=PRICE, such as price=0.10, or @FILE")?;
-            let cost_per_call = Credits::parse(price).map_err(|wrong| format!("the price {wrong}"))?;
-            let skill_name = SkillName(name.to_owned());
-            Ok(Skill {
-                skill_name,
-                description: None,
-                cost_per_call,
-                input_schema: None,
-                output_schema: None,
-            })
-        }
-    };
     let mut skills = vec![];
     for text in texts {
-        match read(text) {
+        match skill(text) {
             Ok(skill) => skills.push(skill),
-            Err::<_, String>(why) => faults.add(place, why),
+            Err(why) => faults.add(place, why),
         }
     }
     skills

@@ -104,6 +104,16 @@ fn what(name: &str, activity: &Activity) -> String {
         Activity::Repeated { message } => {
             format!("has dealt with {} before", one_line(message)).dimmed().to_string()
         }
+        Activity::Offering { .. }
+        | Activity::JobBegan { .. }
+        | Activity::JobReported { .. }
+        | Activity::JobLeft { .. } => on_the_market(activity),
+        Activity::Stopped => "stopped".dimmed().to_string(),
+    }
+}
+
+fn on_the_market(activity: &Activity) -> String {
+    match activity {
         Activity::Offering { skills, owner, kept_in } => {
             let kept = kept_in.as_ref().map(|path| format!("; the owner's key is in {}", one_line(path)));
             format!(
@@ -120,7 +130,7 @@ fn what(name: &str, activity: &Activity) -> String {
         Activity::JobLeft { job } => {
             format!("leaves the job {}: it has ended", one_line(job)).dimmed().to_string()
         }
-        Activity::Stopped => "stopped".dimmed().to_string(),
+        _ => String::new(),
     }
 }
 
