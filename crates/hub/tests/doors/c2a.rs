@@ -1,6 +1,7 @@
 //! C2A over a real WebSocket, by a client that knows only its document.
 
 mod claims;
+mod edits;
 mod harness;
 mod minimal;
 mod sessions;
