@@ -19,9 +19,10 @@ use crate::usage::Usage;
 use chorus_environment::Environment;
 use chorus_protocol::channel::MAX_MESSAGES;
 use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::{AgentId, ConversationId, Principal};
+use chorus_protocol::ids::{AgentId, ConversationId, Principal, ScoreId};
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, Tx, revocation};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -31,6 +32,10 @@ use tokio_util::task::TaskTracker;
 /// Bundles a minute at one address for signed evidence, and at once.
 const INGEST_PER_MINUTE: u64 = 60;
 const INGEST_BURST: u64 = 20;
+
+fn ingest_limiter<K: Eq + Hash>() -> Limiter<K> {
+    Limiter::some_at_once(INGEST_BURST, INGEST_PER_MINUTE, Duration::from_mins(1))
+}
 
 /// The hub, as everybody holds it.
 pub type AppState = Arc<App>;
@@ -60,8 +65,10 @@ pub struct App {
     pub usage: Arc<Usage>,
     /// Of secrets that turned out to be nobody's.
     pub bad_secret_rate: Option<Limiter<Source>>,
-    /// What comes in at each address for signed evidence.
-    pub ingest_rate: Option<Limiter<String>>,
+    /// What comes from each source to each address for signed evidence, signed or not.
+    pub ingest_rate: Option<Limiter<(KeyHash, Source)>>,
+    /// What comes in for each Score and is signed.
+    pub signed_rate: Option<Limiter<ScoreId>>,
     /// None for no limits.
     pub registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
@@ -108,9 +115,8 @@ impl App {
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
             bad_secret_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
-            ingest_rate: config
-                .rate_limit
-                .map(|_| Limiter::some_at_once(INGEST_BURST, INGEST_PER_MINUTE, Duration::from_mins(1))),
+            ingest_rate: config.rate_limit.map(|_| ingest_limiter()),
+            signed_rate: config.rate_limit.map(|_| ingest_limiter()),
             usage: Arc::new(Usage::new(&config.quotas)),
             look_ups: LookUps::default(),
             searches: Arc::default(),

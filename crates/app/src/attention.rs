@@ -24,6 +24,7 @@ use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind, Reach, Recipient};
+use chorus_store::obligations::Obligation;
 use chorus_store::{StoreError, Tx, conversations, directory, inboxes, obligations};
 use serde::Deserialize;
 
@@ -55,6 +56,15 @@ const MOST_LOAD: i64 = 1000;
 pub struct Decided {
     pub reach: Reach,
     pub offer: Option<Offer>,
+    /// What a change takes the place of, by agent.
+    pub replaces: Vec<Obligation>,
+}
+
+impl Decided {
+    /// Whether it comes to anybody. Everybody else finds it.
+    pub fn wakes(&self) -> bool {
+        !self.reach.recipients.is_empty() || !self.replaces.is_empty()
+    }
 }
 
 /// An event that is for whoever takes it.
@@ -69,19 +79,30 @@ pub struct Offer {
 /// Whom a draft reaches, and what it means for each.
 pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Decided, StoreError> {
     match draft.kind {
-        DraftKind::Message(_) => {}
-        DraftKind::Reaction(target, signal) => return decide_reaction(tx, draft, target, signal),
-        // What a change means for those who were given the message is `changing`'s business.
-        DraftKind::Edit(_) | DraftKind::Deletion(_) => return Ok(Decided::default()),
+        DraftKind::Message(_) => decide_said(tx, draft, message(draft)?, &draft.candidates, vec![]),
+        DraftKind::Reaction(target, signal) => decide_reaction(tx, draft, target, signal),
+        DraftKind::Edit(target) => changing::decide(tx, draft, target),
+        // What it means for those who were given the message is `changing`'s business.
+        DraftKind::Deletion(_) => Ok(Decided::default()),
     }
-    let mut event = message(draft)?;
-    let known = Known::look_up(tx, draft)?;
-    let mut decided = decide_each(&classify(event), &draft.candidates, &known);
+}
+
+/// Whom something reaches that is said, or changed to say it in place of what agents have.
+fn decide_said(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    mut event: Event<'_>,
+    candidates: &[Candidate],
+    mut replaces: Vec<Obligation>,
+) -> Result<Decided, StoreError> {
+    let known = Known::look_up(tx, draft, candidates)?;
+    let mut decided = decide_each(&classify(event), candidates, &known);
     // Who wakes nobody goes on with nothing.
-    let wakes = decided.iter().any(|one| is_delivered(one.attention.mode));
+    let wakes = !replaces.is_empty() || decided.iter().any(|one| is_delivered(one.attention.mode));
     if wakes && event.author == AuthorKind::Agent && loop_guard::is_loop(tx, draft)? {
         event.damped = true;
-        decided = decide_each(&classify(event), &draft.candidates, &known);
+        replaces.clear();
+        decided = decide_each(&classify(event), candidates, &known);
     }
     let (delivered, found): (Vec<_>, Vec<_>) =
         decided.into_iter().partition(|one| is_delivered(one.attention.mode));
@@ -91,7 +112,7 @@ pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Decided, StoreError>
     let asked = reach.recipients.iter().find(|one| Some(one.agent) == known.first);
     let offer = asked.filter(|one| one.attention.reason == Reason::RoleMention);
     let offer = offer.map(|one| Offer { first: one.agent, taken: one.attention.mode != Mode::Notify });
-    Ok(Decided { reach, offer })
+    Ok(Decided { reach, offer, replaces })
 }
 
 /// Whom a reaction reaches: who said what it is put on, if its session tells such things from messages. Others find it there.
@@ -119,7 +140,7 @@ fn decide_reaction(
         }
     }
     let reach = conversation::reach(tx, draft.act.author, reached, vec![])?;
-    Ok(Decided { reach, offer: None })
+    Ok(Decided { reach, ..Decided::default() })
 }
 
 /// What is known of all candidates together.
@@ -134,13 +155,13 @@ struct Known {
 }
 
 impl Known {
-    fn look_up(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Self, StoreError> {
+    fn look_up(tx: &mut dyn Tx, draft: &Draft<'_>, candidates: &[Candidate]) -> Result<Self, StoreError> {
         let now = draft.act.now;
-        let mut known = Self { first: first_responder(tx, draft)?, ..Self::default() };
+        let mut known = Self { first: first_responder(tx, candidates, now)?, ..Self::default() };
         if let Some(thread) = draft.thread {
             known.holder = claiming::of(tx, thread)?.and_then(|claim| claim.holder(now));
         }
-        for candidate in &draft.candidates {
+        for candidate in candidates {
             known.shows.push(shows(tx, candidate.agent, now)?);
         }
         Ok(known)
@@ -148,14 +169,18 @@ impl Known {
 }
 
 /// Who of a named role is asked first: who can be reached, has the least to do, and waits longest for something.
-fn first_responder(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<AgentId>, StoreError> {
+fn first_responder(
+    tx: &mut dyn Tx,
+    candidates: &[Candidate],
+    now: i64,
+) -> Result<Option<AgentId>, StoreError> {
     let mut agents = vec![];
-    for candidate in draft.candidates.iter().filter(|candidate| candidate.in_named_role && !candidate.named) {
+    for candidate in candidates.iter().filter(|candidate| candidate.in_named_role && !candidate.named) {
         if let Some(agent) = directory::by_id(tx, candidate.agent)? {
             agents.push(agent);
         }
     }
-    choose(tx, &agents, draft.act.now)
+    choose(tx, &agents, now)
 }
 
 /// Whom of several something is offered to first.

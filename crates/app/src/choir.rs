@@ -22,6 +22,7 @@ use chorus_protocol::canonical;
 use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::ScoreId;
+use chorus_protocol::redact;
 use chorus_store::Tx;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::choir::{self, ScoreRow};
@@ -75,12 +76,22 @@ fn score_id(text: &str) -> Result<ScoreId, Error> {
     ScoreId::parse(text).ok_or_else(|| Error::not_found("Score"))
 }
 
+/// A Score that somebody sent, as it is kept.
+struct Sent {
+    score: Score,
+    /// Canonical.
+    text: String,
+    /// The kinds of credentials that were masked in it: receipts publish it.
+    masked: Vec<String>,
+}
+
 /// Reads a Score that somebody sent; its version is the hub's to count.
-fn read(value: Value, version: i64) -> Result<(Score, String), Error> {
+fn read(value: Value, version: i64) -> Result<Sent, Error> {
+    let (value, masked) = redact::masked(value);
     let mut score = read_score(value)?;
     score.version = version;
-    let body = canonical::text(&serde_json::to_value(&score).map_err(Error::internal)?);
-    Ok((score, body))
+    let text = canonical::text(&serde_json::to_value(&score).map_err(Error::internal)?);
+    Ok(Sent { score, text, masked: masked.into_iter().map(str::to_owned).collect() })
 }
 
 /// What a version declares.

@@ -1,7 +1,7 @@
 //! Against web pages that reach a hub which is not meant for them, above all one on the reader's own machine.
 //!
 //! Every request must ask for this hub by a name of its own, or a page could make one that leads here (DNS rebinding).
-//! What changes something, and MCP, is refused from other sites' pages. They may still `GET`, and cannot read the answer: no
+//! What changes something, C2A and MCP are refused from other sites' pages. They may still `GET`, and cannot read the answer: no
 //! CORS header is ever sent. Programs say neither and are not touched.
 
 use crate::error::ApiError;

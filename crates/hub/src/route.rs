@@ -16,7 +16,7 @@ pub(crate) struct Route {
     pub(crate) grant: Option<Grant>,
     /// Whether it keeps time itself, because it lasts as long as its peer has something to say.
     pub(crate) keeps_time: bool,
-    /// Whether other sites' pages may not even read it.
+    /// Whether other sites' pages may not even read it, or reading it changes something.
     pub(crate) own_pages_only: bool,
     /// Whether it costs nothing: monitors must see a hub that is busy with others.
     pub(crate) free: bool,

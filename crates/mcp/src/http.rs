@@ -172,6 +172,11 @@ struct Answer {
 impl IntoResponse for Answer {
     fn into_response(self) -> HttpResponse {
         match self.response {
+            // In MCP, unlike in JSON-RPC itself, an id is never null: what answers nothing that could be read has none.
+            Some(Response { id: None, outcome: Err(error) }) => {
+                let error = json!({"jsonrpc": "2.0", "error": error});
+                (self.status, axum::Json(error)).into_response()
+            }
             Some(response) => (self.status, axum::Json(response)).into_response(),
             None => (self.status, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
         }

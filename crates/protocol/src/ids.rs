@@ -67,7 +67,8 @@ macro_rules! id {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 let (title, digits) = match stringify!($print) {
                     "simple" => (concat!($what, ": ", $prefix, " and 32 hex digits"), "[0-9a-f]{32}"),
-                    _ => ($what, "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+                    // UUIDs are read in either case, and written in lower case (RFC 9562).
+                    _ => ($what, "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
                 };
                 utoipa::openapi::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::Type::String)

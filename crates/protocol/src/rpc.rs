@@ -165,7 +165,7 @@ impl Message {
             _ => return invalid(None, "a message is an object"),
         };
         let given = body.remove("id");
-        let has_id = given.is_some();
+        let (has_id, is_null) = (given.is_some(), given == Some(Value::Null));
         let id = given.and_then(Id::read);
         if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
             return invalid(id, "jsonrpc: must be \"2.0\"");
@@ -181,6 +181,10 @@ impl Message {
                 };
                 return match (id, outcome) {
                     (Some(id), Some(outcome)) => Ok(Self::Response(Response { id: Some(id), outcome })),
+                    // An answer to what the other could not read. To answer that would be to go on for ever.
+                    (None, Some(Err(error))) if is_null => {
+                        Ok(Self::Response(Response { id: None, outcome: Err(error) }))
+                    }
                     (id, _) => {
                         invalid(id, "a message has a method, or is a response with a result or an error")
                     }
@@ -248,9 +252,8 @@ impl Serialize for Response {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("jsonrpc", "2.0")?;
-        if let Some(id) = &self.id {
-            map.serialize_entry("id", id)?;
-        }
+        // Always there: `null` if the request's could not be read.
+        map.serialize_entry("id", &self.id)?;
         match &self.outcome {
             Ok(result) => map.serialize_entry("result", result)?,
             Err(error) => map.serialize_entry("error", error)?,
@@ -271,12 +274,16 @@ mod tests {
         let notification = Notification { method: "notifications/initialized".into(), params };
         let result = Response { id: Some("a".into()), outcome: Ok(json!({})) };
         let error = RpcError::params("wrong").with(json!({"uri": "x"}));
+        let unread = Response { id: None, outcome: Err(error.clone()) };
+        assert_eq!(json!(unread)["id"], Value::Null);
+        assert!(json!(unread).as_object().unwrap().contains_key("id"));
         let error = Response { id: Some("b".into()), outcome: Err(error) };
         for (message, written) in [
             (Message::Request(request.clone()), json!(request)),
             (Message::Notification(notification.clone()), json!(notification)),
             (Message::Response(result.clone()), json!(result)),
             (Message::Response(error.clone()), json!(error)),
+            (Message::Response(unread.clone()), json!(unread)),
         ] {
             assert_eq!(written["jsonrpc"], "2.0");
             assert_eq!(Message::read(written.to_string().as_bytes()), Ok(message), "{written}");
@@ -317,6 +324,7 @@ mod tests {
             (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, &none, RpcError::INVALID_REQUEST),
             (r#"{"jsonrpc": "2.0", "id": {}, "method": "ping"}"#, &none, RpcError::INVALID_REQUEST),
             (r#"{"jsonrpc": "2.0", "id": 1}"#, &one, RpcError::INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": null, "result": {}}"#, &none, RpcError::INVALID_REQUEST),
             (r#"{"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}"#, &one, RpcError::INVALID_REQUEST),
             (r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": "x"}}"#, &one, RpcError::INVALID_REQUEST),
             (

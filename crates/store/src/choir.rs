@@ -161,7 +161,8 @@ pub fn archive(tx: &mut dyn Tx, id: ScoreId, now: i64) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Gives the Score that this edit link holds to an account. The link is dead then. Says whether it was so.
+/// Gives the Score that this edit link holds to an account. The link is dead then. Says whether it was so. The caller holds the
+/// Score.
 pub fn claim(tx: &mut dyn Tx, id: ScoreId, edit_hash: &[u8], owner: AccountId) -> Result<bool, StoreError> {
     let sql = "UPDATE scores SET owner_id = $3, edit_hash = NULL
                WHERE id = $1 AND edit_hash = $2 AND owner_id IS NULL";
@@ -231,6 +232,13 @@ pub fn secrets(tx: &mut dyn Tx, score: ScoreId) -> Result<Vec<SecretRow>, StoreE
 pub fn revoke_secret(tx: &mut dyn Tx, score: ScoreId, prefix: &str, now: i64) -> Result<bool, StoreError> {
     let sql = "UPDATE signing_secrets SET revoked_at = $3 WHERE score_id = $1 AND prefix = $2 AND revoked_at IS NULL";
     Ok(tx.execute(sql, &[(&score).into(), prefix.into(), now.into()])? > 0)
+}
+
+/// Ends all secrets of a Score.
+pub fn revoke_secrets(tx: &mut dyn Tx, score: ScoreId, now: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE signing_secrets SET revoked_at = $2 WHERE score_id = $1 AND revoked_at IS NULL";
+    tx.execute(sql, &[(&score).into(), now.into()])?;
+    Ok(())
 }
 
 /// Evidence that was taken.
@@ -322,30 +330,31 @@ pub fn evidence_page(
     tx.query(sql, &[(&score).into(), (&before).into(), limit.into()])?.into_iter().map(evidence).collect()
 }
 
-/// The bodies of all evidence of one class for one version, by hash.
+/// Hashes and bodies of all evidence of one class for one version, by hash.
 pub fn bodies_of_version(
     tx: &mut dyn Tx,
     score: ScoreId,
     version: i64,
     status: VerificationStatus,
     limit: i64,
-) -> Result<Vec<String>, StoreError> {
-    let sql = "SELECT body FROM evidence WHERE score_id = $1 AND score_version = $2 AND status = $3
+) -> Result<Vec<(String, String)>, StoreError> {
+    let sql =
+        "SELECT bundle_sha256, body FROM evidence WHERE score_id = $1 AND score_version = $2 AND status = $3
                ORDER BY bundle_sha256 LIMIT $4";
     let params = [(&score).into(), version.into(), status.as_str().into(), limit.into()];
-    tx.query(sql, &params)?.into_iter().map(|mut row| row.text(0)).collect()
+    tx.query(sql, &params)?.into_iter().map(|mut row| Ok((row.text(0)?, row.text(1)?))).collect()
 }
 
-/// One piece of evidence of a Score: its class and its body.
+/// One piece of evidence of a Score, and its body.
 pub fn evidence_body(
     tx: &mut dyn Tx,
     score: ScoreId,
     id: EvidenceId,
-) -> Result<Option<(VerificationStatus, String)>, StoreError> {
+) -> Result<Option<(EvidenceRow, String)>, StoreError> {
     let sql = "SELECT id, status, bundle_sha256, score_version, events, received_at, body
                FROM evidence WHERE score_id = $1 AND id = $2";
     let found = tx.first(sql, &[(&score).into(), (&id).into()])?;
-    found.map(|mut row| row.text(6).and_then(|body| Ok((evidence(row)?.status, body)))).transpose()
+    found.map(|mut row| row.text(6).and_then(|body| Ok((evidence(row)?, body)))).transpose()
 }
 
 /// A receipt as it was issued.

@@ -209,15 +209,19 @@ pub fn load(tx: &mut dyn Tx, agent: AgentId, most: i64) -> Result<(i64, i64), St
     Ok((row.int(0)?, row.opt_int(1)?.unwrap_or(0)))
 }
 
-/// What agents were given of a message, as it was said or as it was changed since, some of it.
+/// What agents were given of a message, as it was said or as it was changed since: of each the last, and of some agents.
 pub fn of_message(
     tx: &mut dyn Tx,
     message: EventId,
     limit: i64,
 ) -> Result<Vec<(EventId, AgentId)>, StoreError> {
     tx.query(
-        "SELECT event_id, agent_id FROM chats WHERE event_id = $1
-         UNION SELECT event_id, agent_id FROM chats WHERE supersedes = $1 LIMIT $2",
+        "SELECT c.event_id, c.agent_id FROM chats c JOIN
+             (SELECT g.agent_id, MAX(g.seq) AS seq FROM
+                 (SELECT agent_id, seq FROM chats WHERE event_id = $1
+                  UNION ALL SELECT agent_id, seq FROM chats WHERE supersedes = $1) g
+              GROUP BY g.agent_id) l ON l.agent_id = c.agent_id AND l.seq = c.seq
+         ORDER BY c.agent_id LIMIT $2",
         &[(&message).into(), limit.into()],
     )?
     .into_iter()

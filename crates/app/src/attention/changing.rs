@@ -2,50 +2,105 @@
 //!
 //! A message that is taken back is nobody's any more, and a harness that is connected here is told. A message that is changed
 //! comes to a harness under the change's own id, in place of what it has; who is reached otherwise finds it changed, as
-//! everybody who looks does.
+//! everybody who looks does. Whom it names now, and who was given nothing of it, is given the message as it stands: a mention
+//! that is added wakes as a new one does.
 
-use super::{disposing, shows};
+use super::{Decided, claiming, decide_said, disposing, message, shows};
 use crate::app::AppState;
 use crate::delivery::dialect::{Dialect, delivery_id};
 use chorus_attention::disposition::Cause;
+use chorus_attention::{Event, Happening};
 use chorus_protocol::c2a::{Cancelled, Method};
-use chorus_protocol::ids::{DeliveryId, EventId};
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::rpc::Notification;
-use chorus_protocol::words::EntryKind;
-use chorus_store::conversation::{self, Draft, DraftKind};
+use chorus_protocol::words::{Directedness, EntryKind, Intent, Priority};
+use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
+use chorus_store::members::{self, MembershipInterval};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, blocks, conversations, log};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The most agents that a change is told.
 const MAX_TOLD: i64 = 200;
 
-/// A message was changed or taken back, in this transaction.
-pub fn remember(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<(), StoreError> {
-    let (DraftKind::Edit(target) | DraftKind::Deletion(target)) = draft.kind else { return Ok(()) };
-    let now = draft.act.now;
-    let mut open = vec![];
+/// Whom a change of a message reaches.
+pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Result<Decided, StoreError> {
+    let (act, mut given, mut replaces) = (draft.act, vec![], vec![]);
     for (event, agent) in obligations::of_message(tx, target, MAX_TOLD)? {
-        let known = obligations::of(tx, event, agent, now)?;
-        open.extend(known.filter(|known| !disposing::is_over(known.disposition)));
+        given.push(agent);
+        if let Some(known) = open(tx, event, agent, act.now)?
+            && shows(tx, agent, act.now)?.notify
+            && members::of(tx, act.conversation, agent.into())?.is_some()
+            && !blocks::keeps_out(tx, agent.into(), act.author)?
+        {
+            replaces.push(known);
+        }
     }
-    // The smaller inbox first, as everywhere.
-    open.sort_by_key(|known| known.id.agent);
-    for known in open {
-        match draft.kind {
-            DraftKind::Deletion(_) => {
-                disposing::record_passively(tx, known.event, known.id.agent, Cause::Deleted, now)?;
-                cancel(app, tx, &known)?;
-            }
-            _ => supersede(tx, draft, target, &known)?,
+    let said = conversations::event_by_id(tx, target)?
+        .ok_or_else(|| StoreError::Unexpected("a change of no message".into()))?;
+    // Whom of a role it is for is settled once.
+    let is_settled = claiming::of(tx, target)?.is_some();
+    let mut named = vec![];
+    for candidate in draft.candidates.iter().filter(|candidate| !given.contains(&candidate.agent)) {
+        let in_named_role = candidate.in_named_role && !is_settled;
+        if !candidate.named && !in_named_role {
+            continue;
+        }
+        // Who came later may not read the message, and could not answer it.
+        let stays = log::readable(tx, &draft.conversation, candidate.agent.into())?;
+        if MembershipInterval::any_holds(&stays, said.seq) {
+            named.push(Candidate { in_named_role, ..candidate.clone() });
+        }
+    }
+    // Only what it says is changed, not what it was said to be.
+    let declared: Value =
+        serde_json::from_str(&said.body).map_err(|error| StoreError::Unexpected(error.into()))?;
+    let word = |name: &str| declared[name].as_str();
+    let event = Event {
+        happening: Happening::Edit,
+        intent: word("intent").and_then(Intent::parse),
+        directedness: word("directedness").and_then(Directedness::parse),
+        priority: word("priority").and_then(Priority::parse),
+        deadline_ms: declared["deadline_ms"].as_i64(),
+        ..message(draft)?
+    };
+    decide_said(tx, draft, event, &named, replaces)
+}
+
+/// What an agent was given, if it is not done with it.
+fn open(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<Option<Obligation>, StoreError> {
+    let known = obligations::of(tx, event, agent, now)?;
+    Ok(known.filter(|known| !disposing::is_over(known.disposition)))
+}
+
+/// A message was changed, which takes the place of these, or taken back, in this transaction.
+pub fn remember(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    replaces: &[Obligation],
+) -> Result<(), StoreError> {
+    match draft.kind {
+        // The smaller inbox first, as everywhere: that is how they were found.
+        DraftKind::Edit(target) => replaces.iter().try_for_each(|known| supersede(tx, draft, target, known)),
+        DraftKind::Deletion(target) => take_back(app, tx, target, draft.act.now),
+        DraftKind::Message(_) | DraftKind::Reaction(..) => Ok(()),
+    }
+}
+
+fn take_back(app: &AppState, tx: &mut dyn Tx, target: EventId, now: i64) -> Result<(), StoreError> {
+    for (event, agent) in obligations::of_message(tx, target, MAX_TOLD)? {
+        if let Some(known) = open(tx, event, agent, now)? {
+            disposing::record_passively(tx, known.event, agent, Cause::Deleted, now)?;
+            cancel(app, tx, &known)?;
         }
     }
     Ok(())
 }
 
-/// Brings the change in place of what was given, to whom knows that.
+/// Brings the change in place of what was given.
 fn supersede(
     tx: &mut dyn Tx,
     draft: &Draft<'_>,
@@ -53,9 +108,6 @@ fn supersede(
     known: &Obligation,
 ) -> Result<(), StoreError> {
     let (act, agent) = (draft.act, known.id.agent);
-    if !shows(tx, agent, act.now)?.notify {
-        return Ok(());
-    }
     let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
     let bringing = Bringing { mentions: &known.mentions, supersedes: Some(target), ..Bringing::FIRST };
     if conversation::deliver(tx, act, id, EntryKind::Chat, known.attention, bringing)?.is_some() {

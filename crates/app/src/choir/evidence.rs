@@ -15,6 +15,7 @@ use chorus_protocol::choir::receipt::VerificationStatus;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EvidenceId, TraceId};
+use chorus_protocol::redact;
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::choir::{self, EvidenceRow, ScoreRow};
@@ -26,8 +27,9 @@ pub(super) struct Arriving {
     status: VerificationStatus,
     sha256: String,
     events: i64,
-    /// Canonical, as received: what was signed is what is kept.
+    /// Canonical, without credentials: receipts publish it. What was signed is what was hashed.
     body: String,
+    masked: Vec<&'static str>,
     id: EvidenceId,
     trace: TraceId,
     now: i64,
@@ -36,8 +38,8 @@ pub(super) struct Arriving {
 impl Arriving {
     /// Reads a bundle, or says everything that is wrong with it.
     pub(super) fn read(app: &App, status: VerificationStatus, value: Value) -> Result<Self, Error> {
-        let body = canonical::text(&value);
-        let taken = long_work(body.len(), || Taken::read(value))?;
+        let size = canonical::text(&value).len();
+        let taken = long_work(size, || Taken::read(value.clone()))?;
         // What only the hub can have seen, nobody else can say it saw.
         let by_hub =
             taken.bundle.adapter.as_ref().is_some_and(|one| one.id == chorus_choir::measures::HUB_ADAPTER);
@@ -46,11 +48,18 @@ impl Arriving {
                 "adapter.id: chorus.hub.v1 is for what the hub itself saw; it cannot be sent in",
             ));
         }
+        let (kept, masked) = long_work(size, || redact::masked(value));
+        let body = canonical::text(&kept);
+        if !masked.is_empty() {
+            // A mask may be longer than what it hides, and what is kept must be read again.
+            Taken::read(kept)?;
+        }
         Ok(Self {
             status,
             sha256: taken.sha256,
             events: taken.bundle.events.len() as i64,
             body,
+            masked,
             id: EvidenceId(app.environment.uuid_v7()),
             trace: TraceId(app.environment.uuid_v7()),
             now: app.now(),
@@ -60,7 +69,7 @@ impl Arriving {
     /// Keeps it, once for the same bundle. The caller holds the Score.
     pub(super) fn keep(&self, app: &App, tx: &mut dyn Tx, score: &ScoreRow) -> Result<EvidenceView, Error> {
         if let Some(found) = choir::evidence_by_bundle(tx, score.id, self.status, &self.sha256)? {
-            return Ok(shown(found, true));
+            return Ok(self.shown(found, true));
         }
         let held = choir::count_evidence(tx, score.id)?;
         if held >= MOST_EVIDENCE {
@@ -78,19 +87,20 @@ impl Arriving {
             received_at: self.now,
         };
         choir::insert_evidence(tx, score.id, &new, &self.body, self.trace)?;
-        Ok(shown(new, false))
+        Ok(self.shown(new, false))
     }
-}
 
-fn shown(row: EvidenceRow, duplicate: bool) -> EvidenceView {
-    EvidenceView {
-        evidence_id: row.id,
-        verification_status: row.status,
-        bundle_sha256: row.bundle_sha256,
-        score_version: row.score_version,
-        events: row.events,
-        received_at: rfc3339(row.received_at),
-        duplicate,
+    fn shown(&self, row: EvidenceRow, duplicate: bool) -> EvidenceView {
+        EvidenceView {
+            evidence_id: row.id,
+            verification_status: row.status,
+            bundle_sha256: row.bundle_sha256,
+            score_version: row.score_version,
+            events: row.events,
+            received_at: rfc3339(row.received_at),
+            duplicate,
+            masked: self.masked.iter().copied().map(str::to_owned).collect(),
+        }
     }
 }
 

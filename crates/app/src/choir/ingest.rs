@@ -2,10 +2,13 @@
 //!
 //! In this order: how often, whether there is such an address, syntax, headers, time, secret and signature, and only then
 //! what the bundle says. Whether the secret is not known or the signature is wrong cannot be told apart, by words or by time.
+//! What is not signed counts for where it comes from: no stranger uses up what the holders of a Score's secrets may send.
 
 use super::evidence::Arriving;
-use crate::app::AppState;
+use crate::app::{App, AppState};
+use crate::caller::key_hash;
 use crate::error::Error;
+use crate::rate::{Limiter, Source};
 use chorus_choir::signing::{self, WINDOW_S};
 pub use chorus_choir::signing::{PREFIX_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use chorus_protocol::api::scores::EvidenceView;
@@ -15,6 +18,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::ids::ScoreId;
 use chorus_store::Tx;
 use chorus_store::choir::{self, SecretRow};
+use std::hash::Hash;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -33,16 +37,11 @@ pub struct Signed {
 pub async fn submit(
     app: &AppState,
     ingest: String,
+    source: Source,
     signed: Signed,
     bytes: &[u8],
 ) -> Result<EvidenceView, Error> {
-    if let Some(limiter) = &app.ingest_rate {
-        limiter.take(ingest.clone(), app.elapsed()).map_err(|wait_ms| {
-            app.metrics.rate_limited.inc();
-            let what = "too many bundles for this address; wait as long as Retry-After says";
-            Error::new(Code::RateLimited, what).retry_after_ms(wait_ms)
-        })?;
-    }
+    count(app, app.ingest_rate.as_ref(), (key_hash(&ingest), source))?;
     let find = move |tx: &mut dyn Tx| {
         let score = choir::by_ingest(tx, &ingest)?.ok_or_else(|| Error::not_found("ingest address"))?;
         let secrets = choir::secrets(tx, score.id)?;
@@ -51,6 +50,7 @@ pub async fn submit(
     let (score, secrets) = app.store.read::<_, Error, _>(find).await?;
     let value = crate::long_work(bytes.len(), || canonical::parse(bytes)).map_err(Error::validation)?;
     let secret = check(app, score, secrets, &signed, &canonical::text(&value), bytes)?;
+    count(app, app.signed_rate.as_ref(), score)?;
     let arriving = Arriving::read(app, VerificationStatus::SignatureValid, value)?;
     let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
@@ -65,6 +65,16 @@ pub async fn submit(
         arriving.keep(&hub, tx, &score)
     };
     app.store.write::<_, Error, _>(work).await
+}
+
+/// Counts a bundle for whoever answers for it.
+fn count<K: Eq + Hash>(app: &App, limiter: Option<&Limiter<K>>, whose: K) -> Result<(), Error> {
+    let Some(limiter) = limiter else { return Ok(()) };
+    limiter.take(whose, app.elapsed()).map_err(|wait_ms| {
+        app.metrics.rate_limited.inc();
+        let what = "too many bundles for this address; wait as long as Retry-After says";
+        Error::new(Code::RateLimited, what).retry_after_ms(wait_ms)
+    })
 }
 
 /// The same words for an unknown secret and for a wrong signature.

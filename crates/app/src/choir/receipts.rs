@@ -59,8 +59,8 @@ impl Wanted {
     }
 }
 
-/// The evidence of one class that a receipt takes: its class, and bodies.
-type Found = Option<(VerificationStatus, Vec<String>)>;
+/// The evidence of one class that a receipt takes: its class, and hashes with bodies.
+type Found = Option<(VerificationStatus, Vec<(String, String)>)>;
 
 fn gather(tx: &mut dyn Tx, score: &ScoreRow, wanted: &Wanted) -> Result<Found, Error> {
     match wanted {
@@ -79,15 +79,15 @@ fn gather(tx: &mut dyn Tx, score: &ScoreRow, wanted: &Wanted) -> Result<Found, E
         Wanted::These(ids) => {
             let mut found: Found = None;
             for id in ids {
-                let (status, body) = choir::evidence_body(tx, score.id, *id)?
+                let (row, body) = choir::evidence_body(tx, score.id, *id)?
                     .ok_or_else(|| Error::not_found("evidence of this Score"))?;
-                let (class, bodies) = found.get_or_insert((status, vec![]));
-                if *class != status {
+                let (class, bodies) = found.get_or_insert((row.status, vec![]));
+                if *class != row.status {
                     return Err(
                         Faults::one("evidence", "must be of one class: a receipt does not mix them").into()
                     );
                 }
-                bodies.push(body);
+                bodies.push((row.bundle_sha256, body));
             }
             Ok(found)
         }
@@ -96,8 +96,10 @@ fn gather(tx: &mut dyn Tx, score: &ScoreRow, wanted: &Wanted) -> Result<Found, E
 
 fn work_out(score: &Score, found: Found) -> Result<(Payload, Receipt), Error> {
     let evidence = found.map(|(status, bodies)| {
-        let read = |body: String| {
-            Taken::read(serde_json::from_str(&body).map_err(Error::internal)?).map_err(Error::from)
+        // The hash is of what was received; credentials in it are not kept.
+        let read = |(sha256, body): (String, String)| -> Result<Taken, Error> {
+            let kept = Taken::read(serde_json::from_str(&body).map_err(Error::internal)?)?;
+            Ok(Taken { sha256, ..kept })
         };
         let bundles = bodies.into_iter().map(read).collect::<Result<_, Error>>()?;
         Ok::<_, Error>(Evidence { status, bundles, hub: None })
@@ -127,7 +129,7 @@ pub async fn issue(
         Ok((score, gather(tx, &row, &wanted)?))
     };
     let (score, found) = app.store.read::<_, Error, _>(find).await?;
-    let size = found.iter().flat_map(|(_, bodies)| bodies).map(String::len).sum();
+    let size = found.iter().flat_map(|(_, bodies)| bodies).map(|(_, body)| body.len()).sum();
     // Long work is not done while others wait for the store.
     let (payload, mut issued) = long_work(size, || work_out(&score, found))?;
     let (slug, now) = (app.environment.random_hex(), app.now());

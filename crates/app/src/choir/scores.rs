@@ -1,6 +1,6 @@
 //! Making, changing, reading, claiming and archiving Scores, and looking at one on paper.
 
-use super::{MOST_SCORES, count, declared, own, own_to_change, read, score_id, signing_secrets};
+use super::{MOST_SCORES, Sent, count, declared, own, own_to_change, read, score_id, signing_secrets};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::{Caller, key_hash};
@@ -37,7 +37,7 @@ pub async fn make(
     if anonymous {
         count_registration(app, rate_key(context.client))?;
     }
-    let (score, text) = read(body, 1)?;
+    let Sent { score, text, masked } = read(body, 1)?;
     let (now, link) = (app.now(), owner.is_none().then(|| app.secret(SecretKind::EditLink)));
     let new = ScoreRow {
         id: ScoreId(app.environment.uuid_v7()),
@@ -52,7 +52,7 @@ pub async fn make(
     let edit_link =
         link.as_ref().map(|link| format!("{}/scores/{}/edit/{link}", app.config.public_url, new.id));
     let (hash, trace) = (link.map(|link| key_hash(&link)), TraceId(app.environment.uuid_v7()));
-    let made = MadeScore { score_id: new.id, version: 1, edit_link };
+    let made = MadeScore { score_id: new.id, version: 1, edit_link, masked };
     let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
         if let Some(owner) = new.owner {
@@ -89,10 +89,10 @@ pub async fn change(
     let work = move |tx: &mut dyn Tx| {
         let row = own_to_change(tx, &caller, id)?;
         let version = row.version + 1;
-        let (score, text) = read(body.clone(), version)?;
+        let Sent { score, text, masked } = read(body.clone(), version)?;
         count(&hub, tx, &row, text.len(), version)?;
         choir::add_version(tx, id, version, &score.title, &text, now)?;
-        Ok(MadeScore { score_id: id, version, edit_link: None })
+        Ok(MadeScore { score_id: id, version, edit_link: None, masked })
     };
     app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
 }
@@ -148,7 +148,8 @@ pub async fn archive(app: &App, caller: Caller, id: &str) -> Result<(), Error> {
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Makes a Score that is held by an edit link an account's own. It cannot be undone, and the link writes no more.
+/// Makes a Score that is held by an edit link an account's own. It cannot be undone, and the link writes no more; nor does
+/// anything that was made with it: its signing secrets end.
 pub async fn claim(
     app: &AppState,
     context: RequestContext,
@@ -157,19 +158,22 @@ pub async fn claim(
     ClaimBody { edit_link }: ClaimBody,
     once: Once,
 ) -> Result<Done<MadeScore>, Error> {
-    let id = score_id(id)?;
+    let (id, now) = (score_id(id)?, app.now());
     let secret = edit_link.rsplit('/').next().unwrap_or_default();
     let (hash, hub) = (key_hash(secret.trim()), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         room(tx, owner)?;
+        // Held, so that nobody makes a secret with the link at this moment.
+        let held = choir::find_to_change(tx, id)?;
         // Whether there is no such Score, another link or an owner already is not told.
-        if !choir::claim(tx, id, &hash, owner)? {
-            return Err(Error::not_found("unclaimed Score with this edit link"));
-        }
-        let row = choir::find(tx, id)?.ok_or_else(|| Error::not_found("Score"))?;
+        let row = match held {
+            Some(row) if choir::claim(tx, id, &hash, owner)? => row,
+            _ => return Err(Error::not_found("unclaimed Score with this edit link")),
+        };
+        choir::revoke_secrets(tx, id, now)?;
         let (actor, subject) = (Actor::Principal(owner.into()), Subject::Score(id));
         context.record_as(tx, &hub, actor, Action::ScoreClaimed, subject, json!({}))?;
-        Ok(MadeScore { score_id: id, version: row.version, edit_link: None })
+        Ok(MadeScore { score_id: id, version: row.version, edit_link: None, masked: vec![] })
     };
     app.once(once, |_| Ok(()), work).await
 }

@@ -23,12 +23,29 @@ const MAX_FRAMES_BYTES: usize = 256 * 1024;
 /// Appends a draft, delivered to whom attention decides. It is counted for its author, and published once it is committed.
 pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Posted, Error> {
     let answer = attention::replying::check(tx, draft)?;
-    let Decided { reach, offer } = attention::decide(tx, draft)?;
-    let posted = conversation::post(tx, draft, reach)?;
-    attention::loop_guard::remember(tx, draft, &posted)?;
-    attention::claiming::offer(tx, draft.act, offer)?;
+    let decided = attention::decide(tx, draft)?;
+    let posted = post_decided(app, tx, draft, decided)?;
     attention::replying::remember(tx, answer, draft.act.now)?;
-    attention::changing::remember(app, tx, draft)?;
+    Ok(posted)
+}
+
+/// The same for what answers nothing, once it is decided whom it reaches.
+pub(super) fn post_decided(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    decided: Decided,
+) -> Result<Posted, Error> {
+    let Decided { reach, offer, replaces } = decided;
+    if !replaces.is_empty() {
+        let replaced = replaces.iter().map(|known| known.id.agent);
+        conversation::hold_inboxes(tx, reach.recipients.iter().map(|one| one.agent).chain(replaced))?;
+    }
+    let posted = conversation::post(tx, draft, reach)?;
+    let wakes = !posted.delivered.is_empty() || !replaces.is_empty();
+    attention::loop_guard::remember(tx, draft, wakes)?;
+    attention::claiming::offer(tx, &draft.given(), offer)?;
+    attention::changing::remember(app, tx, draft, &replaces)?;
     // Who has no room left can still take back what he said.
     if !matches!(draft.kind, DraftKind::Deletion(_)) {
         app.count_bytes(tx, draft.act.author, event_bytes(draft.body.json().len()))?;

@@ -17,7 +17,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId, WalletId, is_id};
-use chorus_protocol::market::{Registered, Registration, RegistrationStatus};
+use chorus_protocol::market::{OwnerId, Registered, Registration, RegistrationStatus};
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, KeyHash, Record};
 use chorus_store::market::agents::{self, NewListing, Skill};
@@ -265,6 +265,9 @@ impl Act {
             return Err(self.refused(
                 "owner_id: this owner is known; show the owner's key as Authorization: Bearer cw_…",
             ));
+        }
+        if let Some(why) = OwnerId::unfit_to_claim(owner) {
+            return Err(Faults::one("owner_id", why).into());
         }
         let new = NewWallet {
             id: self.fresh.wallet,

@@ -28,8 +28,11 @@ use utoipa_axum::routes;
 /// The largest message, in bytes, either way in.
 pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
 
+/// Opening a session takes over another, although it is a GET: pages of other sites are kept out altogether.
+const C2A: Route = Route { own_pages_only: true, ..Route::API };
+
 pub(crate) fn routes() -> Routes {
-    Routes::default().at(Route::API, routes!(open, call))
+    Routes::default().at(C2A, routes!(open, call))
 }
 
 fn harness(app: &AppState, identity: Identity, headers: &HeaderMap) -> Result<Harness, ApiError> {

@@ -2,6 +2,7 @@
 
 mod bridges;
 mod claims;
+mod edits;
 mod harness;
 mod minimal;
 mod sessions;

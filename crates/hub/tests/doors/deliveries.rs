@@ -6,10 +6,12 @@ use chorus_app::attention;
 use chorus_hub::Mail;
 use chorus_hub::quotas::OFF;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::EventId;
+use chorus_protocol::ids::{DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::time::rfc3339;
-use chorus_store::conversation::{self, Act, ConversationError, Post, Reach, Recipient};
+use chorus_protocol::words::EntryKind;
+use chorus_store::conversation::{self, Act, ConversationError, Post, Reach};
+use chorus_store::deliveries::Bringing;
 use chorus_store::{Tx, conversations};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -116,7 +118,7 @@ async fn a_message_that_was_deleted_is_not_posted() {
     assert_eq!(contents(&timber.requests()), ["@timber oops", "@timber hello"]);
 }
 
-/// Changes a message and delivers the change to whom it names, as if attention had decided so.
+/// Changes a message and delivers the change to whom it names in its place, as to a harness that has gone since.
 async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static str, id: u128) -> String {
     let (message, event) = (EventId::parse(message).unwrap(), EventId(uuid::Uuid::from_u128(id)));
     let edit = move |tx: &mut dyn Tx| {
@@ -126,9 +128,11 @@ async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static
         let act = Act { conversation, author, event, trace, now };
         let new = Post::new(Masked::new(serde_json::Map::from_iter([("content".into(), content.into())])));
         let draft = conversation::draft_edit(tx, &act, message, &new)?;
-        let (agent, handle) = draft.candidates.first().map(|one| (one.agent, one.handle.clone())).unwrap();
-        let recipients = vec![Recipient { agent, handle, attention: attention::FOREIGN }];
-        conversation::post(tx, &draft, Reach { recipients, ..Reach::default() })?;
+        let agent = draft.candidates.first().unwrap().agent;
+        conversation::post(tx, &draft, Reach::default())?;
+        let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
+        let bringing = Bringing { supersedes: Some(message), ..Bringing::FIRST };
+        conversation::deliver(tx, &act, id, EntryKind::Chat, attention::FOREIGN, bringing)?;
         Ok(())
     };
     fixture.hub.store().write::<_, ConversationError, _>(edit).await.unwrap();

@@ -81,7 +81,7 @@ async fn no_route_lets_other_pages_change_anything() {
     let port = hub.addr.port();
     let (next_door, own) = (format!("http://127.0.0.1:{}", port ^ 1), format!("http://127.0.0.1:{port}"));
     for (method, path) in routes() {
-        let safe = method.is_safe() && !path.starts_with("/mcp");
+        let safe = method.is_safe() && !path.starts_with("/mcp") && path != "/c2a";
         for headers in [
             &[("origin", "https://evil.example")][..],
             &[("origin", "null")],
@@ -109,6 +109,26 @@ async fn no_route_lets_other_pages_change_anything() {
             assert!(!is_refused(&ours), "{method} {path}: {}", ours.text);
         }
     }
+}
+
+/// A WebSocket needs no leave of a browser: it opens with a GET, and says where it comes from.
+#[tokio::test]
+async fn no_page_elsewhere_takes_over_a_session() {
+    let hub = TestHub::start();
+    let key = hub.register("bob").await;
+    let open = async |origin: &str| {
+        let request = hub
+            .request(Method::GET, "/c2a", Some(&key))
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+            .header("origin", origin);
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(open("https://evil.example").await, 403);
+    assert_eq!(open("null").await, 403);
+    assert_eq!(open(&hub.url).await, 101);
 }
 
 /// The probe: a form or a script on any page, with a type that needs no leave.

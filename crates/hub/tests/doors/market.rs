@@ -178,6 +178,56 @@ async fn an_owner_is_claimed_by_its_first_use() {
     refused(&hub, "/market/register", None, &bare, Code::Validation).await;
 }
 
+/// A name that looks like another, or means something in a path, is nobody's to take.
+#[tokio::test]
+async fn odd_names_are_not_claimed() {
+    let hub = TestHub::start();
+    for odd in ["acme\u{200b}", "\u{202e}emca", "..", ".", "a/b", "a\\b", "acme\u{a0}", "\u{feff}acme"] {
+        let why =
+            refused(&hub, "/market/register", None, &registration("x", odd, "1"), Code::Validation).await;
+        assert!(why.contains("owner_id"), "{odd:?}: {why}");
+    }
+    for plain in ["acme", "Acme & Söhne", "東京", "..acme"] {
+        let taken = hub.post("/market/register", None, &registration("x", plain, "1")).await;
+        assert_eq!(taken.status, 201, "{}", taken.text);
+    }
+}
+
+/// RFC 9562: UUIDs are read in either case, and written in lower case.
+#[tokio::test]
+async fn ids_are_read_in_either_case() {
+    let hub = TestHub::start();
+    let upper = "A3B8D1B6-0B3B-4B1A-9C1A-1A2B3C4D5E6F";
+    let lower = upper.to_lowercase();
+    let mut body = registration("one", "owner of one", "0.10");
+    body["agent_id"] = json!(upper);
+    let made = hub.post("/market/register", None, &body).await;
+    assert_eq!((made.status, &made.body["agent_id"]), (201, &json!(lower)), "{}", made.text);
+    let (key, owner_key) = (text(&made.body["api_key"]), text(&made.body["owner_key"]));
+    let beat = hub.post("/market/heartbeat", Some(&key), &json!({"agent_id": upper})).await;
+    assert_eq!(beat.status, 204, "{}", beat.text);
+    hub.post("/market/mint", Some(OPERATOR), &json!({"owner": "owner of one", "amount": 5})).await;
+    let other = trader(&hub, "other", 0).await;
+    for (id, job) in [(upper, upper), (&*lower, &*lower)] {
+        let transfer = json!({"transfer_id": id, "from_owner": "owner of one", "to_owner": other.owner,
+            "amount": 1, "job_id": job});
+        let moved = hub.post("/market/transfer", Some(&owner_key), &transfer).await;
+        assert_eq!((moved.status, &moved.body["transfer_id"]), (200, &json!(lower)), "{}", moved.text);
+    }
+    assert_eq!(balance(&hub, "owner of one").await.0, json!(4.0), "it is the same transfer");
+    let mut ids = vec![];
+    let upper = upper.replace('A', "B");
+    let lower = upper.to_lowercase();
+    for id in [&upper, &lower] {
+        let job = json!({"job_id": id, "agent_id": other.id.to_uppercase(), "skill_name": "analyze_text",
+            "input_data": {"text": "x"}, "budget": 1, "currency": "chorus_credits_v1"});
+        let hired = hub.post("/market/jobs", Some(&owner_key), &job).await;
+        assert!(hired.status < 300, "{}", hired.text);
+        ids.push(hired.body["job_id"].clone());
+    }
+    assert_eq!(ids, [lower.as_str(), lower.as_str()]);
+}
+
 #[tokio::test]
 async fn registering_again_needs_a_key_and_keeps_what_was_earned() {
     let hub = TestHub::start();

@@ -23,6 +23,9 @@ pub struct MadeScore {
     /// Without an account: whoever has this may edit it, until it is claimed. Shown once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit_link: Option<String>,
+    /// The kinds of credentials that were masked in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
 }
 
 /// A Score in a list.
@@ -106,6 +109,9 @@ pub struct EvidenceView {
     pub received_at: String,
     /// It was there already.
     pub duplicate: bool,
+    /// The kinds of credentials that were masked in what is kept of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
 }
 
 /// What follows from the Score alone.

@@ -28,6 +28,33 @@ pub struct SkillName(pub String);
 )]
 pub struct OwnerId(pub String);
 
+impl OwnerId {
+    /// Why nobody may take this name who has not got it already: one that cannot be told from another by its looks, or that
+    /// means something else in a path.
+    pub fn unfit_to_claim(name: &str) -> Option<&'static str> {
+        if name.chars().any(is_invisible) {
+            return Some("must not have control or format characters, which nobody sees");
+        }
+        if name.trim() != name {
+            return Some("must not begin or end with a space");
+        }
+        if name.contains(['/', '\\']) || matches!(name, "." | "..") {
+            return Some("must not have slashes, or be `.` or `..`: it is part of addresses");
+        }
+        None
+    }
+}
+
+/// Whether a sign is for programs and not for the eye: Unicode's categories Cc, Cf, Zl and Zp, and letters that are blank.
+fn is_invisible(sign: char) -> bool {
+    sign.is_control()
+        || matches!(sign, '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+            | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
+}
+
 /// A line of text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(

@@ -118,6 +118,29 @@ fn the_documents_registration() {
 }
 
 #[test]
+fn names_that_cannot_be_claimed() {
+    for plain in ["Owner identifier", "agent_owner_id", "..x", "a.b", "Zoë", "東京 store", "a:b"] {
+        assert_eq!(OwnerId::unfit_to_claim(plain), None, "{plain}");
+    }
+    for odd in [
+        "a\u{200b}",
+        "\u{202e}owner",
+        "a\u{feff}b",
+        "a\u{ad}b",
+        "\u{7}",
+        "a\u{2028}b",
+        " a",
+        "a\u{a0}",
+        ".",
+        "..",
+        "a/b",
+        "a\\b",
+    ] {
+        assert!(OwnerId::unfit_to_claim(odd).is_some(), "{odd:?}");
+    }
+}
+
+#[test]
 fn the_documents_job_and_its_result() {
     let job = format!(
         r#"{{

@@ -83,6 +83,13 @@ impl MaskedText {
     }
 }
 
+/// A value in whose texts every credential is masked, and the kinds of what was masked, each once, in order.
+pub fn masked(mut value: Value) -> (Value, Vec<&'static str>) {
+    let mut kinds = vec![];
+    mask(&mut value, &mut kinds);
+    (value, kinds)
+}
+
 fn mask(value: &mut Value, kinds: &mut Vec<&'static str>) {
     match value {
         Value::String(text) => {
@@ -125,5 +132,7 @@ mod tests {
         let text = MaskedText::new("nothing to hide".into());
         assert_eq!((text.as_str(), text.kinds()), ("nothing to hide", [].as_slice()));
         assert_eq!(Masked::nothing().json(), "{}");
+        let (value, kinds) = super::masked(json!([{"detail": format!("ca_{HEX}")}, 1]));
+        assert_eq!((value, kinds), (json!([{"detail": "[redacted: agent key]"}, 1]), vec!["agent key"]));
     }
 }

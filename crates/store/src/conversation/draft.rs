@@ -286,6 +286,14 @@ fn draft<'a>(
 }
 
 impl Draft<'_> {
+    /// The same act, with the event that agents are given: of a change, the message as it stands from then on.
+    pub fn given(&self) -> Act {
+        match self.kind {
+            DraftKind::Edit(message) => Act { event: message, ..*self.act },
+            DraftKind::Message(_) | DraftKind::Deletion(_) | DraftKind::Reaction(..) => *self.act,
+        }
+    }
+
     /// A member as a candidate, if it is one: people are never pushed to, and nobody writes to himself.
     fn candidate(&mut self, member: Member) -> Option<&mut Candidate> {
         if let Principal::Account(person) = member.principal

@@ -110,11 +110,11 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
     // The smaller inbox first, so that two that go to the same agents never wait for each other.
     let Reach { mut recipients, stored_for } = reach;
     recipients.sort_by_key(|recipient| recipient.agent);
-    let mut delivered = vec![];
+    let (given, mut delivered) = (draft.given(), vec![]);
     for recipient in recipients {
         let id = DeliveryId { agent: recipient.agent, seq: tx.next_seq(recipient.agent.0)? };
         let bringing = Bringing { mentions: &draft.mentions, ..Bringing::FIRST };
-        if let Some(way) = deliver(tx, act, id, EntryKind::Chat, recipient.attention, bringing)? {
+        if let Some(way) = deliver(tx, &given, id, EntryKind::Chat, recipient.attention, bringing)? {
             delivered.push((recipient, id, way));
         }
     }

@@ -10,7 +10,7 @@ use chorus_store::conversation::{
     self, Act, Candidate, ConversationError, Draft, Post, Posted, Reach, Reaction, Recipient,
 };
 use chorus_store::conversations::{ConversationKind, History};
-use chorus_store::{Store, Tx, log, loop_guards, push};
+use chorus_store::{Store, Tx, log, loop_guards, obligations, push};
 use serde_json::json;
 
 on_both!(
@@ -252,7 +252,7 @@ async fn a_decision_is_kept_with_its_delivery(fixture: Fixture) {
     let all = read(store, move |tx| push::of_event(tx, event, 10)).await;
     assert_eq!(all.iter().filter(|record| record.attention == quiet).count(), 1);
 
-    // A change is delivered like a message, if that is decided.
+    // By a change the message is delivered, as it stands then, if that is decided.
     let act_of_edit = act(room, room.owner);
     let edit = move |tx: &mut dyn Tx| {
         let new = post_of("y", &[], None);
@@ -262,8 +262,12 @@ async fn a_decision_is_kept_with_its_delivery(fixture: Fixture) {
     let edited = run(store, edit).await.unwrap();
     assert_eq!(attention_of(store, of(&edited, ann)).await, quiet);
     let inbox = entries(store, ann).await;
-    let expected = [(event, EntryKind::Chat), (act_of_edit.event, EntryKind::Chat)];
-    assert_eq!(inbox.iter().map(|entry| (entry.event, entry.kind)).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        inbox.iter().map(|entry| (entry.event, entry.kind)).collect::<Vec<_>>(),
+        [(event, EntryKind::Chat); 2]
+    );
+    let of_message = read(store, move |tx| obligations::of_message(tx, event, 10)).await;
+    assert_eq!(of_message.len(), 2, "of each agent the last: {of_message:?}");
 }
 
 async fn what_was_delivered_before_decisions_were_kept(fixture: Fixture) {

@@ -7,11 +7,12 @@ use crate::answers::own::{
 use crate::body;
 use crate::error::ApiError;
 use crate::extract::MAX_BODY;
+use crate::middleware::Client;
 use crate::routes::Routes;
-use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use chorus_app::AppState;
 use chorus_app::choir::ingest::{PREFIX_HEADER, SIGNATURE_HEADER, Signed, TIMESTAMP_HEADER};
 use chorus_app::choir::{ingest, log, receipts, scores};
@@ -43,7 +44,8 @@ fn shown(headers: &HeaderMap, name: &str) -> Option<String> {
 /// Submit signed evidence
 ///
 /// The three headers sign the canonical form (RFC 8785) of the bundle: HMAC-SHA256 with the Score's signing secret over
-/// `${timestamp}.${canonical}`. The same bundle again is taken once, also with a new timestamp. 60 a minute, 20 at once.
+/// `${timestamp}.${canonical}`. The same bundle again is taken once, also with a new timestamp. 60 a minute, 20 at once; what
+/// is not signed counts for where it comes from, and keeps nobody else out.
 #[utoipa::path(post, path = "/api/public/evidence/{ingest}", operation_id = "submit_evidence", tag = "choir",
     params(("ingest" = String, Path, description = "The end of the Score's ingest address"),
            ("X-Agentic-Choir-Signature" = String, Header, description = "64 lower-case hex digits, perhaps after `sha256=`"),
@@ -56,6 +58,7 @@ fn shown(headers: &HeaderMap, name: &str) -> Option<String> {
 async fn submit(
     State(app): State<AppState>,
     Path(slug): Path<String>,
+    Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
@@ -65,7 +68,7 @@ async fn submit(
         timestamp: shown(&parts.headers, TIMESTAMP_HEADER),
         prefix: shown(&parts.headers, PREFIX_HEADER),
     };
-    let taken = ingest::submit(&app, slug, signed, &bytes).await?;
+    let taken = ingest::submit(&app, slug, client.source(), signed, &bytes).await?;
     let status = if taken.duplicate { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(taken)).into_response())
 }

@@ -107,7 +107,8 @@ async fn archive(
 
 /// Claim a Score that is held by an edit link
 ///
-/// Once and for all: it is your account's from then on, and the link no longer writes.
+/// Once and for all: it is your account's from then on, and the link no longer writes. All signing secrets that were made with
+/// it are revoked; make new ones.
 #[utoipa::path(post, path = "/api/v1/scores/{id}/claim", operation_id = "claim_score", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id"), Idempotent),
     request_body = ClaimBody,

@@ -55,7 +55,15 @@ async fn nothing_is_answered_before_it_and_what_is_no_message_is_told_so() {
     let mut ask = async |text: &str| {
         socket.send_text(text).await;
         match socket.next(SOON).await {
-            Some(Heard::Json(answer)) => answer["error"]["code"].as_i64().unwrap(),
+            Some(Heard::Json(answer)) => {
+                // JSON-RPC has an id in every response, `null` if none could be read.
+                assert_eq!(
+                    answer.get("id").is_some_and(Value::is_null),
+                    !text.contains("\"id\""),
+                    "{answer}"
+                );
+                answer["error"]["code"].as_i64().unwrap()
+            }
             other => panic!("{other:?}"),
         }
     };
@@ -71,10 +79,14 @@ async fn nothing_is_answered_before_it_and_what_is_no_message_is_told_so() {
     assert_eq!(error(&mut lead, "initialize").await, -32600);
     assert_eq!(error(&mut lead, "tools/call").await, -32602);
     lead.send_text("nothing").await;
-    assert_eq!(lead.answer(&Value::Null).await["error"]["code"], -32700);
+    let unread = lead.answer(&Value::Null).await;
+    assert_eq!((unread.get("id"), &unread["error"]["code"]), (Some(&Value::Null), &json!(-32700)));
+    // What tells that something could not be read is not answered: two that did would never end.
+    lead.send(&unread).await;
     // Notifications that nobody knows are no fault.
     lead.notify("notifications/unheard", json!({})).await;
     assert!(lead.ask("tools/list", json!({})).await["result"]["tools"].is_array());
+    lead.assert_quiet().await;
 }
 
 #[tokio::test]
@@ -296,6 +308,7 @@ async fn single_calls_need_no_session() {
     assert_eq!((refused.status, &refused.body["error"]["code"]), (200, &json!(-32600)));
     let unread = Answer::of(hub.request(Method::POST, "/c2a", Some(&key)).body("{")).await;
     assert_eq!((unread.status, &unread.body["error"]["code"]), (400, &json!(-32700)), "{}", unread.text);
+    assert_eq!(unread.body.get("id"), Some(&Value::Null), "{}", unread.text);
     let told =
         json!({"jsonrpc": "2.0", "method": "notifications/typing", "params": {"conversationId": "ch_1"}});
     assert_eq!(hub.post("/c2a", Some(&key), &told).await.status, 202);

@@ -180,3 +180,75 @@ async fn an_address_takes_twenty_at_once_and_sixty_a_minute() {
     assert_eq!(send(&hub, &path, &good, bundle.to_string()).await.status, 200);
     send(&hub, &path, &good, bundle.to_string()).await.own_failure(Code::RateLimited);
 }
+
+/// What strangers throw at the address costs them, and nobody who holds a secret.
+#[tokio::test]
+async fn a_stranger_keeps_nobody_else_out() {
+    let clock = ManualClock::new(1_800_000_000_000);
+    let set = |config: &mut chorus_hub::Config| {
+        config.rate_limit = Some(6000);
+        config.trusted_proxies = chorus_hub::TrustedProxies::parse("127.0.0.0/8").unwrap();
+    };
+    let hub = Setup::new().clock(&clock).config(set).start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let (secret, path) = secret(&hub, &at, &ann).await;
+    let bundle = bundle_of("Policy");
+    let good = headers(&secret, 1_800_000_000, &bundle);
+    let from = |client: &str| [("x-forwarded-for", client.to_owned())];
+    let mut last = 0;
+    for n in 0..30 {
+        // A network of 64 bits is one stranger; neither a broken body nor a forged signature gets further.
+        let (mut stranger, body) = (from(&format!("2001:db8::{n}")).to_vec(), ["x", "{}"][n % 2]);
+        stranger.extend(good.iter().filter(|_| n % 3 == 0).cloned());
+        last = send(&hub, &path, &stranger, body.into()).await.status;
+    }
+    assert_eq!(last, 429);
+    let owners = [from("192.0.2.1").to_vec(), good.to_vec()].concat();
+    for _ in 0..20 {
+        let taken = send(&hub, &path, &owners, bundle.to_string()).await;
+        assert!(taken.status == 202 || taken.status == 200, "{}", taken.text);
+    }
+    // Signed ones count for the Score, wherever they come from.
+    let moved = [from("192.0.2.2").to_vec(), good.to_vec()].concat();
+    send(&hub, &path, &moved, bundle.to_string()).await.own_failure(Code::RateLimited);
+}
+
+/// Receipts publish what evidence says: what a provider's key looks like is not kept. What was signed is what was hashed.
+#[tokio::test]
+async fn credentials_in_evidence_and_scores_are_masked() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let key = format!("sk-ant-api03-{}", "Ab3".repeat(31));
+    let mut score = super::score();
+    score["scenarios"][0]["prompt"] = json!(format!("pay with {key}"));
+    let answer = hub.post(super::SCORES, Some(&ann), &score).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    let kinds = answer.body["masked"].clone();
+    assert_eq!(kinds.as_array().map(Vec::len), Some(1), "{}", answer.text);
+    let at = format!("{}/{}", super::SCORES, answer.body["score_id"].as_str().unwrap());
+    let changed = hub.ask("PUT", &at, Some(&ann), &score).await;
+    assert_eq!((changed.status, &changed.body["masked"]), (200, &kinds));
+
+    let (secret, path) = secret(&hub, &at, &ann).await;
+    let leaking = bundle(
+        &json!({"event_type": "voice_entry", "voice_name": "Policy", "detail": format!("used {key}")}),
+    );
+    for status in [202, 200] {
+        let taken = send(&hub, &path, &headers(&secret, now(), &leaking), leaking.to_string()).await;
+        assert_eq!((taken.status, &taken.body["masked"]), (status, &kinds), "{}", taken.text);
+        assert_eq!(taken.body["bundle_sha256"], canonical::hash(&leaking));
+    }
+    let receipt = issued(&hub, &at, &ann).await;
+    let evidence = &receipt["payload"]["evidence"];
+    assert_eq!(evidence["bundles"][0]["bundle_sha256"], canonical::hash(&leaking), "{evidence}");
+    let masked = format!("[redacted: {}]", kinds[0].as_str().unwrap());
+    let id = receipt["receipt_id"].as_str().unwrap();
+    let public = hub.get(&format!("/api/public/verify/{id}"), None).await;
+    assert_eq!(public.body["match"], true);
+    for text in [receipt.to_string(), public.text, hub.get(&at, Some(&ann)).await.text] {
+        assert!(!text.contains(&key) && text.contains(&masked), "{text}");
+    }
+    let disk = hub.bytes_on_disk();
+    assert!(!disk.windows(key.len()).any(|window| window == key.as_bytes()));
+}

@@ -1,6 +1,7 @@
 //! Section 14: accounts and ownership.
 
-use super::{SCORES, bundle, made, score, trace, warned};
+use super::ingest::{headers, now};
+use super::{SCORES, bundle, made, score, secret, trace, warned};
 use crate::support::{OPERATOR, Setup, TestHub};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
@@ -107,6 +108,33 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     assert_eq!(hub.get(&at, Some(&ann)).await.body["claimed"], true);
     let id = receipt.body["receipt_id"].as_str().unwrap();
     assert_eq!(hub.get(&format!("/api/v1/receipts/{id}"), None).await.status, 200);
+}
+
+/// Whoever had the link may still have what was made with it.
+#[tokio::test]
+async fn signing_secrets_end_when_a_score_is_claimed() {
+    let set = |config: &mut chorus_hub::Config| config.anonymous_scores = true;
+    for hub in [Setup::new().config(set).start(), Setup::postgres().config(set).start()] {
+        let answer = hub.post(SCORES, None, &score()).await;
+        let link = answer.body["edit_link"].as_str().unwrap();
+        let at = format!("{SCORES}/{}", answer.body["score_id"].as_str().unwrap());
+        let (old, path) = secret(&hub, &at, link.rsplit('/').next().unwrap()).await;
+        let submit = async |secret: &str, bundle: &Value| {
+            let mut request = hub.request(reqwest::Method::POST, &path, None);
+            for (name, value) in headers(secret, now(), bundle) {
+                request = request.header(name, value);
+            }
+            crate::support::Answer::of(request.body(bundle.to_string())).await
+        };
+        assert_eq!(submit(&old, &warned()).await.status, 202);
+        let ann = hub.account("ann@example.org").await;
+        let claimed = hub.post(&format!("{at}/claim"), Some(&ann), &json!({"edit_link": link})).await;
+        assert_eq!(claimed.status, 200, "{}", claimed.text);
+        submit(&old, &warned()).await.own_failure(Code::Unauthorized);
+        assert_eq!(hub.get(&at, Some(&ann)).await.body["signing_secrets"], json!([]));
+        let (new, _) = secret(&hub, &at, &ann).await;
+        assert_eq!(submit(&new, &warned()).await.status, 200);
+    }
 }
 
 #[tokio::test]

@@ -180,6 +180,8 @@ async fn what_is_no_message() {
             "{body}: {}",
             answer.text
         );
+        // In MCP no id is null: what answers nothing that could be read has none.
+        assert_ne!(answer.body.get("id"), Some(&Value::Null), "{body}");
     }
     let plain = old.post().header("content-type", "text/plain").body(ping.to_string());
     assert_eq!(Answer::of(plain).await.status, 415);

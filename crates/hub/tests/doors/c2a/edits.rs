@@ -1,0 +1,185 @@
+//! What a change of a message brings to whom: whom it names now is woken as by a new message, and no more often.
+
+use super::harness::{Harness, text};
+use super::sessions::member;
+use crate::channel_fixture::{BEGIN, ChannelFixture};
+use crate::support::{SOON, Setup};
+use chorus_protocol::relay::Code;
+use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::FakeAgent;
+use serde_json::{Value, json};
+
+/// Says something, and returns where it can be changed, and its event.
+async fn said(fixture: &ChannelFixture, key: &str, content: &str) -> (String, String) {
+    let messages = format!("/api/v1/channels/{}/messages", fixture.channel);
+    let said = fixture.hub.post(&messages, Some(key), &json!({"content": content})).await;
+    assert_eq!(said.status, 201, "{}", said.text);
+    let event = said.body["event_id"].as_str().unwrap().to_owned();
+    (format!("{messages}/{event}"), event)
+}
+
+/// Whom an event went to.
+async fn went_to(fixture: &ChannelFixture, event: &str) -> Vec<Value> {
+    let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+    let deliveries = ladder.body["deliveries"].as_array().unwrap();
+    deliveries.iter().map(|one| one["recipient"]["handle"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_mention_that_is_added_wakes_by_every_door() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let fixture = ChannelFixture::on(&setup).await;
+        let posted = FakeAgent::start().await;
+        fixture.connected("posted", &posted).await;
+        let inbox = member(&fixture, "streamed", &json!({})).await;
+        let key = member(&fixture, "lead", &json!({})).await;
+        let bystander = member(&fixture, "bystander", &json!({})).await;
+        let mut inbox = fixture.hub.inbox(&inbox, None).await;
+        let mut lead = Harness::connect(&fixture.hub, &key).await;
+        let mut bystander = Harness::connect(&fixture.hub, &bystander).await;
+        let (path, event) = said(&fixture, &fixture.anna, "hello").await;
+        assert_eq!(went_to(&fixture, &event).await, [] as [Value; 0]);
+
+        let content = "@lead @streamed @posted please answer?";
+        let edit = async |content: &str| {
+            let edited =
+                fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"content": content})).await;
+            assert_eq!(edited.status, 200, "{}", edited.text);
+            edited.body["event_id"].clone()
+        };
+        edit(content).await;
+        let params = lead.delivered().await;
+        assert_eq!((&params["eventId"], text(&params)), (&json!(event), content));
+        assert_eq!(
+            (&params["attention"]["policy"], &params["attention"]["reason"]),
+            (&json!("must_respond"), &json!("direct_mention"))
+        );
+        assert_eq!(params.get("supersedes"), None);
+        assert_eq!(inbox.event("chat").await["event"]["content"], content);
+        assert_eq!(posted.wait_for(1, SOON).await[0].body["message"]["content"], content);
+        assert_eq!(went_to(&fixture, &event).await.len(), 3);
+        let listed = lead.done("chat.list_events", json!({"conversationId": fixture.channel})).await;
+        let found = listed["events"].as_array().unwrap().iter().find(|one| one["eventId"] == event.as_str());
+        assert_eq!(found.unwrap()["attention"]["policy"], "must_respond", "{listed}");
+
+        // Who has it is given the next change in its place, and nobody is given it twice.
+        let again = edit("@lead @streamed @posted please answer soon?").await;
+        let params = lead.delivered().await;
+        assert_eq!((&params["eventId"], &params["supersedes"]), (&again, &json!(event)));
+        inbox.assert_quiet().await;
+        assert_eq!(posted.requests().len(), 1);
+        bystander.assert_quiet().await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_role_that_is_added_one_is_asked_once() {
+    let fixture = ChannelFixture::start().await;
+    let role = json!({"roles": ["ops"]});
+    let (ada, bob) = (member(&fixture, "ada", &role).await, member(&fixture, "bob", &role).await);
+    let mut ada = Harness::connect(&fixture.hub, &ada).await;
+    let mut bob = Harness::connect(&fixture.hub, &bob).await;
+    let (path, event) = said(&fixture, &fixture.anna, "the cache is cold").await;
+    for content in
+        ["@ops the cache is cold, please restart it", "@ops the cache is cold, please restart it now"]
+    {
+        fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"content": content})).await;
+    }
+    let knock = ada.delivered().await;
+    assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
+    assert_eq!(ada.delivered().await["supersedes"], json!(event));
+    bob.assert_quiet().await;
+}
+
+/// A change comes to nobody to whom a message would not.
+#[tokio::test]
+async fn who_left_or_keeps_the_author_out_is_not_told() {
+    let fixture = ChannelFixture::start().await;
+    let left = member(&fixture, "left", &json!({})).await;
+    let blocks = member(&fixture, "blocks", &json!({})).await;
+    let mut gone = Harness::connect(&fixture.hub, &left).await;
+    let mut closed = Harness::connect(&fixture.hub, &blocks).await;
+    let (path, _) = said(&fixture, &fixture.anna, "@left @blocks please look").await;
+    gone.delivered().await;
+    closed.delivered().await;
+    let who = json!({"who": "anna@example.org"});
+    let blocked = fixture.hub.post("/api/v1/me/blocks", Some(&blocks), &who).await;
+    assert_eq!(blocked.status, 201, "{}", blocked.text);
+    let member_path = format!("/api/v1/channels/{}/members/left", fixture.channel);
+    assert_eq!(fixture.hub.delete(&member_path, Some(&left)).await.status, 204);
+
+    let edit = json!({"content": "@left @blocks please look again"});
+    assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await.status, 200);
+    gone.assert_quiet().await;
+    closed.assert_quiet().await;
+}
+
+/// A message that is changed again and again wakes no more often than as many messages.
+#[tokio::test]
+async fn changes_go_through_the_loop_guard() {
+    let fixture = ChannelFixture::start().await;
+    let (bob, key) = (member(&fixture, "bob", &json!({})).await, member(&fixture, "ada", &json!({})).await);
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    let (path, event) = said(&fixture, &bob, "@ada please do number 0?").await;
+    ada.delivered().await;
+    let edit = async |n: u32| {
+        let content = format!("@ada please do number {n}?");
+        let edited = fixture.hub.ask("PATCH", &path, Some(&bob), &json!({"content": content})).await;
+        assert_eq!(edited.status, 200, "{}", edited.text);
+    };
+    for n in 1..=40 {
+        edit(n).await;
+    }
+    // Eight turns without a person, the first message among them.
+    for n in 1..8 {
+        let params = ada.delivered().await;
+        assert_eq!(text(&params), format!("@ada please do number {n}?"));
+        assert_eq!(params["supersedes"], json!(event));
+    }
+    ada.assert_quiet().await;
+    // When a person speaks, it begins anew.
+    fixture.say("go on").await;
+    edit(41).await;
+    assert_eq!(text(&ada.delivered().await), "@ada please do number 41?");
+}
+
+/// Thirty sends a minute are thirty, whatever is said and changed; what comes to nobody costs nothing.
+#[tokio::test]
+async fn changes_count_as_sends() {
+    let clock = ManualClock::new(BEGIN);
+    let limit = |config: &mut chorus_hub::Config| config.rate_limit = Some(60_000);
+    let fixture = ChannelFixture::on(&Setup::new().clock(&clock).config(limit)).await;
+    let (bob, key) = (member(&fixture, "bob", &json!({})).await, member(&fixture, "ada", &json!({})).await);
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    let (notes, _) = said(&fixture, &bob, "notes").await;
+    let (path, _) = said(&fixture, &bob, "@ada please do number 0?").await;
+    ada.delivered().await;
+    let edit = async |path: &str, n: u32, name: &str| {
+        let content = format!("{name} please do number {n}?");
+        fixture.hub.ask("PATCH", path, Some(&bob), &json!({"content": content})).await
+    };
+    for n in 0..40 {
+        assert_eq!(edit(&notes, n, "").await.status, 200);
+    }
+    for n in 1..=28 {
+        // A person keeps the loop guard out of it.
+        fixture.say("go on").await;
+        assert_eq!(edit(&path, n, "@ada").await.status, 200);
+        ada.delivered().await;
+    }
+    fixture.say("go on").await;
+    let refused = edit(&path, 29, "@ada").await;
+    refused.own_failure(Code::RateLimited);
+    assert!(!refused.header("retry-after").is_empty());
+    ada.assert_quiet().await;
+    let log = fixture.log().await;
+    let shown = log.iter().find(|event| event["content"] == "@ada please do number 28?");
+    assert!(shown.is_some(), "what was refused changed nothing: {log:?}");
+    // People say what they like.
+    let (path, _) = said(&fixture, &fixture.anna, "@ada hello?").await;
+    ada.delivered().await;
+    for n in 0..40 {
+        let content = json!({"content": format!("@ada hello {n}?")});
+        assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &content).await.status, 200);
+    }
+}
