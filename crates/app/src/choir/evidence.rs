@@ -69,7 +69,7 @@ impl Arriving {
     /// Keeps it, once for the same bundle. The caller holds the Score.
     pub(super) fn keep(&self, app: &App, tx: &mut dyn Tx, score: &ScoreRow) -> Result<EvidenceView, Error> {
         if let Some(found) = choir::evidence_by_bundle(tx, score.id, self.status, &self.sha256)? {
-            return Ok(self.shown(found, true));
+            return Ok(shown(found, true, &self.masked));
         }
         let held = choir::count_evidence(tx, score.id)?;
         if held >= MOST_EVIDENCE {
@@ -87,20 +87,20 @@ impl Arriving {
             received_at: self.now,
         };
         choir::insert_evidence(tx, score.id, &new, &self.body, self.trace)?;
-        Ok(self.shown(new, false))
+        Ok(shown(new, false, &self.masked))
     }
+}
 
-    fn shown(&self, row: EvidenceRow, duplicate: bool) -> EvidenceView {
-        EvidenceView {
-            evidence_id: row.id,
-            verification_status: row.status,
-            bundle_sha256: row.bundle_sha256,
-            score_version: row.score_version,
-            events: row.events,
-            received_at: rfc3339(row.received_at),
-            duplicate,
-            masked: self.masked.iter().copied().map(str::to_owned).collect(),
-        }
+fn shown(row: EvidenceRow, duplicate: bool, masked: &[&str]) -> EvidenceView {
+    EvidenceView {
+        evidence_id: row.id,
+        verification_status: row.status,
+        bundle_sha256: row.bundle_sha256,
+        score_version: row.score_version,
+        events: row.events,
+        received_at: rfc3339(row.received_at),
+        duplicate,
+        masked: masked.iter().copied().map(str::to_owned).collect(),
     }
 }
 
@@ -115,7 +115,7 @@ pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<It
         own(tx, &caller, id)?;
         Ok(choir::evidence_page(tx, id, before, limit + 1)?)
     };
-    let rows = app.store.read::<_, Error, _>(find).await?.into_iter().map(|row| shown(row, false));
+    let rows = app.store.read::<_, Error, _>(find).await?.into_iter().map(|row| shown(row, false, &[]));
     Ok(page(app, rows.collect(), limit, |last: &EvidenceView| last.evidence_id.to_string()))
 }
 

@@ -204,7 +204,7 @@ pub fn draft_on_paper(app: &App, caller: &Caller, body: Value) -> Result<Rehears
     if !(*caller == Caller::Nobody && app.config.anonymous_scores) {
         super::may_have(caller)?;
     }
-    view(&read(body, 1)?.0)
+    view(&read(body, 1)?.score)
 }
 
 fn view(score: &Score) -> Result<RehearsalView, Error> {

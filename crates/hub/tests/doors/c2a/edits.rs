@@ -4,7 +4,7 @@ use super::harness::{Harness, text};
 use super::sessions::member;
 use crate::channel_fixture::{BEGIN, ChannelFixture};
 use crate::support::{SOON, Setup};
-use chorus_protocol::relay::Code;
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
