@@ -41,7 +41,7 @@ pub fn unread(
     let rows = tx.query(
         "SELECT q.id, q.name, q.kind, q.read_seq, q.asked_seq,
                 (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
-                     AND e.seq <> 0 AND e.seq > q.read_seq AND e.author_id <> $1 LIMIT $4) AS some) AS unread
+                     AND e.seq <> 0 AND e.seq > q.read_seq AND e.author_id <> $1 LIMIT $4) AS newer) AS unread
          FROM (SELECT c.id, c.name, c.kind, COALESCE(r.asked_seq, 0) AS asked_seq,
                       CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq
                FROM members m JOIN conversations c ON c.id = m.conversation_id
@@ -57,7 +57,7 @@ pub fn unread(
         let (read_seq, asked_seq) = (row.int(3)?, row.int(4)?);
         Ok(Unread {
             conversation: ConversationId(row.uuid(0)?),
-            name: row.text(1)?,
+            name: row.opt_text(1)?.unwrap_or_default(),
             kind: row.text(2)?,
             read_seq,
             count: row.int(5)?,

@@ -170,7 +170,7 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     // Nobody else has the skill.
     ("post", "/market/quotes", [401, 401, 422, 201, 201, 201, 403]),
     ("get", "/market/quotes/{id}", [401, 401, 404, 200, 404, 404, 404]),
-    ("post", "/market/quotes/{id}/offer", [401, 401, 404, 404, 404, 404, 404]),
+    ("post", "/market/quotes/{id}/offer", [401, 401, 200, 404, 404, 404, 404]),
     ("post", "/market/quotes/{id}/accept", [401, 401, 404, 202, 404, 404, 404]),
     ("post", "/market/transfer", [401, 401, 403, 403, 403, 403, 403]),
     ("get", "/market/wallets/{owner}", [401, 401, 404, 200, 404, 404, 200]),
@@ -236,6 +236,7 @@ impl Market {
                 json!({"job_id": self.job, "status": "SUCCESS", "output_data": {}})
             }
             "/market/quotes" => json!({"skill_name": skill}),
+            "/market/quotes/{id}/offer" => json!({"price": 0.1}),
             "/market/transfer" => {
                 json!({"transfer_id": self.job, "from_owner": self.owner, "to_owner": self.owner,
                 "amount": 0.1})
@@ -378,7 +379,7 @@ impl World {
                 return format!("{}?sender={}", route.replace("{trace_id}", &self.trace), self.name);
             }
             "/market/jobs/{id}/result/{token}" => return self.market.result.clone(),
-            "/market/quotes/{id}/accept" => return route.replace("{id}", &self.market.quote),
+            _ if route.starts_with("/market/quotes/") => return route.replace("{id}", &self.market.quote),
             "/market/wallets/{owner}" => return route.replace("{owner}", &self.market.owner),
             _ if route.starts_with("/market/jobs/") => return route.replace("{id}", &self.market.job),
             _ if route.starts_with("/market/") => {

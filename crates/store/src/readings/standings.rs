@@ -53,7 +53,7 @@ pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec
     tx.query(
         "SELECT q.id, q.kind, q.name, q.handle, q.read_seq,
                 (SELECT count(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
-                    AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS some),
+                    AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS newer),
                 o.kind, o.member_id, o.handle
          FROM (SELECT c.id, c.kind, c.name, m.handle,
                       CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq

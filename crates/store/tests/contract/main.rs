@@ -60,6 +60,7 @@ mod push;
 #[cfg(test)]
 mod readers;
 #[cfg(test)]
+mod readings;
 mod reconcilers;
 #[cfg(test)]
 mod recovery;

@@ -314,7 +314,7 @@ async fn offers_stand_until_they_are_taken(fixture: Fixture) {
                 agent: AgentId(fresh()),
                 price: credits(2),
                 expected_ms: Some(7),
-                answered_at: Some(NOW),
+                answered_at: None,
                 declined: false,
                 reputation: Reputation::MAX,
             },

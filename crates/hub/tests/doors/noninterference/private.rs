@@ -42,14 +42,15 @@ pub(super) async fn trade(hub: &TestHub, [carol, dave]: &[Trader; 2]) -> Vec<Str
     ids.map(str::to_owned).into_iter().chain([quote]).collect()
 }
 
-/// A Score with a secret, evidence and a receipt. Whose it is, nobody else learns.
+/// A Score with a secret, evidence and a receipt. Whose it is, nobody else learns; where it takes signed evidence is a public
+/// address, and says that it is one to whoever knows it.
 pub(super) async fn rehearse(hub: &TestHub, key: &str) -> Vec<String> {
     let score = made(hub, key).await;
-    let (_, ingest) = secret(hub, &score, key).await;
+    secret(hub, &score, key).await;
     let evidence = hub.post(&format!("{score}/evidence"), Some(key), &crate::choir::warned()).await;
     assert_success(evidence.status);
     issued(hub, &score, key).await;
-    [score, ingest].iter().filter_map(|path| path.rsplit('/').next().map(str::to_owned)).collect()
+    score.rsplit('/').next().map(str::to_owned).into_iter().collect()
 }
 
 /// An agent claims one event, defers it, and answers another with a reaction.
