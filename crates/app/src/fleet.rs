@@ -1,8 +1,9 @@
 //! The fleet: every agent somebody may see, how it is, what it is doing and where; those that need somebody first.
 //!
 //! Nothing of it is kept: it is read from the log, claims, deliveries and presence. Somebody sees its own agents and those it
-//! meets in conversations, the operator all. What an agent does in a conversation that the caller is not in is "busy", and
-//! counts nowhere; what is wrong with an agent is for whoever manages it. The operator sees where, and not what was said.
+//! meets in conversations, the operator all. What an agent does in a conversation that the caller is not in counts nowhere; to
+//! whoever manages it, it is "busy" then, to others it does nothing there. What is wrong with an agent is for whoever manages it.
+//! The operator sees where, and not what was said.
 
 mod follow;
 mod reading;

@@ -88,25 +88,30 @@ impl<'a> Looker<'a> {
         let mine = may_manage(self.caller, &agent);
         let troubles = if mine { fleet::troubles(tx, agent.id)? } else { Troubles::default() };
         let reached_by = way(tx, &agent, self.now)?;
-        let doing = self.doing(tx, &agent)?;
+        let doing = self.doing(tx, &agent, mine)?;
         let state = state(&agent, mine, troubles, reached_by, doing.is_some());
         Ok(Known { agent, mine, troubles, reached_by, doing, state })
     }
 
     /// What an agent is doing: the step it takes now, else the turn that has begun, else what it has taken on.
-    fn doing(&self, tx: &mut dyn Tx, agent: &Agent) -> Result<Option<Doing>, Error> {
-        let steps = fleet::last_done(tx, agent.id.into(), STEPS)?;
+    /// To others than those who manage it, what it does elsewhere does not happen: not even that it is busy is told.
+    fn doing(&self, tx: &mut dyn Tx, agent: &Agent, mine: bool) -> Result<Option<Doing>, Error> {
+        let told = |conversation| mine || self.sees(conversation);
+        let mut steps = fleet::last_done(tx, agent.id.into(), STEPS)?;
+        steps.retain(|event| told(event.conversation));
         let step = steps.iter().find_map(|event| Some((step_of(event)?, event)));
         if let Some((Step::Doing(what), event)) = step
             && event.created_at > self.now - STEP_MS
         {
             return self.step(tx, what, event).map(Some);
         }
-        let turns = fleet::turns(tx, agent.id)?;
+        let mut turns = fleet::turns(tx, agent.id)?;
+        turns.retain(|turn| told(turn.conversation));
         if let Some(newest) = turns.first() {
             return self.holding(tx, Activity::Turn, &turns, newest.since).map(Some);
         }
-        let claims = fleet::claims(tx, agent.id, self.now)?;
+        let mut claims = fleet::claims(tx, agent.id, self.now)?;
+        claims.retain(|claim| told(claim.conversation));
         match claims.first() {
             Some(newest) => self.holding(tx, Activity::Claim, &claims, newest.since).map(Some),
             None => Ok(None),

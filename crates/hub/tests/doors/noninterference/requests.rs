@@ -49,6 +49,7 @@ pub(super) struct RequestGenerator {
     pub(super) random: Random,
     pub(super) document: Value,
     pub(super) operations: Vec<(String, String)>,
+    untried: Vec<(String, String)>,
     pub(super) words: Vec<String>,
 }
 
@@ -57,7 +58,7 @@ impl RequestGenerator {
         let document = serde_json::to_value(chorus_hub::openapi()).unwrap();
         let methods = ["get", "put", "post", "delete", "patch"];
         let paths = document["paths"].as_object().unwrap();
-        let operations = paths
+        let operations: Vec<(String, String)> = paths
             .iter()
             .flat_map(|(path, item)| {
                 let found = methods.iter().filter(move |method| item.get(**method).is_some());
@@ -93,7 +94,8 @@ impl RequestGenerator {
             "https://somewhere.example/hook",
         ];
         let words = known.map(str::to_owned).into_iter().chain(private).collect();
-        Self { random: Random(SEED), document, operations, words }
+        let untried = operations.clone();
+        Self { random: Random(SEED), document, operations, untried, words }
     }
 
     /// A request; every so often one that a stranger may well make.
@@ -103,6 +105,10 @@ impl RequestGenerator {
         let (method, route) = loop {
             if let Some((method, route)) = meant {
                 break (method.to_owned(), route.to_owned());
+            }
+            // Each at least once.
+            if let Some(operation) = self.untried.pop() {
+                break operation;
             }
             if self.random.below(8) == 0 {
                 break ("get".to_owned(), "/api/v1/search".to_owned());
