@@ -280,7 +280,8 @@ impl OpenAi {
                 said.push(&event.data)?;
                 let new = said.text.get(*shown..).unwrap_or_default();
                 let now = asked.environment.elapsed();
-                if !new.is_empty() && now >= next_at && asked.turn.is_listened_to() {
+                // White space alone may be all there is, which is silence.
+                if !new.trim().is_empty() && now >= next_at && asked.turn.is_listened_to() {
                     next_at = now + pause;
                     asked.reporter.grows(new).await;
                     *shown = said.text.len();

@@ -156,9 +156,9 @@ async fn a_raw_trace_is_found_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
     let mut command = crate::hub::serve(&data, None);
-    command.env("CHORUS_LOG", "trace").stderr(std::fs::File::create(&log).unwrap());
+    command.env("CHORUS_LOG", "debug").stderr(std::fs::File::create(&log).unwrap());
     let hub = crate::hub::Hub::run(command);
-    let (http, url) = (reqwest::Client::new(), hub.url.clone());
+    let (http, url) = (chorus_testkit::http::client(), hub.url.clone());
     let made = http.post(format!("{url}/api/v1/accounts")).bearer_auth(crate::hub::OPERATOR);
     let made: Value =
         made.json(&json!({"email": "ann@example.org"})).send().await.unwrap().json().await.unwrap();

@@ -83,7 +83,7 @@ async fn serves(way: &[&str]) {
     // Chat goes on beside.
     fixture.admit("worker").await;
     fixture.say("@worker hi").await;
-    assert_eq!(said(&fixture.idle("worker", 1).await), ["hello"]);
+    fixture.seen("worker", |events| said(events) == ["hello"]).await;
     let wallet = market(&fixture, &key, &["wallet", "boss"]).await;
     assert_eq!((&wallet["balance"], &wallet["held"]), (&json!(9.75), &json!(0.0)));
     agent.end().await;

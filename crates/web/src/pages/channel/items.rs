@@ -472,7 +472,7 @@ mod tests {
         let items = items(&events, &view());
         assert_eq!(kinds(&items), ["day", "message", "tools", "tools", "message", "tools"]);
         let (Item::Tools(first), Item::Tools(last)) = (&items[2], &items[5]) else { panic!() };
-        assert_eq!((first.from, first.to, first.calls.len(), first.took().as_str()), (2, 5, 1, "3.0 s"));
+        assert_eq!((first.from, first.to, first.calls.len(), first.took().as_str()), (2, 5, 1, "4.0 s"));
         assert_eq!(first.calls[0].result.as_deref(), Some("42"));
         assert_eq!((last.fault.as_deref(), last.running), (Some("504"), false));
     }
