@@ -169,7 +169,8 @@ def walk(browser, url, key, ask):
     browser.check(url)
     for page in attacked(browser, url, key, ask):
         browser.go(f"{url}{page}")
-        browser.see("script")
+        # Lists of evidence and receipts name them by hash and verdict alone.
+        browser.see("Receipts" if page.count("/") > 2 else "script")
         assert browser.run("return window.pwned === undefined"), page
     browser.check(url)
     status, made = ask(f"{url}/api/v1/scores", "POST", json.loads((ROOT / "examples/choir/score.json").read_text()))
