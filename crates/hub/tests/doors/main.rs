@@ -85,7 +85,9 @@ mod lockouts;
 mod market;
 #[cfg(test)]
 mod market_abuse;
+#[cfg(test)]
 mod market_jobs;
+#[cfg(test)]
 mod market_pages;
 #[cfg(test)]
 mod mcp;

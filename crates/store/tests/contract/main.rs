@@ -61,6 +61,7 @@ mod push;
 mod readers;
 #[cfg(test)]
 mod readings;
+#[cfg(test)]
 mod reconcilers;
 #[cfg(test)]
 mod recovery;

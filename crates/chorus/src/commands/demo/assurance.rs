@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 /// So often the log is looked at for the end of the run, and how far apart at the usual speed.
 const LOOKS: usize = 1200;
 const APART_MS: u64 = 1000;
-/// What timber says when it is done.
+/// What honey says when it objects, and timber when it is done.
+const OBJECTS: &str = "I object";
 const DONE: &str = "Done on staging";
 
 fn score() -> Value {
@@ -52,14 +53,14 @@ fn score() -> Value {
     })
 }
 
-/// The channel's events up to the end of the run.
+/// The channel's events once both have said what they have to say.
 async fn run_of(visitor: &Client, channel: &str, pace: Pace) -> anyhow::Result<Vec<EventView>> {
     for _ in 0..LOOKS {
         let path = ["channels", channel, "events"];
         let found: Items<EventView> = visitor.api_get(&path, &[("limit", "200")]).await?;
-        let is_end = |event: &EventView| says(event).starts_with(DONE);
-        if let Some(end) = found.items.iter().position(is_end) {
-            return Ok(found.items.into_iter().take(end + 1).collect());
+        let is_said = |words: &&str| found.items.iter().any(|event| says(event).starts_with(*words));
+        if [OBJECTS, DONE].iter().all(is_said) {
+            return Ok(found.items);
         }
         pace.wait(APART_MS).await;
     }
@@ -88,7 +89,7 @@ fn evidence(log: &[EventView]) -> Value {
         match event.kind.as_str() {
             "tool_call" => add("tool_call", json!({"action": event.more.get("name")})),
             "tool_result" => add("evidence_cited", json!({})),
-            "message" if says(event).starts_with("I object") => {
+            "message" if says(event).starts_with(OBJECTS) => {
                 // It was said where all read it, above all Mara, and timber did as it says.
                 let used = json!({"target_voice": "timber", "disposition": "used", "reached_output": true});
                 add("dissent", used);
