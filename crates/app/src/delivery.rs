@@ -17,6 +17,7 @@ pub mod push;
 pub mod reader;
 pub mod reconcile;
 pub mod replies;
+pub mod service;
 pub mod steps;
 pub mod window;
 

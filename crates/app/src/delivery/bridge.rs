@@ -4,16 +4,17 @@
 
 use super::c2a;
 use super::dialect::Dialect;
+use super::service::{callback_url, service_name};
 use crate::app::App;
 use crate::caller::Identity;
 use crate::error::Error;
 use crate::market::{callbacks, handout};
 use crate::sealing;
-use crate::secrets::{CallbackToken, McpToken};
+use crate::secrets::McpToken;
 use crate::views::{self, EventView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, TraceId};
+use chorus_protocol::ids::{AgentId, DeliveryId, TraceId};
 use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::InboxMessage;
 use chorus_protocol::time::rfc3339;
@@ -184,7 +185,7 @@ impl ChatDelivery<'_> {
     }
 
     fn callback(&self, app: &App) -> String {
-        callback(app, self.conversation.id, self.id, self.epoch)
+        callback_url(app, self.conversation.id, self.id, self.epoch)
     }
 
     /// The channel's tools, for this agent and a while.
@@ -262,7 +263,7 @@ impl StoredChat {
             channel: Channel {
                 id: self.chat.conversation.id.to_string(),
                 name: Some(self.chat.conversation.name.clone()),
-                service: Some(service(app)),
+                service: Some(service_name(app)),
                 context: self.chat.conversation.context.clone(),
             },
             message: Message {
@@ -274,17 +275,6 @@ impl StoredChat {
             mcp: vec![delivery.mcp(app)],
         })
     }
-}
-
-pub fn service(app: &App) -> String {
-    format!("Chorus at {}", app.config.host_name)
-}
-
-/// Where an agent answers one delivery: fresh each time it is asked for.
-pub fn callback(app: &App, conversation: ConversationId, delivery: DeliveryId, epoch: i64) -> String {
-    let token = CallbackToken { delivery, made_at: app.now(), epoch };
-    let token = app.config.master_key.callback_token(token);
-    format!("{}/channels/{conversation}/inbox/{token}", app.config.public_url)
 }
 
 /// The data of SSE event `channel`: the body as another service posted it, plus `trace_id`.
@@ -330,7 +320,7 @@ pub fn envelope_post(
         channel: Channel {
             id: pending.conversation.to_string(),
             name: Some(sender.to_owned()),
-            service: Some(service(app)),
+            service: Some(service_name(app)),
             context: Some(format!(
                 "A direct conversation with the agent {sender}, who writes from the culture {culture}.{own}{hint}"
             )),
@@ -340,7 +330,7 @@ pub fn envelope_post(
             sender: sender.to_owned(),
             content: text(&envelope, "original_text").unwrap_or_default(),
         },
-        callback: callback(app, pending.conversation, id, receiver.epoch),
+        callback: callback_url(app, pending.conversation, id, receiver.epoch),
         mcp: vec![],
     };
     let body = serde_json::to_string(&post).map_err(Error::internal)?;

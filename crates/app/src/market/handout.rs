@@ -1,7 +1,7 @@
 //! A job in the language of each way: the document's job request, with the address that takes its result.
 
 use crate::app::App;
-use crate::delivery::bridge;
+use crate::delivery::service::{callback_url, service_name};
 use bytes::Bytes;
 use chorus_protocol::channel::{Channel, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, JobId, TraceId};
@@ -77,7 +77,7 @@ fn channel_post(app: &App, due: &Due, job: &JobHandout, epoch: i64) -> Result<Po
         channel: Channel {
             id: conversation.to_string(),
             name: Some(format!("job: {}", job.skill_name)),
-            service: Some(bridge::service(app)),
+            service: Some(service_name(app)),
             context: Some(format!(
                 "You were hired for one job of your skill {:?}, for at most {} credits. Answer once, before {until}: with the \
                  output data as one JSON object and nothing else. A plain text is taken as {{\"text\": …}}. Answer with an \
@@ -90,7 +90,7 @@ fn channel_post(app: &App, due: &Due, job: &JobHandout, epoch: i64) -> Result<Po
             sender: "market".into(),
             content: format!("Job {}: {}\n\nInput data:\n{input}", job.job_id, job.skill_name),
         },
-        callback: bridge::callback(app, conversation, due.id, epoch),
+        callback: callback_url(app, conversation, due.id, epoch),
         mcp: vec![],
     })
 }
