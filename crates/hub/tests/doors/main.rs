@@ -90,6 +90,8 @@ mod market_jobs;
 #[cfg(test)]
 mod market_pages;
 #[cfg(test)]
+mod market_quotes;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod messages;

@@ -1,4 +1,4 @@
-//! Jobs through the hub: hired, delivered, done or not, paid once; and offers.
+//! Jobs through the hub: hired, delivered, done or not, paid once.
 
 use crate::market::{BEGIN, Trader, assert_balanced, balance, registration, trader, trader_at};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
@@ -6,9 +6,8 @@ use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
@@ -495,115 +494,6 @@ async fn an_agent_that_leaves_gives_back_what_is_held() {
         hub.get(&format!("/market/agents/{}", worker.id), None).await.own_failure(Code::NotFound);
         assert_balanced(&hub).await;
     }
-}
-
-#[tokio::test]
-async fn offers_are_asked_for_and_one_is_taken() {
-    let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
-    let (boss, one, other) =
-        (trader(&hub, "boss", 1).await, trader(&hub, "one", 0).await, trader(&hub, "other", 0).await);
-    let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x"}});
-    let quote = hub.post("/market/quotes", Some(&boss.key), &ask).await;
-    assert_eq!(quote.status, 201, "{}", quote.text);
-    let quote = quote.body;
-    let mut agents: Vec<_> =
-        quote["offers"].as_array().unwrap().iter().map(|offer| text(&offer["agent_id"])).collect();
-    agents.sort();
-    let mut expected = vec![one.id.clone(), other.id.clone()];
-    expected.sort();
-    assert_eq!((agents, &quote["status"]), (expected, &json!("open")));
-    // Its price stands, whatever it asks of others by now.
-    hub.post("/market/register", Some(&one.key), &registration("one", &one.owner, "0.90")).await;
-    let accept = format!("/market/quotes/{}/accept", text(&quote["quote_id"]));
-    let take = json!({"agent_id": one.id, "job_id": "f81d4fae-7dec-11d0-a765-000000000001"});
-    hub.post(&accept, Some(&other.key), &take).await.own_failure(Code::NotFound);
-    hub.post(&accept, None, &take).await.own_failure(Code::Unauthorized);
-    hub.post(&accept, Some(&boss.key), &json!({"agent_id": boss.id})).await.own_failure(Code::Validation);
-    for _ in 0..2 {
-        let taken = hub.post(&accept, Some(&boss.key), &take).await;
-        assert_eq!((taken.status, &taken.body["budget"]), (202, &json!(0.1)), "{}", taken.text);
-    }
-    hub.post(
-        &accept,
-        Some(&boss.key),
-        &json!({"agent_id": other.id, "job_id": "f81d4fae-7dec-11d0-a765-000000000002"}),
-    )
-    .await
-    .own_failure(Code::Conflict);
-    assert_eq!(balance(&hub, &boss.owner).await, (json!(0.9), json!(0.1)));
-    // Later it is too late.
-    let late = hub.post("/market/quotes", Some(&boss.key), &ask).await.body;
-    clock.advance(60_000);
-    let accept = format!("/market/quotes/{}/accept", text(&late["quote_id"]));
-    hub.post(&accept, Some(&boss.key), &json!({"agent_id": other.id})).await.own_failure(Code::Conflict);
-    let nobody = json!({"skill_name": "fly"});
-    hub.post("/market/quotes", Some(&boss.key), &nobody).await.own_failure(Code::SkillMismatch);
-    hub.post("/market/quotes", None, &ask).await.own_failure(Code::Unauthorized);
-}
-
-/// Those whose inbox is open are asked; who says nothing counts with its listed price.
-#[tokio::test]
-async fn agents_are_asked_and_answer() {
-    let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
-    let (boss, one, other) =
-        (trader(&hub, "boss", 1).await, trader(&hub, "one", 0).await, trader(&hub, "other", 0).await);
-    let third = trader(&hub, "third", 0).await;
-    let (mut inbox, mut others) = (hub.inbox(&one.key, None).await, hub.inbox(&third.key, None).await);
-    let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x"}, "budget": 0.5});
-    let quote = hub.post("/market/quotes", Some(&boss.key), &ask).await.body;
-    let id = text(&quote["quote_id"]);
-    for inbox in [&mut inbox, &mut others] {
-        let asked = inbox.event("quote").await;
-        assert_eq!((&asked["quote_id"], &asked["input_data"]["text"]), (&quote["quote_id"], &json!("x")));
-        assert_eq!(asked["budget"], 0.5);
-    }
-    let (at, offer) = (format!("/market/quotes/{id}"), format!("/market/quotes/{id}/offer"));
-    let dear = json!({"price": 0.05, "expected_ms": 1000});
-    for _ in 0..2 {
-        let made = hub.post(&offer, Some(&one.key), &dear).await;
-        assert_eq!(made.status, 200, "{}", made.text);
-    }
-    hub.post(&offer, Some(&one.key), &json!({"price": 0.06})).await.own_failure(Code::Conflict);
-    hub.post(&offer, Some(&one.key), &json!({"price": 0.001})).await.own_failure(Code::Validation);
-    assert_eq!(hub.post(&offer, Some(&third.key), &json!({})).await.status, 200);
-    // Who was not meant learns nothing.
-    hub.post(&offer, Some(&boss.key), &dear).await.own_failure(Code::NotFound);
-    hub.post(&offer, Some(&boss.owner_key), &dear).await.own_failure(Code::NotFound);
-    hub.post(&offer, None, &dear).await.own_failure(Code::Unauthorized);
-    hub.get(&at, Some(&one.key)).await.own_failure(Code::NotFound);
-    hub.get(&at, None).await.own_failure(Code::Unauthorized);
-    let shown = hub.get(&at, Some(&boss.key)).await.body;
-    let offers: HashMap<_, _> = shown["offers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|offer| (text(&offer["agent_id"]), offer.clone()))
-        .collect();
-    assert_eq!(offers.len(), 2, "who declined makes none: {shown}");
-    let answered = &offers[&one.id];
-    assert_eq!(
-        (&answered["price"], &answered["answered"], &answered["expected_ms"]),
-        (&json!(0.05), &json!(true), &json!(1000))
-    );
-    let listed = &offers[&other.id];
-    assert_eq!((&listed["price"], &listed["answered"]), (&json!(0.1), &json!(false)));
-    // Too late is the listed price.
-    clock.advance(5000);
-    hub.post(&offer, Some(&other.key), &dear).await.own_failure(Code::Conflict);
-    let accept = format!("{at}/accept");
-    hub.post(&accept, Some(&boss.key), &json!({"agent_id": third.id})).await.own_failure(Code::Validation);
-    let taken = hub.post(&accept, Some(&boss.key), &json!({"agent_id": one.id})).await;
-    assert_eq!((taken.status, &taken.body["budget"]), (202, &json!(0.05)), "{}", taken.text);
-    let job = inbox.event("job").await;
-    assert_eq!(job["job_id"], taken.body["job_id"]);
-    // Not without end.
-    for _ in 0..50 {
-        hub.post("/market/quotes", Some(&boss.key), &ask).await;
-    }
-    hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::RateLimited);
-    assert_balanced(&hub).await;
 }
 
 /// Everybody at once, twice over: the sum stays, nothing is paid twice.
