@@ -18,6 +18,7 @@ mod deliver;
 mod exec;
 mod history;
 mod home;
+mod incoming;
 mod intake;
 mod jobs;
 mod journal;

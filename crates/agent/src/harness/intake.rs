@@ -1,44 +1,21 @@
 //! How messages come in: from an inbox, a connection string or directly.
 //!
-//! What a hub's inbox hands over stays in it until the journal says that it was dealt with. What a service or a peer
-//! hands over is ours alone once we say so, so it is written to the journal first: it comes as an [`Offer`]. Nothing is
-//! taken while there is no room for it: senders try again.
+//! Nothing is taken while there is no room for it: senders try again. What comes is [`Incoming`].
 
 use super::activity::{Activity, Observer};
 use super::announce::{Announcement, base_url};
 use super::core::Event;
 use super::home::Home;
+use super::incoming::{Incoming, Offer};
 use super::jobs::Jobs;
-use super::ledger::Taken;
-use super::session::{self, Session};
+use super::session::Session;
 use super::turn::Turn;
 use super::{AgentOptions, HarnessError, Listen, sentence};
-use crate::seen::turn_name;
-use crate::{
-    Client, ConnectionOptions, ConnectionServer, Delivered, Inbox, InboxItem, ReceiveOptions, Received,
-    Receiver,
-};
-use chorus_environment::Environment;
+use crate::{Client, ConnectionOptions, ConnectionServer, Inbox, InboxItem, ReceiveOptions, Receiver};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::words::EntryKind;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-
-/// Something that came.
-pub(super) enum Incoming {
-    Event(Event),
-    Offered(Offer),
-    /// Nothing will come any more.
-    Closed(Result<(), HarnessError>),
-}
-
-/// A message whose sender waits for a word.
-pub(super) enum Offer {
-    Post(Delivered),
-    Envelope(Received),
-    Delivery(Box<session::Delivered>),
-}
 
 /// Where messages come from.
 pub(super) struct Intake {
@@ -148,40 +125,6 @@ impl Intake {
     }
 }
 
-impl Offer {
-    /// What the journal keeps of it.
-    pub(super) fn taken(&self, environment: &Environment) -> Taken {
-        match self {
-            Self::Delivery(delivered) => Taken::delivery(delivered.params.clone()),
-            Self::Post(delivered) => Taken::post(&delivered.post),
-            Self::Envelope(received) => {
-                let data = serde_json::from_str(received.envelope.get()).unwrap_or_default();
-                if received.kind == EntryKind::Chat {
-                    return Taken::chat(data);
-                }
-                Taken::envelope(&envelope_name(received, environment), &received.sender_id, data)
-            }
-        }
-    }
-
-    /// Whether it may come again is the journal's to say: one that failed may.
-    pub(super) fn accept(self) {
-        match self {
-            Self::Delivery(delivered) => delivered.accept(),
-            Self::Post(delivered) => delivered.accept_without_remembering(),
-            Self::Envelope(received) => received.accept_without_remembering(),
-        }
-    }
-
-    pub(super) fn refuse(self, why: &str) {
-        match self {
-            Self::Delivery(delivered) => delivered.refuse(why),
-            Self::Post(delivered) => delivered.refuse(503),
-            Self::Envelope(received) => received.refuse(why),
-        }
-    }
-}
-
 /// Reads an inbox.
 struct Reader {
     name: String,
@@ -259,14 +202,4 @@ impl Reader {
             }
         }
     }
-}
-
-/// What an envelope without a trace is called: its turn if it is a numbered one, else whatever the hub called the
-/// request, else something new, since two that look alike are two.
-fn envelope_name(received: &Received, environment: &Environment) -> String {
-    if let Some((conversation, number)) = EnvelopeText::read(received.envelope.get()).turn() {
-        // Upper and lower case are the same in addresses.
-        return turn_name(&received.sender_id.to_ascii_lowercase(), conversation, number);
-    }
-    received.webhook_id.clone().unwrap_or_else(|| environment.random_hex())
 }

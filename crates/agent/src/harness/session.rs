@@ -7,14 +7,14 @@
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
-use super::intake::{Incoming, Offer};
+use super::incoming::{Incoming, Offer, SessionDelivery, accepted, busy};
 use super::jobs::Jobs;
 use crate::{Backoff, Client, ClientError, Socket};
 use chorus_attention::turn::Source;
 use chorus_environment::Environment;
 use chorus_protocol::c2a::{
-    Accepted, Cancelled, Capabilities, Initialize, InitializeResult, Method, PROTOCOL_VERSION, Program,
-    ToolList, ToolResult, Typing, WireId,
+    Cancelled, Capabilities, Initialize, InitializeResult, Method, PROTOCOL_VERSION, Program, ToolList,
+    ToolResult, Typing, WireId,
 };
 use chorus_protocol::rpc::{Id, Message, Notification, Request, Response, RpcError};
 use chorus_protocol::schema;
@@ -37,9 +37,6 @@ const REQUESTS: usize = 256;
 /// How long a call may take, a connection that is being opened included.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// The code of a refusal that may pass.
-const BUSY: i64 = -32000;
-
 const BACKOFF: Backoff = Backoff { base_ms: 1000, max_ms: 60_000 };
 
 /// The way to a session.
@@ -61,41 +58,8 @@ pub(crate) enum SessionError {
 
 #[derive(Debug)]
 enum Out {
-    Call {
-        method: Method,
-        params: Map<String, Value>,
-        answer: oneshot::Sender<Result<Value, SessionError>>,
-    },
+    Call { method: Method, params: Map<String, Value>, answer: oneshot::Sender<Result<Value, SessionError>> },
     Tell(Notification, oneshot::Sender<()>),
-    /// The answer to a delivery.
-    Answer(Response),
-}
-
-/// A delivery that waits for a word.
-#[derive(Debug)]
-pub(crate) struct Delivered {
-    id: Id,
-    pub(crate) params: Value,
-    out: mpsc::Sender<Out>,
-}
-
-impl Delivered {
-    /// It is in the journal.
-    pub(crate) fn accept(self) {
-        let outcome = serde_json::to_value(Accepted::ACCEPTED)
-            .map_err(|error| RpcError::new(RpcError::INTERNAL, error));
-        self.answer(outcome);
-    }
-
-    /// It is not taken; it may come again.
-    pub(crate) fn refuse(self, why: &str) {
-        self.answer(Err(RpcError::new(BUSY, why)));
-    }
-
-    fn answer(self, outcome: Result<Value, RpcError>) {
-        // A session that has too much to say, or is gone, does not say this: the delivery comes again, and is known.
-        self.out.try_send(Out::Answer(Response { id: Some(self.id), outcome })).ok();
-    }
 }
 
 impl Session {
@@ -108,6 +72,7 @@ impl Session {
         incoming: mpsc::Sender<Incoming>,
     ) -> (Self, impl Future<Output = ()>) {
         let (out, outs) = mpsc::channel(CALLS);
+        let (answer, answers) = mpsc::channel(WAITING);
         let keeper = Keeper {
             environment: client.environment().clone(),
             client,
@@ -115,8 +80,9 @@ impl Session {
             observer,
             jobs,
             incoming,
-            out: out.clone(),
             outs,
+            answer,
+            answers,
             pending: HashMap::new(),
             requests: VecDeque::new(),
             calls: 0,
@@ -181,8 +147,10 @@ struct Keeper {
     /// Where jobs go, if the agent does any.
     jobs: Option<Jobs>,
     incoming: mpsc::Sender<Incoming>,
-    out: mpsc::Sender<Out>,
     outs: mpsc::Receiver<Out>,
+    /// Where answers to deliveries come from, once the journal has them.
+    answer: mpsc::Sender<Response>,
+    answers: mpsc::Receiver<Response>,
     pending: HashMap<i64, oneshot::Sender<Result<Value, SessionError>>>,
     /// The requests of the last deliveries, and which events they brought.
     requests: VecDeque<(Value, String)>,
@@ -267,6 +235,7 @@ impl Keeper {
                     Err(error) => Err(error),
                 },
                 Some(out) = self.outs.recv() => self.say(&mut socket, out).await,
+                Some(response) = self.answers.recv() => socket.send(json!(response).to_string()).await,
                 () = self.incoming.closed() => {
                     // Whether anybody listens does not matter any more.
                     socket.finish().await.ok();
@@ -294,7 +263,6 @@ impl Keeper {
                 written.send(()).ok();
                 Ok(())
             }
-            Out::Answer(response) => socket.send(json!(response).to_string()).await,
         }
     }
 
@@ -330,19 +298,17 @@ impl Keeper {
             self.requests.push_back((json!(id), event.to_owned()));
         }
         if self.jobs.as_ref().is_some_and(|jobs| jobs.take_delivery(&params)) {
-            let outcome = serde_json::to_value(Accepted::ACCEPTED)
-                .map_err(|error| RpcError::new(RpcError::INTERNAL, error));
-            return Some(Response { id: Some(id), outcome });
+            return Some(accepted(id));
         }
-        let delivered = Delivered { id, params: params.into(), out: self.out.clone() };
-        let offered = self.incoming.try_send(Incoming::Offered(Offer::Delivery(Box::new(delivered))));
-        let Err(mpsc::error::TrySendError::Full(Incoming::Offered(Offer::Delivery(delivered)))) = offered
-        else {
+        let delivery =
+            SessionDelivery { id: id.clone(), params: params.into(), answers: self.answer.clone() };
+        match self.incoming.try_send(Incoming::Offered(Offer::Delivery(Box::new(delivery)))) {
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Some(busy(id, "too many messages wait for this agent"))
+            }
             // It is answered once it is in the journal; or the agent ends.
-            return None;
-        };
-        let error = RpcError::new(BUSY, "too many messages wait for this agent");
-        Some(Response { id: Some(delivered.id), outcome: Err(error) })
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
+        }
     }
 
     fn told(&mut self, Notification { method, params }: Notification) {

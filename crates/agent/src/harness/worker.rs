@@ -7,7 +7,8 @@
 use super::activity::Observer;
 use super::core::{Command, Core, Event, Outcome, Posted, Run};
 use super::deliver::Sender;
-use super::intake::{Incoming, Intake, Offer};
+use super::incoming::{Incoming, Offer};
+use super::intake::Intake;
 use super::journal::Journal;
 use super::openai::Asked;
 use super::prompt::{Own, RULES};
