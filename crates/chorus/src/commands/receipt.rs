@@ -1,12 +1,12 @@
 //! `chorus receipt`: issuing receipts at a hub, reading and comparing them.
 
-use crate::answer::tell;
+use crate::answer::{list, tell};
 use crate::failure::{Explained, FAILED};
 use crate::global::Global;
 use crate::{files, output};
 use chorus_agent::Method;
 use chorus_choir::compare::compare;
-use chorus_protocol::api::scores::{ComparisonLink, IssuedReceipt};
+use chorus_protocol::api::scores::{ComparisonLink, IssuedReceipt, ReceiptLine};
 use chorus_protocol::choir::receipt::Payload;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   chorus receipt issue SCORE                     a receipt over the newest evidence; its Score's snapshot becomes public
   chorus receipt issue SCORE --evidence none     a draft
+  chorus receipt list SCORE                      those of a Score, the newest first
   chorus receipt show ID > receipt.json
   chorus receipt compare baseline.json now.json  exit 1 if the second is worse; files or ids
   chorus receipt publish-comparison A B          a public link to both, side by side";
@@ -37,6 +38,11 @@ enum Command {
         /// `latest`, `none`, or ids of evidence
         #[arg(long, num_args = 1.., default_value = "latest")]
         evidence: Vec<String>,
+    },
+    /// List the receipts of a Score, the newest first
+    List {
+        /// The Score's id
+        score: String,
     },
     /// Print a receipt of the hub
     Show {
@@ -77,6 +83,14 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let (path, body) = (["scores", &score, "receipts"], json!({"evidence": evidence}));
             let answer: Value = global.client()?.api_write(Method::POST, &path, &[], Some(&body)).await?;
             tell(global, &answer, |receipt: IssuedReceipt| receipt.verify_url)?;
+        }
+        Command::List { score } => {
+            let receipts: Vec<Value> = global.all_items(&["scores", &score, "receipts"], &[]).await?;
+            let columns = ["ID", "ISSUED", "VERSION", "VERDICT", "LABEL"];
+            list(global, &receipts, columns, |line: ReceiptLine| {
+                let ReceiptLine { receipt_id, generated_at, label, score_version, verdict, .. } = line;
+                [receipt_id, generated_at, score_version.to_string(), verdict.to_string(), label]
+            })?;
         }
         Command::Show { id } => output::json(&fetch(global, &id).await?)?,
         Command::Compare { baseline, receipt } => return side_by_side(global, &baseline, &receipt).await,

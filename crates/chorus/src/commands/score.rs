@@ -85,6 +85,11 @@ enum Command {
         #[arg(default_value = "-")]
         bundle: String,
     },
+    /// List a Score's evidence, the newest first
+    ListEvidence {
+        /// The Score's id
+        id: String,
+    },
     /// Make a signing secret; it is shown once
     Secret {
         /// The Score's id
@@ -108,6 +113,15 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let scores: Vec<Value> = global.all_items(&["scores"], &[]).await?;
             list(global, &scores, ["ID", "VERSION", "TITLE"], |score: ScoreView| {
                 [score.score_id.to_string(), score.version.to_string(), score.title]
+            })?;
+        }
+        Command::ListEvidence { id } => {
+            let bundles: Vec<Value> = global.all_items(&["scores", &id, "evidence"], &[]).await?;
+            let columns = ["ID", "RECEIVED", "VERSION", "EVENTS", "STATUS"];
+            list(global, &bundles, columns, |bundle: EvidenceView| {
+                let EvidenceView { evidence_id, received_at, score_version, events, .. } = bundle;
+                let status = bundle.verification_status.to_string();
+                [evidence_id.to_string(), received_at, score_version.to_string(), events.to_string(), status]
             })?;
         }
         Command::Show { id } => {
@@ -171,6 +185,7 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
         | Command::Scenarios
         | Command::Rules
         | Command::List
+        | Command::ListEvidence { .. }
         | Command::Show { .. } => Ok(()),
     }
 }

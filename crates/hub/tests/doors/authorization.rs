@@ -132,7 +132,9 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("put", "/api/v1/scores/{id}", [401, 401, 403, 403, 200, 404, 403]),
     // It is claimed already.
     ("post", "/api/v1/scores/{id}/claim", [401, 401, 403, 403, 404, 404, 403]),
+    ("get", "/api/v1/scores/{id}/evidence", [401, 401, 403, 403, 200, 404, 403]),
     ("post", "/api/v1/scores/{id}/evidence", [401, 401, 403, 403, 201, 404, 403]),
+    ("get", "/api/v1/scores/{id}/receipts", [401, 401, 403, 403, 200, 404, 403]),
     ("post", "/api/v1/scores/{id}/receipts", [401, 401, 403, 403, 201, 404, 403]),
     ("post", "/api/v1/scores/{id}/rehearse", [401, 401, 403, 403, 200, 404, 403]),
     ("post", "/api/v1/scores/{id}/signing-secrets", [401, 401, 403, 403, 201, 404, 403]),

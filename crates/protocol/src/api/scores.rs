@@ -158,7 +158,7 @@ pub struct IssuedReceipt {
 }
 
 /// A receipt in a list of its Score's.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ReceiptLine {
     /// Its id.
     pub receipt_id: String,

@@ -1,6 +1,6 @@
 //! Receipts: issuing and comparing them, for owners; reading them and the transparency log, for everybody.
 
-use crate::answers::own::{Doing, Invalid, Missing, Overloaded, TooFast};
+use crate::answers::own::{Doing, Invalid, Missing, Overloaded, Reading, TooFast};
 use crate::error::ApiError;
 use crate::extract::{Context, Holder, Idempotent, MaybeSent, Person, Query, Sent, done};
 use crate::route::{Credentials, Route};
@@ -12,8 +12,9 @@ use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
 use chorus_app::choir::{log, receipts};
 use chorus_protocol::api::scores::{
-    AttestationForm, CompareBody, ComparisonLink, Growth, IssuedReceipt, ReceiptBody,
+    AttestationForm, CompareBody, ComparisonLink, Growth, IssuedReceipt, ReceiptBody, ReceiptLine,
 };
+use chorus_protocol::api::{Items, Page};
 use chorus_protocol::choir::receipt::Receipt;
 use serde_json::Value;
 use utoipa_axum::routes;
@@ -23,7 +24,7 @@ pub(super) const PUBLIC: Route = Route { credentials: Credentials::Ignored, ..Ro
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .at(Route::API, routes!(issue))
+        .at(Route::API, routes!(issue, list))
         .at(Route::API, routes!(compare))
         .at(PUBLIC, routes!(show))
         .at(PUBLIC, routes!(attestation))
@@ -48,6 +49,21 @@ async fn issue(
     MaybeSent { body, once }: MaybeSent<ReceiptBody>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::CREATED, receipts::issue(&app, context, caller, &id, body, once).await?))
+}
+
+/// List a Score's receipts
+///
+/// The newest first.
+#[utoipa::path(get, path = "/api/v1/scores/{id}/receipts", operation_id = "list_receipts", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), Page),
+    responses((status = 200, description = "A page", body = Items<ReceiptLine>), Invalid, Reading))]
+async fn list(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<Json<Items<ReceiptLine>>, ApiError> {
+    Ok(Json(receipts::list(&app, caller, &id, page).await?))
 }
 
 /// Make a public link to two receipts side by side

@@ -25,7 +25,7 @@ pub(super) fn routes() -> Routes {
         .at(Route::API, routes!(show, change, archive))
         .at(Route::API, routes!(claim))
         .at(Route::API, routes!(rehearse))
-        .at(Route::API, routes!(assert_evidence))
+        .at(Route::API, routes!(assert_evidence, list_evidence))
         .at(Route::API, routes!(make_secret))
         .at(Route::API, routes!(revoke_secret))
         .at(Route { credentials: crate::route::Credentials::Ignored, ..Route::API }, routes!(scenarios))
@@ -151,6 +151,21 @@ async fn assert_evidence(
     Hashable { body, once }: Hashable,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::CREATED, evidence::assert(&app, caller, &id, body, once).await?))
+}
+
+/// List a Score's evidence
+///
+/// The newest first: what is known of each bundle, not its events.
+#[utoipa::path(get, path = "/api/v1/scores/{id}/evidence", operation_id = "list_evidence", tag = "choir", security(("key" = [])),
+    params(("id" = String, Path, description = "The Score's id"), Page),
+    responses((status = 200, description = "A page", body = Items<EvidenceView>), Invalid, Reading))]
+async fn list_evidence(
+    State(app): State<AppState>,
+    Holder(caller): Holder,
+    Path(id): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<Json<Items<EvidenceView>>, ApiError> {
+    Ok(Json(evidence::list(&app, caller, &id, page).await?))
 }
 
 /// Make a signing secret

@@ -117,6 +117,35 @@ async fn which_evidence_a_receipt_takes() {
 }
 
 #[tokio::test]
+async fn a_scores_evidence_and_receipts_are_listed_the_newest_first_for_its_owner() {
+    let hub = TestHub::start();
+    let (ann, bob) = (hub.account("ann@example.org").await, hub.account("bob@example.org").await);
+    let at = made(&hub, &ann).await;
+    let (mut bundles, mut receipts) = (Vec::new(), Vec::new());
+    for count in 0..3 {
+        let seen = bundle(
+            &json!({"event_type": "voice_entry", "voice_name": "Policy", "summary": count.to_string()}),
+        );
+        let kept = hub.post(&format!("{at}/evidence"), Some(&ann), &seen).await.body;
+        bundles.insert(0, kept["evidence_id"].as_str().unwrap().to_owned());
+        let issued = hub.post(&format!("{at}/receipts"), Some(&ann), &json!({})).await.body;
+        receipts.insert(0, issued["receipt_id"].as_str().unwrap().to_owned());
+    }
+    for (list, name, expected) in [("evidence", "evidence_id", bundles), ("receipts", "receipt_id", receipts)]
+    {
+        let first = hub.get(&format!("{at}/{list}?limit=2"), Some(&ann)).await.body;
+        let next = first["next"].as_str().unwrap();
+        let second = hub.get(&format!("{at}/{list}?limit=2&after={next}"), Some(&ann)).await.body;
+        assert_eq!(second["next"], Value::Null);
+        let pages = [&first, &second].into_iter().flat_map(|page| page["items"].as_array().unwrap());
+        let listed: Vec<_> = pages.map(|item| item[name].as_str().unwrap()).collect();
+        assert_eq!(listed, expected);
+        hub.get(&format!("{at}/{list}?after=nothing"), Some(&ann)).await.own_failure(Code::Validation);
+        hub.get(&format!("{at}/{list}"), Some(&bob)).await.own_failure(Code::NotFound);
+    }
+}
+
+#[tokio::test]
 async fn an_issue_that_comes_twice_is_one_receipt() {
     let hub = TestHub::start();
     let ann = hub.account("ann@example.org").await;
