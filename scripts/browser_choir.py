@@ -113,7 +113,7 @@ def verify(browser, url, receipt_id, ask):
     browser.go(f"{url}/verify/{receipt_id}")
     browser.has("[data-checked=good]")
     browser.see("Hash recomputed in this browser: matches")
-    browser.see("leads to the root")
+    browser.see("the checkpoint's signature is this hub's")
     status, receipt = ask(f"{url}/api/v1/receipts/{receipt_id}")
     assert status == 200
     check_file(browser, receipt, "This is the original")

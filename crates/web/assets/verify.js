@@ -52,6 +52,34 @@ function checkLog(receipt) {
   return { good, index, size: Number(size), steps: path.length };
 }
 
+const decode = (base64) => Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
+
+// Whether one of this hub's keys signed the head: yes, no, or nothing where this browser cannot tell (it has no Ed25519, or
+// the page did not come by a way that browsers call secure).
+async function checkSignature(receipt) {
+  const note = textOf(field(receipt, "log"), "checkpoint") ?? "";
+  const end = note.indexOf("\n\n");
+  const [origin] = note.split("\n");
+  const { subtle } = globalThis.crypto ?? {};
+  if (end < 0 || !subtle) return null;
+  const answer = await fetch("/.well-known/chorus-keys.json");
+  if (!answer.ok) return null;
+  const text = utf8(note.slice(0, end + 1));
+  const start = `\u2014 ${origin} `;
+  const signed = note.slice(end + 2).split("\n").filter((line) => line.startsWith(start)).map((line) => decode(line.slice(start.length)));
+  for (const { public_key: encoded } of (await answer.json()).keys) {
+    let key;
+    try {
+      key = await subtle.importKey("raw", decode(encoded), "Ed25519", false, ["verify"]);
+    } catch {
+      return null;
+    }
+    // The first four bytes only name the key.
+    for (const bytes of signed) if (await subtle.verify("Ed25519", key, bytes.slice(4), text)) return true;
+  }
+  return false;
+}
+
 // Where two values differ, as paths.
 function differences(one, other, path, found) {
   if (found.length > MOST_DIFFERENCES || canonical(one) === canonical(other)) return found;
@@ -80,6 +108,13 @@ async function fetchReceipt(id) {
   return parse(await answer.text());
 }
 
+function logWords(log, signed) {
+  if (!log.good) return "Its proof does not lead to the root of its checkpoint";
+  if (signed === false) return "No key of this hub signed its checkpoint";
+  const proof = `An inclusion proof of ${log.steps} step${log.steps === 1 ? "" : "s"} leads to the root of its checkpoint`;
+  return signed ? `${proof}, and the checkpoint's signature is this hub's` : `${proof}; this browser cannot check who signed that`;
+}
+
 // The receipt of this page.
 async function checkThis(box) {
   const [byHash, byLog] = [$("[data-by=hash]", box), $("[data-by=log]", box)];
@@ -90,9 +125,10 @@ async function checkThis(box) {
     mark(byHash, good, good ? "Hash recomputed in this browser: matches" : "Hash recomputed in this browser: does not match");
     $("[data-computed]", box).textContent = computed;
     const log = checkLog(receipt);
-    if (log) mark(byLog, log.good, log.good ? `In the public log: entry ${log.index + 1} of ${log.size}` : "The log does not show this receipt",
-      log.good ? `An inclusion proof of ${log.steps} step${log.steps === 1 ? "" : "s"} leads to the root of its checkpoint` : "Its proof does not lead to the root of its checkpoint");
-    const whole = good && log?.good;
+    const signed = log?.good ? await checkSignature(receipt) : null;
+    const inLog = log?.good && signed !== false;
+    if (log) mark(byLog, inLog, inLog ? `In the public log: entry ${log.index + 1} of ${log.size}` : "The log does not show this receipt", logWords(log, signed));
+    const whole = good && inLog;
     box.classList.toggle("altered", !whole);
     $("[data-verdict]", box).textContent = whole ? "This is the original" : "This is not what was issued";
     $("[data-where]", box).textContent = "checked here, just now";
