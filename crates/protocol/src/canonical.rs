@@ -114,8 +114,7 @@ fn write_float(number: f64, out: &mut String) {
     if number < 0.0 {
         out.push('-');
     }
-    // `{:e}` gives the same digits, as `d.ddde±x`.
-    let scientific = format!("{:e}", number.abs());
+    let scientific = shortest(number.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits = mantissa.replace('.', "");
     let (count, point) = (digits.len() as i32, exponent.parse::<i32>().unwrap_or_default() + 1);
@@ -133,6 +132,18 @@ fn write_float(number: f64, out: &mut String) {
         }
         _ => push(out, format_args!("0.{}{digits}", zeros(-point))),
     }
+}
+
+/// The shortest digits, as `d.ddde±x`. Where two are equally close ECMAScript takes the even ones, which `{:e}` does not promise;
+/// only with sixteen digits or more do two that are equally close read back as the same.
+fn shortest(number: f64) -> String {
+    let shortest = format!("{number:e}");
+    let count = shortest.split('e').next().map_or(0, |mantissa| mantissa.len() - 1);
+    if count < 16 {
+        return shortest;
+    }
+    let nearest = format!("{number:.*e}", count - 1);
+    if nearest.parse() == Ok(number) { nearest } else { shortest }
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -181,6 +192,9 @@ mod tests {
             (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
             (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
             (0x41b3_de43_5555_5555, "333333333.3333333"),
+            // Exactly between two: the even one.
+            (0x42d5_02ad_b591_2a48, "92404993901737.12"),
+            (0x4310_0000_0000_0001, "1125899906842624.2"),
         ] {
             let mut out = String::new();
             write_float(f64::from_bits(bits), &mut out);

@@ -86,7 +86,9 @@ impl Watcher {
         };
         let mut now = HashMap::new();
         for agent in page.items {
-            if self.told.get(&agent.agent_id) != Some(&agent) {
+            // That it is still there is no news.
+            let seen = |told: &FleetAgent| FleetAgent { last_seen: agent.last_seen.clone(), ..told.clone() };
+            if self.told.get(&agent.agent_id).map(seen).as_ref() != Some(&agent) {
                 say("agent", &json!(agent));
             }
             now.insert(agent.agent_id, agent);

@@ -161,11 +161,12 @@ impl<'a> Looker<'a> {
     pub(super) fn show(&mut self, tx: &mut dyn Tx, known: Known) -> Result<FleetAgent, Error> {
         let Known { agent, mine, troubles, reached_by, doing, state } = known;
         let shown = view(self.app, self.caller, &agent);
-        let (last_hour, turns_today) = self.lately(tx, &agent)?;
+        let (last_hour, turns_today, last_at) = self.lately(tx, &agent)?;
         let since = match (state, &doing) {
             (FleetState::Failing, _) => agent.broken.as_ref().map(|(_, since)| rfc3339(*since)),
             (FleetState::Blocked, _) => agent.disabled_at.or(agent.paused_at).map(rfc3339),
             (FleetState::Working, Some(doing)) => Some(doing.since.clone()),
+            (FleetState::Idle, _) => last_at.map(rfc3339),
             _ => shown.last_seen.clone(),
         };
         Ok(FleetAgent {
@@ -188,8 +189,8 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// What it did and was given in each minute of the last hour; and today's turns.
-    fn lately(&mut self, tx: &mut dyn Tx, agent: &Agent) -> Result<(Vec<i64>, Turns), Error> {
+    /// What it did and was given in each minute of the last hour; today's turns; and when the last of all that was.
+    fn lately(&mut self, tx: &mut dyn Tx, agent: &Agent) -> Result<(Vec<i64>, Turns, Option<i64>), Error> {
         let hour = self.now - 60 * MINUTE_MS;
         let since = hour.min(self.midnight);
         let mut done = fleet::done_since(tx, agent.id, since)?;
@@ -211,7 +212,8 @@ impl<'a> Looker<'a> {
                 messages += self.messages_since(tx, conversation, joined)?;
             }
         }
-        Ok((minutes, Turns { spent, saved: (messages - said - spent).max(0) }))
+        let last_at = done.iter().chain(&given).map(|one| one.at).max();
+        Ok((minutes, Turns { spent, saved: (messages - said - spent).max(0) }, last_at))
     }
 
     /// How many messages a conversation has since midnight, from this place on.
