@@ -97,8 +97,8 @@ fn a_rehearsal_in_a_pipeline() {
     let merged: Value = serde_json::from_str(&good(&["merge", &good_run, &good_run, &bad_run], b"")).unwrap();
     assert_eq!(
         merged["events"].as_array().unwrap().len(),
-        8,
-        "the final outputs and one citation are the same"
+        10,
+        "what happened in two runs happened twice; a run that is given twice happened once"
     );
 }
 
