@@ -131,7 +131,7 @@ impl Client {
 
     /// Removes an agent. One that is not there is no error.
     pub async fn unregister(&self, agent: &str) -> Result<(), ClientError> {
-        let url = self.agent_url(agent).await?;
+        let url = self.agent_url(|endpoints| &endpoints.register, agent).await?;
         let response = self.call(self.request(Method::DELETE, url)).await?;
         answer::read::<Value>(response).await.map(drop)
     }
@@ -149,7 +149,7 @@ impl Client {
 
     /// One agent.
     pub async fn agent(&self, agent: &str) -> Result<Registration, ClientError> {
-        let url = self.agent_url(agent).await?;
+        let url = self.agent_url(|endpoints| &endpoints.discover, agent).await?;
         Ok(self.get(url).await?.data)
     }
 
@@ -336,11 +336,12 @@ impl Client {
         self.endpoints.get_or_try_init(ask).await
     }
 
-    async fn agent_url(&self, agent: &str) -> Result<Url, ClientError> {
+    /// One agent below a path. Hubs may look for agents elsewhere than where they keep them.
+    async fn agent_url(&self, path: fn(&Endpoints) -> &str, agent: &str) -> Result<Url, ClientError> {
         // Every character of an address stands for itself in a path.
         Address::parse(agent).map_err(|fault| ClientError::Invalid(Faults::one("agent_id", fault)))?;
         let agent = self.whole_name(agent).await?;
-        self.url(&format!("{}/{agent}", self.endpoints().await?.discover))
+        self.url(&format!("{}/{agent}", path(self.endpoints().await?)))
     }
 
     pub(crate) fn url(&self, path: &str) -> Result<Url, ClientError> {
