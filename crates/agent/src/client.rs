@@ -12,8 +12,9 @@ use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::TraceId;
 use chorus_protocol::relay::{
-    Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
+    Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, SentMessage, Success,
 };
 use chorus_protocol::words::DeliveryState;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -207,6 +208,27 @@ impl Client {
         page.map_err(|error| {
             ClientError::Protocol(format!("the hub's answer is no page of an inbox: {error}"))
         })
+    }
+
+    /// One page of what became of envelopes that an agent sent, the newest first, and where the next one begins. The operator
+    /// names the `sender`.
+    pub async fn sent(
+        &self,
+        sender: Option<&str>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<(Vec<SentMessage>, Option<String>), ClientError> {
+        let mut url = page(self.url(&self.endpoints().await?.sent)?, after, limit);
+        url.query_pairs_mut().extend_pairs(sender.map(|sender| ("sender", sender)));
+        let Success { data, metadata, .. } = self.get(url).await?;
+        Ok((data, metadata.next))
+    }
+
+    /// What became of one of them.
+    pub async fn sent_one(&self, sender: Option<&str>, trace: TraceId) -> Result<SentMessage, ClientError> {
+        let mut url = self.url(&format!("{}/{trace}", self.endpoints().await?.sent))?;
+        url.query_pairs_mut().extend_pairs(sender.map(|sender| ("sender", sender)));
+        Ok(self.get(url).await?.data)
     }
 
     /// What the hub says of its own state.
