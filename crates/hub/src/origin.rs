@@ -37,9 +37,8 @@ pub(crate) fn check(names: &Names, route: Route, request: &Request) -> Result<Pa
             ForeignPages::Unread => request.method().is_safe(),
             ForeignPages::Allowed => true,
         };
-    checked
-        .and_then(|()| if welcome { Ok(page) } else { Err(NotForUs::Origin) })
-        .map_err(|why| ApiError::new(Code::Forbidden, why))
+    let welcomed = if welcome { Ok(page) } else { Err(NotForUs::Origin) };
+    checked.and(welcomed).map_err(|why| ApiError::new(Code::Forbidden, why))
 }
 
 /// Whether a browser asks before it lets a page of another site call.

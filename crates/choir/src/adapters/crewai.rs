@@ -166,11 +166,10 @@ impl CrewAi {
             Kind::ToolEnded => self.ended("tool", record, collector),
             Kind::DelegationStarted => self.started("delegation", record, collector),
             Kind::DelegationEnded => self.ended("delegation", record, collector),
-            Kind::HumanAsked => self.started("human", record, collector),
             Kind::HumanAnswered => self.ended("human", record, collector),
             // A method stops, and its flow with it, for what may have been asked before.
             Kind::Paused if self.open.get(&Self::key("human", record)).is_some_and(|count| *count > 0) => {}
-            Kind::Paused => self.started("human", record, collector),
+            Kind::HumanAsked | Kind::Paused => self.started("human", record, collector),
             Kind::Knowledge => tasks::retrieved(record, collector),
             Kind::ModelEnded => filtered(record, collector),
             Kind::KickoffCompleted => {
