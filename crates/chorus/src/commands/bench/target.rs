@@ -62,6 +62,15 @@ impl Target {
         .into_bytes()
     }
 
+    /// What a browser sends that is signed in.
+    pub(crate) fn page(&self, path: &str, session: &str) -> String {
+        let Self { host, path: base, .. } = self;
+        format!(
+            "GET {base}{path} HTTP/1.1\r\nhost: {host}\r\ncookie: chorus_session={session}\r\n\
+             accept-encoding: gzip, deflate, br, zstd\r\n\r\n"
+        )
+    }
+
     /// A whole request, with a key or without one.
     pub(crate) fn request(&self, method: &str, path: &str, key: Option<&str>, body: &str) -> Vec<u8> {
         let Self { host, path: base, .. } = self;
