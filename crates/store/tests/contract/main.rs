@@ -74,6 +74,8 @@ mod sealed;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod sent;
+#[cfg(test)]
 mod sequences;
 #[cfg(test)]
 mod settings;
