@@ -76,6 +76,8 @@ mod sealed;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod sent;
+#[cfg(test)]
 mod sequences;
 #[cfg(test)]
 mod settings;
