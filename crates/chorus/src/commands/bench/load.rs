@@ -91,7 +91,7 @@ impl Senders {
     pub(crate) fn new(targets: &[Target], fleet: &Fleet, size: usize, clock: Clock) -> Self {
         let sender = |(index, key): (usize, &String)| {
             let head = targets[index % targets.len()].head("POST", "/messages", key);
-            Sender { index, request: Request::new(&head, &fleet.run, index, size), next: 0 }
+            Sender { index, request: Request::new(&head, &fleet.run, &fleet.host, index, size), next: 0 }
         };
         let addresses = targets.iter().map(|target| target.address).collect();
         let all = fleet.senders.iter().enumerate().map(sender).collect();
