@@ -79,13 +79,13 @@ def take_offer(browser, url, odd):
     browser.type("#input", json.dumps({"text": odd}))
     browser.type("#seconds", "60")
     browser.click("main form button")
-    browser.see("for you", "td")  # It comes in by itself.
+    browser.see("for you")  # It comes in by itself.
     browser.see("2.25")
     waiting = browser.run("return location.pathname")
     browser.go(f"{url}/quotes/new?skill=read.plan")
     browser.type("#input", json.dumps({"text": odd}))
     browser.click("main form button")
-    browser.see("for you", "td")
+    browser.see("for you")
     taken = browser.run("return location.pathname")
     browser.click("main form button")
     browser.see("What came of it")
