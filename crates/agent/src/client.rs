@@ -293,7 +293,7 @@ impl Client {
     }
 
     /// An address in full: the document asks for `name@host` wherever one stands on the wire.
-    async fn whole_name(&self, name: &str) -> Result<String, ClientError> {
+    pub(crate) async fn whole_name(&self, name: &str) -> Result<String, ClientError> {
         if name.contains('@') {
             return Ok(name.to_owned());
         }

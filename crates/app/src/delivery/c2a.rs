@@ -121,7 +121,8 @@ fn author(event: &EventView) -> Author {
 }
 
 fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
-    let place = Place::new(told.conversation.id, told.conversation.kind, thread);
+    let name = Some(&told.conversation.name).filter(|name| !name.is_empty()).cloned();
+    let place = Place { name, ..Place::new(told.conversation.id, told.conversation.kind, thread) };
     if author_kind(&told.event) == AuthorKind::System {
         return Place { kind: WireConversationKind::System, ..place };
     }
@@ -241,6 +242,7 @@ pub fn foreign(
         kind: WireConversationKind::Channel,
         stream_id: None,
         thread_id: None,
+        name: None,
     };
     let header = Header {
         source: Some(Source {
@@ -300,6 +302,7 @@ fn work(
         kind: WireConversationKind::Tool,
         stream_id: None,
         thread_id: None,
+        name: None,
     };
     let mut header = Header {
         author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),

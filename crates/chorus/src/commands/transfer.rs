@@ -18,6 +18,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  chorus backup copies/monday/chorus.db                 of the hub in ./chorus-data
+  chorus backup copy.db --data /var/lib/chorus
+  chorus serve --data copies/monday                     the copy is a hub, with the master key of the first";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  chorus export hub.export                              of the hub in ./chorus-data, which is stopped
+  chorus export hub.export --database postgres://…      of one on PostgreSQL";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  chorus import hub.export --data ./new                 into SQLite
+  chorus import hub.export --database postgres://…      into PostgreSQL";
+
 /// Which database.
 #[derive(clap::Args)]
 struct Which {
@@ -46,6 +62,7 @@ impl Which {
 /// apart from it: without that key nobody can read the secrets in it, and neither can you. A hub on PostgreSQL is backed up with
 /// pg_dump.
 #[derive(clap::Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {
     #[command(flatten)]
     which: Which,
@@ -87,6 +104,7 @@ fn no_database(path: &Path) -> anyhow::Error {
 /// From SQLite or PostgreSQL, as it stands at one moment. A hub on SQLite must be stopped, or export a copy of it: `chorus
 /// backup copy/chorus.db`, then `--data copy`. The file holds everything that was said: keep it like the database.
 #[derive(clap::Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     which: Which,
@@ -133,6 +151,7 @@ pub(crate) async fn export(global: &Global, args: ExportArgs) -> anyhow::Result<
 /// interrupted, run it again: it goes on where it was. Give the new hub the old one's master key (master.key in its folder, or
 /// CHORUS_MASTER_KEY).
 #[derive(clap::Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     which: Which,

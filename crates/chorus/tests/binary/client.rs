@@ -4,6 +4,7 @@ use crate::hub::OPERATOR;
 use crate::terminal::{Terminal, text};
 use serde_json::json;
 use std::fs;
+use std::path::PathBuf;
 
 #[test]
 fn what_was_said_is_changed_and_answered() {
@@ -163,4 +164,48 @@ fn the_market_from_the_terminal() {
     assert!(at.good(&boss, &["market", "jobs"]).contains(&job));
     at.good(&boss, &["market", "cancel", &job]);
     assert_eq!(at.json(&boss, &["market", "wallet", "b"])["held"], 0.0);
+}
+
+#[test]
+fn scores_and_receipts_at_a_hub() {
+    let at = Terminal::open();
+    let (anna, eve) = (at.person("anna"), at.person("eve"));
+    let example = |name: &str| {
+        let folder: PathBuf =
+            [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "choir", name].iter().collect();
+        folder.to_str().unwrap().to_owned()
+    };
+    let (score, bad) = (example("score.json"), example("bad-run.json"));
+    let id = at.good(&anna, &["score", "create", &score]).trim().to_owned();
+    assert_eq!(at.json(&anna, &["score", "show", &id])["version"], 1);
+    assert_eq!(at.good(&anna, &["score", "update", &id, &score]), "version 2\n");
+    let list = at.good(&anna, &["score", "list"]);
+    assert!(list.contains(&id), "{list}");
+    at.run(&eve, &["score", "show", &id]).failed(3, "");
+    assert!(at.json(&anna, &["score", "rehearse", &id]).is_object());
+
+    let secret = at.json(&anna, &["score", "secret", &id]);
+    let (secret, url) = (text(&secret["secret"]), text(&secret["ingest_url"]));
+    let submit = ["sign", "--secret", &secret, "--submit", &url, &bad];
+    at.good("", &submit);
+    at.good(&anna, &["score", "evidence", &id, &bad]);
+    assert_eq!(at.json(&anna, &["score", "list-evidence", &id]).as_array().unwrap().len(), 2);
+    let prefix = &secret[..12];
+    let revoked = at.json(&anna, &["score", "revoke-secret", &id, prefix]);
+    assert_eq!(revoked, json!({"prefix": prefix, "revoked": true}));
+    assert_eq!(at.run("", &submit).code, 3);
+
+    let first = at.json(&anna, &["receipt", "issue", &id, "--evidence", "none"]);
+    let second = at.json(&anna, &["receipt", "issue", &id]);
+    let (first, second) = (text(&first["receipt_id"]), text(&second["receipt_id"]));
+    let list = at.json(&anna, &["receipt", "list", &id]);
+    assert_eq!(list.as_array().unwrap().len(), 2, "{list}");
+    assert_eq!(at.run("", &["receipt", "compare", &first, &second]).code, 1, "what was observed is worse");
+    let link = at.good(&anna, &["receipt", "publish-comparison", &first, &second]);
+    assert!(link.contains("/compare/"), "{link}");
+    assert!(at.json("", &["receipt", "attestation", &second])["payload"].is_string());
+    fs::write(at.folder.path().join("receipt.json"), at.good("", &["receipt", "show", &second])).unwrap();
+    assert!(at.good("", &["verify", "receipt.json"]).starts_with("ok: "));
+    assert!(at.good(&anna, &["score", "archive", &id]).contains("is archived"));
+    assert!(at.good("", &["receipt", "show", &second]).contains(&second), "receipts stay");
 }
