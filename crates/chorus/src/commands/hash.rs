@@ -1,7 +1,10 @@
 //! `chorus hash`: the hash of a JSON value, however it is spelled.
 
-use crate::{files, output};
+use super::channel::done;
+use crate::files;
+use crate::global::Global;
 use chorus_protocol::canonical;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Print the SHA-256 of the canonical form of a JSON file
@@ -12,7 +15,8 @@ pub(crate) struct Args {
     file: String,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    output::data(canonical::hash(&files::json(&args.file)?))?;
+pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<ExitCode> {
+    let hash = canonical::hash(&files::json(&args.file)?);
+    done(global, &json!({"sha256": hash}), &hash)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -120,6 +120,7 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/channels/{id}/typing", [401, 401, 204, 404, 204, 404, 403]),
     ("get", "/api/v1/deliveries", [401, 401, 200, 200, 200, 200, 200]),
     ("post", "/api/v1/deliveries/replay", [401, 401, 202, 202, 202, 202, 202]),
+    ("get", "/api/v1/deliveries/{id}/attempts", [401, 401, 200, 404, 200, 404, 200]),
     ("post", "/api/v1/deliveries/{id}/replay", [401, 401, 409, 404, 409, 404, 409]),
     ("post", "/api/v1/dms", [401, 401, 201, 201, 201, 201, 403]),
     ("get", "/api/v1/events/{event_id}", [401, 401, 200, 404, 200, 404, 403]),

@@ -68,6 +68,8 @@ mod recovery;
 #[cfg(test)]
 mod relay;
 #[cfg(test)]
+mod roster;
+#[cfg(test)]
 mod saying;
 #[cfg(test)]
 mod sealed;
