@@ -3,7 +3,9 @@
 mod bridges;
 mod claims;
 mod edits;
+mod endpoint;
 mod harness;
 mod minimal;
 mod sessions;
+mod should;
 mod time;
