@@ -98,16 +98,16 @@ pub struct About<'s> {
 }
 
 impl About<'_> {
-    /// Whether the Score has what the caller names; if not, a sentence.
-    pub fn check(&self, score: &Score) -> Result<(), String> {
+    /// Whether the Score has the voices and the scenario that the caller names.
+    pub fn check(&self, score: &Score) -> Result<(), AdaptError> {
         let known = Voices::of(&score.voices);
-        let named = self.names.iter().map(|(_, voice)| voice).chain(&self.voice);
-        if let Some(voice) = named.into_iter().find(|voice| known.find(voice).is_none()) {
-            return Err(format!("the Score has no voice \"{voice}\""));
+        let mut named = self.names.iter().map(|(_, voice)| voice).chain(&self.voice);
+        if let Some(voice) = named.find(|voice| known.find(voice).is_none()) {
+            return Err(AdaptError::UnknownVoice(voice.clone()));
         }
         match &self.scenario_id {
             Some(id) if !score.scenarios.iter().any(|scenario| same(&scenario.id, id)) => {
-                Err(format!("the Score has no scenario \"{id}\""))
+                Err(AdaptError::UnknownScenario(id.clone()))
             }
             _ => Ok(()),
         }
@@ -137,6 +137,12 @@ pub enum AdaptError {
     /// Nothing says which framework wrote it.
     #[error("nothing in the trace says which framework wrote it; name it: openai, langgraph, crewai or otel")]
     Unknown,
+    /// The caller names a voice that is not there.
+    #[error("the Score has no voice \"{0}\"")]
+    UnknownVoice(String),
+    /// The caller names a scenario that is not there.
+    #[error("the Score has no scenario \"{0}\"")]
+    UnknownScenario(String),
 }
 
 /// Maps a trace. Without a format it is guessed.

@@ -166,10 +166,10 @@ impl CrewAi {
             Kind::ToolEnded => self.ended("tool", record, collector),
             Kind::DelegationStarted => self.started("delegation", record, collector),
             Kind::DelegationEnded => self.ended("delegation", record, collector),
-            Kind::HumanAnswered => self.ended("human", record, collector),
             // A method stops, and its flow with it, for what may have been asked before.
-            Kind::Paused if self.open.get(&Self::key("human", record)).is_some_and(|count| *count > 0) => {}
+            Kind::Paused if self.is_open("human", record) => {}
             Kind::HumanAsked | Kind::Paused => self.started("human", record, collector),
+            Kind::HumanAnswered => self.ended("human", record, collector),
             Kind::Knowledge => tasks::retrieved(record, collector),
             Kind::ModelEnded => filtered(record, collector),
             Kind::KickoffCompleted => {
@@ -203,6 +203,10 @@ impl CrewAi {
         let tool = tool_of(record).map(snake).unwrap_or_default();
         let who = record.names().into_iter().flatten().next().unwrap_or_default();
         format!("{what}\u{1f}{tool}\u{1f}{who}")
+    }
+
+    fn is_open(&self, what: &str, record: &Record<'_>) -> bool {
+        self.open.get(&Self::key(what, record)).is_some_and(|count| *count > 0)
     }
 
     fn started(&mut self, what: &str, record: &Record<'_>, collector: &mut Collector<'_>) {

@@ -2,11 +2,12 @@
 //!
 //! Modes come alone, as `[mode, data]`, with namespaces of subgraphs, as typed parts (`{type, ns, data}`), as the
 //! platform's `{event, data}`, or as `astream_events`. This file opens envelopes; [`output`] says what a node's
-//! output means, [`calls`] finds tool calls in messages. The same fact told again in another mode, by a parent graph
-//! or in the next snapshot counts once.
+//! output means, [`calls`] finds tool calls in messages, [`progress`] knows whether the run came to its end. The same
+//! fact told again in another mode, by a parent graph or in the next snapshot counts once.
 
 mod calls;
 mod output;
+mod progress;
 
 use super::clean::explanation;
 use super::collector::{Collector, event};
@@ -15,13 +16,10 @@ use super::records::Adapter;
 use super::signs::is_message;
 use chorus_protocol::choir::evidence::EventType;
 use output::Told;
-use std::collections::HashSet;
+use progress::Progress;
 
 const MODES: [&str; 8] =
     ["updates", "values", "messages", "messages-tuple", "debug", "tasks", "checkpoints", "custom"];
-
-/// Tasks and runs whose ends are waited for.
-const MAX_OPEN: usize = 10_000;
 
 /// Where an output comes from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,10 +61,7 @@ pub(super) struct LangGraph {
     /// States without a node's name, and whether anything had one.
     snapshots: usize,
     nodes: bool,
-    /// It stopped for somebody, and nothing came after that.
-    paused: bool,
-    /// Tasks and runs that began and did not end yet.
-    open: HashSet<String>,
+    progress: Progress,
 }
 
 impl Adapter for LangGraph {
@@ -101,11 +96,8 @@ impl Adapter for LangGraph {
     }
 
     fn finish(&mut self, collector: &mut Collector<'_>) {
-        if self.paused {
-            collector.incomplete("the run stopped for somebody to decide, and did not go on");
-        }
-        if !self.open.is_empty() {
-            collector.incomplete("something began and did not end: the stream was cut");
+        if let Some(why) = self.progress.unfinished() {
+            collector.incomplete(why);
         }
         if self.snapshots > 0 && !self.nodes {
             collector.incomplete("states do not say which node did what");
@@ -209,6 +201,7 @@ impl LangGraph {
                 self.task(record, &Origin { source, ..Origin::default() }, collector);
             }
             _ if record.has("values") && record.has("next") => {
+                self.progress.checkpoint(record, &[]);
                 self.snapshot(record.get("values"), &[], collector);
             }
             _ if is_message(record) => {
@@ -225,7 +218,10 @@ impl LangGraph {
         match mode {
             "updates" => self.updates(data, namespace, collector),
             "values" => self.snapshot(data, namespace, collector),
-            "checkpoints" => self.snapshot(data.get("values"), namespace, collector),
+            "checkpoints" => {
+                self.progress.checkpoint(data, namespace);
+                self.snapshot(data.get("values"), namespace, collector);
+            }
             "debug" => self.debug(data, namespace, collector),
             "tasks" => {
                 let source = Source::Tasks;
@@ -299,6 +295,7 @@ impl LangGraph {
         match record.get("type").text() {
             Some("checkpoint") => {
                 collector.recognise();
+                self.progress.checkpoint(payload, namespace);
                 calls::in_state(payload.get("values"), &Origin { namespace, ..Origin::default() }, collector);
             }
             Some("task" | "task_result") => {
@@ -322,7 +319,7 @@ impl LangGraph {
         let origin = Origin { node: task.get("name").text(), ..*origin };
         let is_start = !task.has("result") && !task.has("error");
         if let Some(id) = task.get("id").text() {
-            self.opened(&format!("task:{id}"), is_start, collector);
+            self.progress.opened(&format!("task:{id}"), is_start, collector);
         }
         if is_start {
             return;
@@ -339,21 +336,11 @@ impl LangGraph {
         }
     }
 
-    /// Notes that something began or ended. What is resumed begins again, and does not end twice.
-    fn opened(&mut self, key: &str, is_start: bool, collector: &mut Collector<'_>) {
-        if !is_start {
-            self.open.remove(key);
-            collector.first(key);
-        } else if self.open.len() < MAX_OPEN && !collector.told(key) {
-            self.open.insert(key.to_owned());
-        }
-    }
-
     /// A state: no node's name, so only tool calls can be told.
     fn snapshot(&mut self, state: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
         collector.recognise();
         self.snapshots += 1;
-        self.paused &= state.is_null();
+        self.progress.paused &= state.is_null();
         let origin = Origin { namespace, ..Origin::default() };
         if state.has("__interrupt__") {
             self.interrupts(state.get("__interrupt__"), &origin, collector);
@@ -385,7 +372,7 @@ impl LangGraph {
 
     fn output(&mut self, output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         self.nodes |= origin.node.is_some();
-        self.paused = false;
+        self.progress.paused = false;
         collector.recognise();
         if self.told.is_new(origin) {
             output::map(output, origin, collector);
@@ -396,7 +383,7 @@ impl LangGraph {
     fn interrupts(&mut self, list: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
         self.nodes = true;
-        self.paused = true;
+        self.progress.paused = true;
         let anonymous = self.told.is_new(&Origin { node: Some("__interrupt__"), ..*origin });
         let items = list.items();
         for item in items {
@@ -430,8 +417,8 @@ impl LangGraph {
         self.nodes |= origin.node.is_some();
         if let (Some(run), true) = (record.get("run_id").text(), kind.starts_with("on_chain_")) {
             match kind {
-                "on_chain_start" => self.opened(&format!("run:{run}"), true, collector),
-                "on_chain_end" => self.opened(&format!("run:{run}"), false, collector),
+                "on_chain_start" => self.progress.opened(&format!("run:{run}"), true, collector),
+                "on_chain_end" => self.progress.opened(&format!("run:{run}"), false, collector),
                 _ => {}
             }
         }

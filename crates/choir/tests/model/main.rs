@@ -3,9 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod ideas;
 mod observed;
 mod properties;
 mod receipts;
 mod structural;
 mod support;
+mod translators;
 mod worked;

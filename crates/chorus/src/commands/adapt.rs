@@ -69,7 +69,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         voices: score.as_ref().map_or(&[], |score| &score.voices),
     };
     if let Some(score) = &score {
-        about.check(score).map_err(|error| Explained::usage(error, "the Score says what there is"))?;
+        about.check(score).map_err(|error| {
+            Explained::usage(error.to_string(), "`--voice` and `--scenario` name what the Score has")
+        })?;
     }
     let bundle =
         adapt(args.format.0, open(&args.file)?, &about).map_err(|error| explained(&args.file, error))?;
@@ -112,6 +114,7 @@ fn explained(path: &str, error: AdaptError) -> anyhow::Error {
             "write traces with a JSON library: json.dumps in Python, JSON.stringify in JavaScript"
         }
         AdaptError::Empty | AdaptError::Scalar(_) => "`chorus adapt --help` says what can be adapted",
+        AdaptError::UnknownVoice(_) | AdaptError::UnknownScenario(_) => "the Score says what there is",
         AdaptError::OtherFormat { .. } | AdaptError::Unknown => "name the framework that wrote it, or `auto`",
     };
     Explained::failed(format!("{path}: {error}"), hint).into()

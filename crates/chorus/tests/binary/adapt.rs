@@ -46,6 +46,35 @@ fn a_trace_becomes_a_bundle_with_the_scores_voices() {
 }
 
 #[test]
+fn what_a_trace_cannot_say_is_said_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("score.json");
+    let score = json!({"title": "t", "voices": [{"name": "Drafter"}, {"name": "Policy"}], "scenarios": [{"id": "refund", "severity": "low"}]});
+    std::fs::write(&file, score.to_string()).unwrap();
+    let score = ["--score", file.to_str().unwrap()];
+    let trace = json!([
+        {"type": "tool_usage_started", "tool_name": "x", "event_id": "1", "agent_role": "Senior Writer"},
+        {"type": "tool_usage_started", "tool_name": "y", "event_id": "2"},
+    ]);
+    let said =
+        ["crewai", "-", "--scenario", "refund", "--voice", "Senior Writer=Drafter", "--voice", "policy"];
+    let bundle = bundle(&[&said[..], &score[..]].concat(), &trace);
+    assert_eq!(bundle["scenario_id"], "refund");
+    let voices: Vec<_> =
+        bundle["events"].as_array().unwrap().iter().map(|event| &event["voice_name"]).collect();
+    assert_eq!(voices, ["Drafter", "Policy"]);
+    for (wrong, why) in [
+        (["--voice", "Nobody"], "the Score has no voice \"Nobody\""),
+        (["--voice", "x=Nobody"], "the Score has no voice \"Nobody\""),
+        (["--scenario", "elsewhere"], "the Score has no scenario \"elsewhere\""),
+        (["--voice", "=x"], "says no voice"),
+    ] {
+        fails(&[&["crewai", "-"], &wrong[..], &score[..]].concat(), "[]", 2, why);
+    }
+    fails(&["crewai", "-", "--voice", "a", "--voice", "b"], "[]", 2, "one more for those that name nobody");
+}
+
+#[test]
 fn every_format_by_name_and_guessed() {
     let spans = json!([{"name": "execute_tool x", "context": {"span_id": "0x1"}, "attributes": {"gen_ai.operation.name": "execute_tool"}}]);
     for (format, trace) in [

@@ -358,6 +358,11 @@ fn a_run_that_did_not_end_is_not_complete() {
         (json!([["updates", update], ["updates", interrupt]]), false),
         (json!([["updates", interrupt], ["updates", update]]), true),
         (json!([["values", {"messages": []}]]), false),
+        (json!([["updates", update], ["checkpoints", {"values": {}, "next": ["b"]}]]), false),
+        (
+            json!([["checkpoints", {"values": {}, "next": ["b"]}], ["updates", update], ["checkpoints", {"values": {}, "next": []}]]),
+            true,
+        ),
         (json!([begun, ended]), true),
         (json!([begun]), false),
         (json!([{"event": "updates", "data": update}, {"event": "error", "data": {}}]), false),

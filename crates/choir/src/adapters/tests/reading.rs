@@ -182,10 +182,10 @@ fn what_a_trace_cannot_say_its_caller_says() {
     assert_eq!(told(&bundle), ["tool_call Policy x 1"]);
     assert!(bundle.adapter_warnings.is_empty());
     about.voice = Some("Nobody".into());
-    assert_eq!(about.check(&score).unwrap_err(), "the Score has no voice \"Nobody\"");
+    assert_eq!(about.check(&score).unwrap_err().to_string(), "the Score has no voice \"Nobody\"");
     about.voice = None;
     about.scenario_id = Some("elsewhere".into());
-    assert_eq!(about.check(&score).unwrap_err(), "the Score has no scenario \"elsewhere\"");
+    assert_eq!(about.check(&score).unwrap_err().to_string(), "the Score has no scenario \"elsewhere\"");
 }
 
 #[test]

@@ -198,6 +198,16 @@ async fn a_trace_is_converted_and_nothing_of_it_is_kept() {
     assert_eq!(hub.post(&format!("{at}/evidence"), Some(&ann), &converted.body).await.status, 201);
     let disk = hub.bytes_on_disk();
     assert!(!disk.windows(14).any(|window| window == b"hunter2-secret"));
+    // What a trace cannot say: which scenario was run, and who did what names nobody.
+    let said = format!("/api/v1/adapt/openai?score={score}&scenario=over-limit&voice=policy");
+    let call = json!([{"type": "function_call", "name": "look_up", "call_id": "c"}]);
+    let converted = hub.post(&said, Some(&ann), &call).await;
+    assert_eq!(converted.body["scenario_id"], "over-limit", "{}", converted.text);
+    assert_eq!(converted.body["events"][0]["voice_name"], "Policy");
+    for unknown in ["scenario=elsewhere", "voice=Nobody"] {
+        let path = format!("/api/v1/adapt/openai?score={score}&{unknown}");
+        hub.post(&path, Some(&ann), &call).await.own_failure(Code::Validation);
+    }
     hub.post("/api/v1/adapt/abacus", Some(&ann), &trace()).await.own_failure(Code::Validation);
     hub.post("/api/v1/adapt/auto", Some(&ann), &json!(7)).await.own_failure(Code::Validation);
     let eve = hub.account("eve@example.org").await;
