@@ -22,7 +22,7 @@ impl fmt::Display for Rendered {
 impl HtmlSafe for Rendered {}
 
 /// Who can be mentioned, by handle or role in lower case.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Names(HashMap<String, Named>);
 
 /// What a name stands for.

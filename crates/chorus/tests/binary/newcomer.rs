@@ -251,7 +251,7 @@ fn doctor_says_that_something_else_answers() {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut head = [0; 4096];
-            stream.read(&mut head).unwrap();
+            let _read = stream.read(&mut head).unwrap();
             let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
             // Whoever asked may be gone.
             stream.write_all(answer.as_bytes()).ok();

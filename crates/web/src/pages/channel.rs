@@ -8,13 +8,15 @@ pub(crate) mod items;
 mod live;
 mod making;
 mod members;
+mod roster;
 mod why;
 
 use self::items::{Item, View, items};
 use self::members::Person;
+use self::roster::Roster;
 use crate::assets;
 use crate::form::Form;
-use crate::markdown::{Named, Names};
+use crate::markdown::Named;
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
@@ -143,7 +145,7 @@ impl Place {
     }
 
     fn view(&self, visitor: &SignedIn, read: Option<i64>) -> View {
-        let (mut names, mut roles) = (Names::default(), HashMap::new());
+        let Roster { mut names, mut roles } = Roster::default();
         for member in &self.members {
             let is_agent = member.kind == Word::Known(PrincipalKind::Agent);
             names.add(&member.handle, if is_agent { Named::Agent } else { Named::Person });
@@ -153,7 +155,8 @@ impl Place {
             names.add(role, Named::Role);
         }
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
-        View { names, roles, me, my_handle, read, held: HashMap::new() }
+        let roster = Roster { names, roles }.shared(self.id);
+        View { roster, me, my_handle, read, held: HashMap::new() }
     }
 }
 

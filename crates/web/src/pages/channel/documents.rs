@@ -45,12 +45,13 @@ async fn show(
     let place = Place::find(&app, &visitor, &id).await?;
     let document = conversation::read_document(&app, visitor.who(), (place.id, slug), version).await?;
     let is_markdown = matches!(&*document.content_type, "text/markdown" | "text/plain");
-    let names = place.view(&visitor, None).names;
+    let roster = place.view(&visitor, None).roster;
     page(&DocumentPage {
         shell: Shell::of(&app, &visitor.person, Here::Conversation(id.clone())).await?,
         channel: place.detail.conversation.name,
         at: Moment::new(&document.created_at),
-        text: is_markdown.then(|| markdown::render(document.content.as_deref().unwrap_or_default(), &names)),
+        text: is_markdown
+            .then(|| markdown::render(document.content.as_deref().unwrap_or_default(), &roster.names)),
         document,
         id,
     })

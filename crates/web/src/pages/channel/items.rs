@@ -2,14 +2,16 @@
 //!
 //! Pure: the same events give the same items, whoever looks and whenever. What is live is what the log says is not over.
 
+use super::roster::Roster;
 use crate::face::Face;
-use crate::markdown::{self, Names, Rendered};
+use crate::markdown::{self, Rendered};
 use crate::times::{Moment, span};
 use chorus_app::views::EventView;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{EventKind, Intent, Priority, Signal};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Messages of one author within this time stand together.
 const TOGETHER_MS: i64 = 5 * 60 * 1000;
@@ -114,9 +116,7 @@ pub(crate) struct Line {
 
 /// Who is in the conversation, and who looks at it.
 pub(crate) struct View {
-    pub(crate) names: Names,
-    /// Roles by handle.
-    pub(crate) roles: HashMap<String, Vec<String>>,
+    pub(crate) roster: Arc<Roster>,
     /// The id and the handle of who looks.
     pub(crate) me: String,
     pub(crate) my_handle: String,
@@ -224,7 +224,7 @@ impl Building<'_> {
         let urgent = text("priority")
             .and_then(Priority::parse)
             .is_some_and(|p| matches!(p, Priority::High | Priority::Urgent));
-        let roles = self.view.roles.get(&handle).map(|roles| roles.join(", ")).unwrap_or_default();
+        let roles = self.view.roster.roles.get(&handle).map(|roles| roles.join(", ")).unwrap_or_default();
         self.items.push(Item::Message(Box::new(Message {
             id: event.event_id.clone(),
             seq: event.sequence,
@@ -234,7 +234,7 @@ impl Building<'_> {
             handle,
             at: Moment::new(&event.created_at),
             at_ms,
-            text: markdown::render(&content, &self.view.names),
+            text: markdown::render(&content, &self.view.roster.names),
             source: Some(content).filter(|_| mine && !event.deleted),
             deleted: event.deleted,
             edited: event.edited_at.is_some(),

@@ -5,8 +5,7 @@ use serde_json::json;
 
 fn view() -> View {
     View {
-        names: Names::default(),
-        roles: HashMap::new(),
+        roster: Arc::default(),
         me: "acc_1".into(),
         my_handle: "anna".into(),
         read: None,
