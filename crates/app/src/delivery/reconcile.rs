@@ -10,7 +10,7 @@ use crate::app::{App, AppState};
 use crate::attention::overdue::{self, Due};
 use crate::away::tell_away;
 use chorus_protocol::ids::{AgentId, EventId};
-use chorus_store::{Kind, StoreError, Tx, inboxes, streams};
+use chorus_store::{Kind, StoreError, Tx, inboxes, sent, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ const TICK: Duration = Duration::from_millis(500);
 const USAGE_TICKS: u64 = 2;
 /// How much of what is due one tick attends to.
 const ATTEND_STEP: i64 = 200;
+/// So many that were sent lately are brought in order together: others wait for it.
+const SETTLE_STEP: i64 = 500;
 /// Every so many ticks the slower steps run.
 const SLOW_TICKS: u64 = 20;
 
@@ -67,6 +69,7 @@ impl Ticks {
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(app).await);
         }
+        report("bring in order what was sent", settle_sent(app).await);
         if tick.is_multiple_of(USAGE_TICKS) {
             report("record what is stored", app.usage.flush(&app.store).await);
         }
@@ -127,6 +130,17 @@ async fn record_receipts(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreE
         }
     }
     written
+}
+
+/// Brings what was sent lately in order, in steps that others do not wait for long.
+async fn settle_sent(app: &App) -> Result<(), StoreError> {
+    let find = |tx: &mut dyn Tx| sent::find_unsettled(tx, SETTLE_STEP);
+    while !app.stopping.is_cancelled()
+        && let Some(through) = app.store.read::<_, StoreError, _>(find).await?
+    {
+        app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::settle(tx, through)).await?;
+    }
+    Ok(())
 }
 
 /// Takes the next steps of what agents were given, and of claims, one at a time.

@@ -14,7 +14,7 @@ use chorus_protocol::relay::Named;
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, SendError, Sent};
-use chorus_store::{SqliteOptions, Store, StoreError, Tx, inboxes};
+use chorus_store::{SqliteOptions, Store, StoreError, Tx, inboxes, sent};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +26,9 @@ const LONG: i64 = 24 * 60 * 60 * 1000;
 /// How many messages one transaction holds while a store is filled, and how many such wait at a time.
 const BATCH: u64 = 500;
 const BATCHES: usize = 8;
+/// When and how many that were sent are brought in order together.
+const SETTLE_EVERY: Duration = Duration::from_millis(500);
+const SETTLED: i64 = 500;
 
 /// Who sends to whom, with everything that stays the same from message to message.
 #[derive(Debug)]
@@ -110,6 +113,7 @@ impl StorePath {
                 Ok::<_, SendError>((sender, n, latencies))
             });
         }
+        let settling = tokio::spawn(settle(self.store.clone()));
         let mut send = Histogram::default();
         while let Some(done) = tasks.join_next().await {
             let (sender, n, latencies) = done?.context("a write failed")?;
@@ -117,6 +121,7 @@ impl StorePath {
             send.add(&latencies);
         }
         let seconds = begun.elapsed().as_secs_f64();
+        settling.abort();
         self.check().await?;
         let count = send.count();
         Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
@@ -130,6 +135,16 @@ impl StorePath {
         let sent = self.sent.iter().sum::<usize>() as i64;
         ensure!(kept == sent, "NOT EXACTLY ONCE: {sent} writes were acknowledged, {kept} are in the store");
         Ok(())
+    }
+}
+
+/// Brings in order what was sent, as often as a hub does: sending is not done before that is.
+async fn settle(store: Store) -> Result<(), StoreError> {
+    loop {
+        tokio::time::sleep(SETTLE_EVERY).await;
+        while let Some(through) = store.read(|tx: &mut dyn Tx| sent::find_unsettled(tx, SETTLED)).await? {
+            store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::settle(tx, through)).await?;
+        }
     }
 }
 
@@ -195,6 +210,9 @@ pub(crate) async fn fill(
                     .collect();
                 let work = move |tx: &mut dyn Tx| {
                     commands.iter().try_for_each(|command| stored(tx, command))?;
+                    if let Some(last) = sent::find_unsettled(tx, BATCH as i64)? {
+                        sent::settle(tx, last)?;
+                    }
                     Ok::<_, SendError>(commands.len() as u64)
                 };
                 store.write(work).await
