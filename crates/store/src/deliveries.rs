@@ -17,11 +17,10 @@ use crate::{Row, StoreError, Tx, TxExt, sent};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
+pub use chorus_protocol::words::Transport;
 use chorus_protocol::words::{DeliveryState, Directedness, EntryKind, Mode, Policy, Priority, Reason};
 use std::collections::BTreeMap;
 use uuid::Uuid;
-
-pub use chorus_protocol::words::Transport;
 
 /// How a delivery reaches its agent now: the whole decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +77,8 @@ pub fn way_of_push(agent: &Agent) -> Way {
 
 /// How a delivery is marked that is POSTed, or waits for it: who has nothing waits for a connection string.
 pub(crate) fn push_transport(agent: &Agent) -> Transport {
-    match (&agent.harness, &agent.endpoint) {
-        (Some(_), _) => Transport::Harness,
-        (None, Some(_)) => Transport::Webhook,
-        (None, None) => Transport::Channel,
-    }
+    let other = if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel };
+    if agent.harness.is_some() { Transport::Harness } else { other }
 }
 
 /// How a delivery goes that was stored.

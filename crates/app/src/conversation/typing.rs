@@ -31,7 +31,9 @@ pub async fn show_typing(app: &AppState, who: Principal, id: ConversationId) -> 
     app.live.show(id.0, sign);
     if !harnesses.is_empty() {
         let notice = Dialect::C2a.notice(Notice::Typing, &typing(&me, id)).map_err(Error::internal)?;
-        harnesses.into_iter().for_each(|agent| app.live.tell(agent, notice.clone()));
+        for agent in harnesses {
+            app.live.tell(agent, notice.clone());
+        }
     }
     Ok(())
 }
@@ -39,7 +41,7 @@ pub async fn show_typing(app: &AppState, who: Principal, id: ConversationId) -> 
 fn typing(me: &Member, id: ConversationId) -> Typing {
     let author = match me.principal {
         Principal::Agent(_) => Addressee::agent(&me.handle),
-        _ => Addressee::human(&me.handle),
+        Principal::Account(_) => Addressee::human(&me.handle),
     };
     Typing { conversation_id: id.into(), thread_id: None, author: Some(author) }
 }

@@ -1,5 +1,6 @@
 //! Who did what to whom: each act is in the log, its secrets are not, and nobody fills it.
 
+use crate::c2a::endpoint::Endpoint;
 use crate::channel_fixture::ChannelFixture;
 use crate::recovery::{acts, text};
 use crate::revocation::token;
@@ -82,6 +83,7 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     ask("DELETE", &format!("{channel}/members/bob"), &key, json!({})).await;
     ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": "bob", "handle": "bob"})).await;
     replay_what_was_refused(fixture).await;
+    set_and_remove_a_harness(fixture).await;
     let drafted = ask("POST", crate::choir::SCORES, "", crate::choir::score()).await;
     let score = format!("{}/{}", crate::choir::SCORES, text(&drafted["score_id"]));
     let link = text(&drafted["edit_link"]).to_owned();
@@ -105,6 +107,17 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     secrets.extend(["s3cr3t", "sk_hush", "sk_secret"].map(str::to_owned));
     secrets.push(link);
     secrets
+}
+
+async fn set_and_remove_a_harness(fixture: &ChannelFixture) {
+    let endpoint = Endpoint::start().await;
+    let (path, key) = ("/api/v1/agents/timber/harness", Some(fixture.anna.as_str()));
+    let body = json!({"endpoint": endpoint.url});
+    assert_eq!(fixture.hub.ask("PUT", path, key, &body).await.status, 200);
+    // Once more is no news.
+    for _ in 0..2 {
+        assert_eq!(fixture.hub.delete(path, key).await.status, 200);
+    }
 }
 
 async fn replay_what_was_refused(fixture: &ChannelFixture) {

@@ -3,7 +3,7 @@
 mod bridges;
 mod claims;
 mod edits;
-mod endpoint;
+pub(crate) mod endpoint;
 mod harness;
 mod minimal;
 mod sessions;

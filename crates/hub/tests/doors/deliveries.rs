@@ -199,7 +199,10 @@ async fn what_dies_without_a_way_says_so() {
     let first = fixture.delivery_is(&first, "dead").await;
     assert_eq!(first["rungs"][1]["reason"], "receiver answered HTTP 503", "what it ran into");
     let second = fixture.delivery_is(&second, "dead").await;
-    assert_eq!(second["rungs"][1]["reason"], "the agent has neither an endpoint nor a connection string");
+    assert_eq!(
+        second["rungs"][1]["reason"],
+        "the agent has no harness, no endpoint and no connection string"
+    );
 }
 
 /// Once for each break, and without the secret in it.

@@ -35,15 +35,15 @@ struct Got {
 
 /// An HTTP server that speaks C2A.
 #[derive(Clone)]
-struct Endpoint {
-    url: String,
+pub(crate) struct Endpoint {
+    pub(crate) url: String,
     got: Arc<Mutex<Vec<Got>>>,
     says: Arc<Mutex<Says>>,
     begins: Arc<Mutex<Says>>,
 }
 
 impl Endpoint {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = Self {
             url: format!("http://{}/c2a", listener.local_addr().unwrap()),
