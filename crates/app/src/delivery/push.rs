@@ -120,6 +120,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         latency_ms: app.elapsed() - begun,
         error,
     };
+    let mut said = None;
     let (attempt, why, outcome) = match plan::plan(&app, &due).await {
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, delivery = %due.id, "a push could not be prepared");
@@ -132,10 +133,11 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
             let posting = async {
                 // A job may be answered at once.
-                let most = if due.kind == EntryKind::Job { results::MAX_ANSWER } else { 0 };
+                let is_job = due.kind == EntryKind::Job && due.transport == Transport::Webhook;
+                let most = if is_job { results::MAX_ANSWER } else { 0 };
                 let (status, after, answer) = app.outbound.push_reading(&to, message, most).await?;
-                if !answer.is_empty() && due.transport == Transport::Webhook {
-                    results::answered(&app, due.id.agent, &answer).await;
+                if is_job {
+                    said = results::answered(&app, &due, status, &answer).await;
                 }
                 Ok((status, after))
             };
@@ -166,7 +168,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         }
     };
     let agent = due.id.agent;
-    record(&app, due, attempt, why, outcome).await.then_some(agent)
+    record(&app, due, attempt, (why, said), outcome).await.then_some(agent)
 }
 
 /// The same for every try. A job and what came of it are one event, and two messages.
@@ -186,7 +188,7 @@ async fn record(
     app: &AppState,
     due: Due,
     attempt: Option<Attempt>,
-    why: Option<String>,
+    (why, said): (Option<String>, Option<results::Said>),
     outcome: Outcome,
 ) -> bool {
     if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {
@@ -213,7 +215,7 @@ async fn record(
         // Wallets before the inbox, as everywhere.
         if due.kind == EntryKind::Job && outcome == Outcome::Refused {
             let why = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
-            results::refused(tx, &hub, &due, why)?;
+            results::refused(tx, &hub, &due, why, said.as_ref())?;
         }
         Ok(push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)?)
     };
