@@ -184,7 +184,9 @@ impl Desk {
 
     /// Answers with the listed price, and with how long the last job of this skill took.
     async fn offer(self, quote: QuoteAsked) {
-        let Some(skill) = self.skills.iter().find(|skill| skill.skill_name.0 == quote.skill_name) else { return };
+        let Some(skill) = self.skills.iter().find(|skill| skill.skill_name.0 == quote.skill_name) else {
+            return;
+        };
         let expected_ms = self.took_ms().get(&quote.skill_name).copied();
         let offer = MakeOffer { price: Some(skill.cost_per_call), expected_ms };
         let told = match self.hub.make_offer(quote.quote_id, &offer).await {

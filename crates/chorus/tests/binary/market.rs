@@ -149,9 +149,9 @@ async fn the_commands_of_money() {
     let boss = market(&fixture, "", &["register", "Boss", "--owner", "boss"]).await;
     assert_eq!(boss["status"], "registered", "who only hires offers nothing: {boss}");
     let (boss_key, owner_key) = (boss["api_key"].as_str().unwrap(), boss["owner_key"].as_str().unwrap());
-    let worker = market(&fixture, "", &["register", "Worker", "--owner", "worker", "--skill", "add=0.30"]).await;
-    let (worker_id, worker_key) =
-        (worker["agent_id"].as_str().unwrap(), worker["api_key"].as_str().unwrap());
+    let worker =
+        market(&fixture, "", &["register", "Worker", "--owner", "worker", "--skill", "add=0.30"]).await;
+    let (worker_id, worker_key) = (worker["agent_id"].as_str().unwrap(), worker["api_key"].as_str().unwrap());
 
     // Made, moved and taken away; each says what is left.
     let ok = |args: &[&str], key: &str, words: &str| {
@@ -174,7 +174,10 @@ async fn the_commands_of_money() {
 
     // Offers, one of them taken, and taken back.
     let quote = market(&fixture, boss_key, &["quote", "add", "--wait", "0"]).await;
-    assert_eq!((&quote["offers"][0]["price"], &quote["offers"][0]["agent_id"]), (&json!(0.3), &json!(worker_id)));
+    assert_eq!(
+        (&quote["offers"][0]["price"], &quote["offers"][0]["agent_id"]),
+        (&json!(0.3), &json!(worker_id))
+    );
     let (code, out, _) = said_of(&fixture, boss_key, &["quote", "add", "--wait", "0", "--budget", "0.30"]);
     assert!(code == Some(0) && out.contains("PRICE") && out.contains(worker_id), "{out}");
     let job = market(&fixture, boss_key, &["accept", quote["quote_id"].as_str().unwrap(), worker_id]).await;

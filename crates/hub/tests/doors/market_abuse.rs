@@ -102,7 +102,8 @@ async fn an_address_for_results_ends_with_its_agents_key() {
     assert_eq!(hub.post("/market/jobs", Some(&boss.key), &job).await.status, 202);
     let handed = inbox.event("job").await;
     let callback = handed["callback_url"].as_str().unwrap().strip_prefix(&hub.url).unwrap().to_owned();
-    let reset = hub.post(&format!("/api/v1/agents/{}/key/reset", worker.id), Some(OPERATOR), &json!({})).await;
+    let reset =
+        hub.post(&format!("/api/v1/agents/{}/key/reset", worker.id), Some(OPERATOR), &json!({})).await;
     assert_eq!(reset.status, 200, "{}", reset.text);
     let result = json!({"job_id": job["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
     hub.post(&callback, None, &result).await.own_failure(Code::Gone);

@@ -195,7 +195,10 @@ async fn every_code_of_the_document() {
     assert_eq!(hub.post("/market/heartbeat", Some(&worker.key), &beat).await.status, 204);
     let gone = trader(&hub, "gone", 0).await;
     let found = hub.get("/market/discover?skill=analyze_text", None).await.body;
-    assert!(found["agents"].as_array().unwrap().iter().any(|agent| agent["agent_id"] == json!(gone.id)), "{found}");
+    assert!(
+        found["agents"].as_array().unwrap().iter().any(|agent| agent["agent_id"] == json!(gone.id)),
+        "{found}"
+    );
     assert_eq!(hub.delete(&format!("/market/agents/{}", gone.id), Some(&gone.key)).await.status, 200);
     hub.post("/market/jobs", Some(&boss.key), &job(1, &gone.id)).await.own_failure(Code::NotFound);
     assert_eq!(snapshot(&hub).await, before);

@@ -22,10 +22,25 @@ enum Step {
     Mint(usize, i64),
     Burn(usize, i64),
     /// By one of a few ids, so that some come again: with the same content, or with another.
-    Transfer { id: u128, from: usize, to: usize, amount: i64 },
-    Hire { id: u128, payer: usize, payee: usize, budget: i64, price: i64 },
+    Transfer {
+        id: u128,
+        from: usize,
+        to: usize,
+        amount: i64,
+    },
+    Hire {
+        id: u128,
+        payer: usize,
+        payee: usize,
+        budget: i64,
+        price: i64,
+    },
     /// Once or twice.
-    End { id: u128, verdict: Verdict, again: bool },
+    End {
+        id: u128,
+        verdict: Verdict,
+        again: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -70,7 +85,10 @@ impl Model {
                 self.burned += amount;
             }
             Step::Transfer { id, from, to, amount }
-                if !self.transfers.contains(&id) && from != to && amount > 0 && self.balances[from] >= amount =>
+                if !self.transfers.contains(&id)
+                    && from != to
+                    && amount > 0
+                    && self.balances[from] >= amount =>
             {
                 self.transfers.push(id);
                 self.balances[from] -= amount;

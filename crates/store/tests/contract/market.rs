@@ -336,7 +336,11 @@ async fn what_came_of_jobs_is_forgotten(fixture: Fixture) {
         write(store, move |tx| {
             hire(tx, &job)?;
             let (status, paid) = (JobStatus::Success, Credits::ZERO);
-            jobs::end(tx, job.id, &End { status, paid, result: Some("{\"é\": 1}"), error: None, now: NOW + n })
+            jobs::end(
+                tx,
+                job.id,
+                &End { status, paid, result: Some("{\"é\": 1}"), error: None, now: NOW + n },
+            )
         })
         .await;
     }

@@ -70,7 +70,8 @@ fn transfer_id(text: &str) -> Result<TransferId, String> {
 
 pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()> {
     // Anybody may add it up.
-    let client = if matches!(command, Command::Economy) { global.client()? } else { global.keyed_client()? };
+    let client =
+        if matches!(command, Command::Economy) { global.client()? } else { global.keyed_client()? };
     match command {
         Command::Economy => {
             let economy: Value = client.market_get(&["economy"], &[]).await?;
