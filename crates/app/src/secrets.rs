@@ -136,18 +136,22 @@ impl MasterKey {
         token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&[place.as_slice(), &mac[..16]].concat()))
     }
 
-    /// What lets an agent report the result of a job, and nobody else.
-    pub fn job_token(&self, job: JobId, agent: AgentId) -> String {
-        let mac = mac(&self.0, &[b"job\0", job.as_bytes(), agent.as_bytes()]);
-        token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&[agent.as_bytes(), &mac[..16]].concat()))
+    /// What lets an agent report the result of a job, and nobody else, until it gets another key (its next epoch).
+    pub fn job_token(&self, job: JobId, agent: AgentId, epoch: i64) -> String {
+        let epoch = epoch.to_be_bytes();
+        let mac = mac(&self.0, &[b"job\0", job.as_bytes(), agent.as_bytes(), &epoch]);
+        let token = [&agent.as_bytes()[..], &epoch, &mac[..16]].concat();
+        token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&token))
     }
 
-    /// The agent that was given this for a job, if it is genuine.
-    pub fn read_job_token(&self, job: JobId, token: &str) -> Option<AgentId> {
+    /// The agent that was given this for a job, and in which epoch, if it is genuine.
+    pub fn read_job_token(&self, job: JobId, token: &str) -> Option<(AgentId, i64)> {
         let bytes =
             HEXLOWER.decode(token.strip_prefix(SecretKind::CallbackToken.prefix())?.as_bytes()).ok()?;
-        let agent = AgentId::from_slice(bytes.split_at_checked(16)?.0)?;
-        self.either(|key| same(&key.job_token(job, agent), token).then_some(agent))
+        let (agent, rest) = bytes.split_at_checked(16)?;
+        let (epoch, _) = rest.split_first_chunk::<8>()?;
+        let (agent, epoch) = (AgentId::from_slice(agent)?, i64::from_be_bytes(*epoch));
+        self.either(|key| same(&key.job_token(job, agent, epoch), token).then_some((agent, epoch)))
     }
 
     /// Reads what [`Self::reply_token`] made.
@@ -318,11 +322,13 @@ mod tests {
     fn job_tokens_are_of_one_job_and_one_agent() {
         let master = MasterKey::new([7; 32]);
         let (agent, job) = (AgentId(uuid::Uuid::from_u128(9)), JobId(uuid::Uuid::from_u128(3)));
-        let token = master.job_token(job, agent);
-        assert_eq!(master.read_job_token(job, &token), Some(agent));
+        let token = master.job_token(job, agent, 2);
+        assert_eq!(master.read_job_token(job, &token), Some((agent, 2)));
+        let later = master.job_token(job, agent, 3);
+        assert_eq!(master.read_job_token(job, &later), Some((agent, 3)));
         assert_eq!(master.read_job_token(JobId(uuid::Uuid::from_u128(4)), &token), None);
         assert_eq!(MasterKey::new([8; 32]).read_job_token(job, &token), None);
-        assert_eq!(MasterKey::new([8; 32]).replacing([7; 32]).read_job_token(job, &token), Some(agent));
+        assert_eq!(MasterKey::new([8; 32]).replacing([7; 32]).read_job_token(job, &token), Some((agent, 2)));
         for forged in
             ["", "tok_", "tok_00", &token[..token.len() - 2], &token.replacen("09", "0a", 1), "tok_zz"]
         {

@@ -12,7 +12,7 @@ mod quotes;
 
 pub use agents::{
     Discover, Discovered, Found, Heartbeat, MarketAgent, OfferedSkill, OwnerId, Registered, Registration,
-    ReputationView, Skill, SkillName, SkillSearch, SkillSummary, Step, Text,
+    ReputationView, Skill, SkillName, SkillSearch, SkillSummary, Step, Text, Timestamp,
 };
 pub use amounts::{Credits, NotCredits, Reputation};
 pub use jobs::{

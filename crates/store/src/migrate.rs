@@ -50,6 +50,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0035_unclaimed.sql"),
     migration!("0038_harness_endpoints.sql"),
     migration!("0041_sent_lately.sql"),
+    migration!("0040_job_notes.sql"),
 ];
 
 /// The number of the newest.

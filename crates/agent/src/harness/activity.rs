@@ -153,6 +153,13 @@ pub enum Activity {
         /// Of which skill.
         skill: String,
     },
+    /// It was asked what it would do a job for, and said so.
+    OfferMade {
+        /// Of what.
+        skill: String,
+        /// For how much.
+        price: String,
+    },
     /// A job's result was taken by the hub.
     JobReported {
         /// Its id.

@@ -169,6 +169,10 @@ impl Reader {
                     self.jobs.iter().for_each(|jobs| jobs.take(&data));
                     return nothing(id);
                 }
+                Some(EntryKind::Quote) if self.jobs.is_some() => {
+                    self.jobs.iter().for_each(|jobs| jobs.take_quote(&data));
+                    return nothing(id);
+                }
                 // A message comes as one; who offers nothing does no jobs.
                 Some(EntryKind::Message | EntryKind::Job | EntryKind::Result | EntryKind::Quote) | None => {
                     self.skip(format!("an event of the kind {event}"));

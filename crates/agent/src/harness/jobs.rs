@@ -1,4 +1,5 @@
-//! Jobs, beside conversations: what the agent was hired for is given to its program, and what that prints is the result.
+//! Jobs, beside conversations: what the agent was hired for is given to its program, and what that prints is the result. Asked what it
+//! would do one for, it answers what it lists.
 //!
 //! A job that has ended at the hub, because whoever hired took it back or its time is over, ends its program here. Nothing is kept:
 //! a job that dies with the process is refunded at its deadline. So many run at a time as conversations do; some more wait.
@@ -12,9 +13,11 @@ use crate::seen::{REMEMBERED, Seen};
 use chorus_protocol::c2a::{Delivery, Exposure};
 use chorus_protocol::ids::JobId;
 use chorus_protocol::market::{
-    JobHandout, JobResult, JobStatus, OwnerId, Registered, Registration, Skill, Text,
+    JobHandout, JobResult, JobStatus, MakeOffer, OwnerId, QuoteAsked, Registered, Registration, Skill, Text,
 };
 use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -68,8 +71,16 @@ pub(super) async fn offer(
 /// Where jobs are put that came.
 #[derive(Debug, Clone)]
 pub(super) struct Jobs {
-    queue: mpsc::Sender<JobHandout>,
+    queue: mpsc::Sender<Asked>,
     observer: Observer,
+}
+
+/// What comes from the market.
+#[derive(Debug)]
+enum Asked {
+    Job(JobHandout),
+    /// What it would do a job for.
+    Quote(QuoteAsked),
 }
 
 impl Jobs {
@@ -82,15 +93,29 @@ impl Jobs {
         let super::Driver::Exec(exec) = &options.driver else { return None };
         let hub = hub.filter(|_| !options.offering.skills.is_empty())?;
         let (queue, jobs) = mpsc::channel(WAITING);
-        let desk = Desk { hub: hub.clone(), exec: exec.clone(), observer: observer.clone() };
+        let desk = Desk {
+            hub: hub.clone(),
+            exec: exec.clone(),
+            observer: observer.clone(),
+            skills: options.offering.skills.clone().into(),
+            took_ms: Arc::default(),
+        };
         Some((Self { queue, observer: observer.clone() }, desk.serve(jobs, options.at_once)))
     }
 
     /// Takes the data of an inbox's event.
     pub(super) fn take(&self, data: &str) {
         match serde_json::from_str(data) {
-            Ok(job) => self.put(job),
+            Ok(job) => self.put(Asked::Job(job)),
             Err(error) => self.observer.tell(Activity::Skipped { what: format!("a job: {error}") }),
+        }
+    }
+
+    /// Takes the data of a question what a job would cost.
+    pub(super) fn take_quote(&self, data: &str) {
+        match serde_json::from_str(data) {
+            Ok(quote) => self.put(Asked::Quote(quote)),
+            Err(error) => self.observer.tell(Activity::Skipped { what: format!("a question: {error}") }),
         }
     }
 
@@ -102,16 +127,26 @@ impl Jobs {
             return false;
         };
         let Some(job) = content.job else { return false };
-        // A question what it would cost is none: the listed price counts.
-        if let Ok(job) = serde_json::from_value(Value::Object(job)) {
-            self.put(job);
+        let is_quote = job.contains_key("quote_id");
+        let asked = if is_quote {
+            serde_json::from_value(Value::Object(job)).map(Asked::Quote)
+        } else {
+            serde_json::from_value(Value::Object(job)).map(Asked::Job)
+        };
+        match asked {
+            Ok(asked) => self.put(asked),
+            Err(error) => self.observer.tell(Activity::Skipped { what: format!("a job: {error}") }),
         }
         true
     }
 
-    fn put(&self, job: JobHandout) {
-        if let Err(error) = self.queue.try_send(job) {
-            let what = format!("a job: {error}; it ends by its deadline");
+    fn put(&self, asked: Asked) {
+        if let Err(error) = self.queue.try_send(asked) {
+            let why = match error {
+                mpsc::error::TrySendError::Full(_) => "too many wait",
+                mpsc::error::TrySendError::Closed(_) => "the agent ends",
+            };
+            let what = format!("a job: {why}; it ends by its deadline");
             self.observer.tell(Activity::Skipped { what });
         }
     }
@@ -123,28 +158,50 @@ struct Desk {
     hub: Client,
     exec: Exec,
     observer: Observer,
+    skills: Arc<[Skill]>,
+    /// How long the last job of each skill took that was done.
+    took_ms: Arc<Mutex<HashMap<String, i64>>>,
 }
 
 impl Desk {
-    async fn serve(self, mut jobs: mpsc::Receiver<JobHandout>, at_once: usize) {
+    async fn serve(self, mut jobs: mpsc::Receiver<Asked>, at_once: usize) {
         let (mut running, mut seen) = (JoinSet::new(), Seen::new(REMEMBERED));
         loop {
             tokio::select! {
                 Some(_) = running.join_next() => {}
                 job = jobs.recv(), if running.len() < at_once => match job {
                     // Whatever comes again is being done, or was.
-                    Some(job) if seen.is_new(&job.job_id.to_string()) => {
+                    Some(Asked::Job(job)) if seen.is_new(&job.job_id.to_string()) => {
                         running.spawn(self.clone().work(job));
                     }
-                    Some(_) => {}
+                    Some(Asked::Job(_)) => {}
+                    Some(Asked::Quote(quote)) => drop(running.spawn(self.clone().offer(quote))),
                     None => return,
                 },
             }
         }
     }
 
+    /// Answers with the listed price, and with how long the last job of this skill took.
+    async fn offer(self, quote: QuoteAsked) {
+        let Some(skill) = self.skills.iter().find(|skill| skill.skill_name.0 == quote.skill_name) else {
+            return;
+        };
+        let expected_ms = self.took_ms().get(&quote.skill_name).copied();
+        let offer = MakeOffer { price: Some(skill.cost_per_call), expected_ms };
+        let told = match self.hub.make_offer(quote.quote_id, &offer).await {
+            Ok(_) => Activity::OfferMade { skill: quote.skill_name, price: skill.cost_per_call.to_string() },
+            Err(error) => Activity::Skipped { what: format!("a question for an offer: {error}") },
+        };
+        self.observer.tell(told);
+    }
+
+    fn took_ms(&self) -> MutexGuard<'_, HashMap<String, i64>> {
+        self.took_ms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn work(self, job: JobHandout) {
-        let id = job.job_id;
+        let (id, begun) = (job.job_id, tokio::time::Instant::now());
         self.observer.tell(Activity::JobBegan { job: id.to_string(), skill: job.skill_name.clone() });
         let done = tokio::select! {
             done = self.exec.work(&job) => done,
@@ -153,6 +210,10 @@ impl Desk {
                 return self.observer.tell(Activity::JobLeft { job: id.to_string() });
             }
         };
+        // Of what it offers, so that there are no more than it has.
+        if done.is_ok() && self.skills.iter().any(|skill| skill.skill_name.0 == job.skill_name) {
+            self.took_ms().insert(job.skill_name.clone(), begun.elapsed().as_millis() as i64);
+        }
         let result = result(&job, done);
         let told = match self.hub.report_result(&result).await {
             Ok(taken) => Activity::JobReported {

@@ -23,7 +23,7 @@ use chorus_store::chats::{self, ChatEntry};
 use chorus_store::conversations::Conversation;
 use chorus_store::deliveries::{self, Entry};
 use chorus_store::relay::Pending;
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, directory};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -43,7 +43,10 @@ pub enum Content {
     /// Another service's channel message, sealed, in the entry itself.
     Foreign,
     /// A job, in the entry itself.
-    Job,
+    Job {
+        /// Of its agent's keys.
+        epoch: i64,
+    },
     /// A question what a job would cost, in the entry itself.
     Quote,
     /// What came of a job that the agent hired for; nothing if that is not kept any more.
@@ -70,7 +73,9 @@ impl Content {
                 }
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
-                EntryKind::Job => Self::Job,
+                EntryKind::Job => {
+                    Self::Job { epoch: directory::by_id(tx, agent)?.map_or(0, |agent| agent.epoch) }
+                }
                 EntryKind::Quote => Self::Quote,
                 EntryKind::Result => Self::Result(callbacks::kept(tx, &entry.body)?),
             };
@@ -118,9 +123,11 @@ impl Content {
             (Self::Quote, Dialect::C2a) => {
                 c2a::quote(app, receiver.id, &receiver.name, &entry, attempt.unwrap_or(1))
             }
-            (Self::Job, Dialect::Sse) => handout::data(app, receiver.id, entry.trace, &entry.body),
-            (Self::Job, Dialect::C2a) => {
-                let job = handout::data(app, receiver.id, entry.trace, &entry.body);
+            (Self::Job { epoch }, Dialect::Sse) => {
+                handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+            }
+            (Self::Job { epoch }, Dialect::C2a) => {
+                let job = handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body);
                 job.and_then(|job| {
                     c2a::job(app, receiver.id, &receiver.name, &entry, &job, attempt.unwrap_or(1))
                 })
@@ -138,7 +145,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job | Self::Quote => return handout::kept(entry).map(Some),
+            Self::Job { .. } | Self::Quote => return handout::kept(entry).map(Some),
             Self::Result(told) => return Ok(told.clone()),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))

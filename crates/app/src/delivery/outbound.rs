@@ -232,7 +232,7 @@ impl Outbound {
         Ok((status, after))
     }
 
-    /// The same, with as much of the answer to a success as `most` bytes; nothing, if it is longer.
+    /// The same, with as much of the answer as `most` bytes; nothing, if it is longer.
     pub async fn push_reading(
         &self,
         to: &To,
@@ -245,7 +245,6 @@ impl Outbound {
             let (mut response, slot) = self.dial(begun).await?;
             let mut read = Vec::new();
             while most > 0
-                && response.status().is_success()
                 && let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))?
             {
                 read.extend_from_slice(&piece);
@@ -308,8 +307,18 @@ impl Outbound {
         outcome
     }
 
-    /// A place for a request, and the request.
-    fn begin(&self, to: &To, message: Signed) -> Result<Begun, PostError> {
+    /// Whether somebody answers there at all, whatever it says: a server that knows one POST alone refuses everything else. What
+    /// stands before a server and says that it is gone is no answer. Nothing is remembered against an endpoint that is silent.
+    pub async fn probe(&self, to: &To, most: Duration) -> bool {
+        let answered = async {
+            let (response, _slot) = self.dial(self.place(to, Method::HEAD)?).await?;
+            Ok::<_, PostError>(!matches!(response.status().as_u16(), 502..=504))
+        };
+        tokio::time::timeout(most, answered).await.is_ok_and(|answered| answered.unwrap_or(false))
+    }
+
+    /// A place for a request, and the request without anything in it.
+    fn place(&self, to: &To, method: Method) -> Result<Begun, PostError> {
         if self.challenges && !to.proven {
             return Err(PostError::Unproven);
         }
@@ -318,7 +327,13 @@ impl Outbound {
         let endpoint = Endpoint { receiver, sender, cause, host: host_of(&url) };
         let (slot, keep) = self.limits.begin(&endpoint, self.elapsed())?;
         let client = if keep { &self.client } else { &self.once };
-        let request = client.request(Method::POST, url.clone())?;
+        let request = client.request(method, url.clone())?;
+        Ok(Begun { request, url, endpoint, slot })
+    }
+
+    /// A place for a POST, and the request.
+    fn begin(&self, to: &To, message: Signed) -> Result<Begun, PostError> {
+        let Begun { request, url, endpoint, slot } = self.place(to, Method::POST)?;
         let request = if message.keyed { request.header("idempotency-key", &message.id) } else { request };
         let request = request
             .header("content-type", "application/json")

@@ -127,6 +127,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         latency_ms: app.elapsed() - begun,
         error,
     };
+    let mut said = None;
     let (attempt, why, outcome) = match plan::plan(&app, &due).await {
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, delivery = %due.id, "a push could not be prepared");
@@ -138,18 +139,19 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
             let posting = async {
-                let most = match (due.transport, due.kind) {
-                    (Transport::Harness, _) => harness::MAX_ANSWER,
-                    // A job may be answered at once.
-                    (_, EntryKind::Job) => results::MAX_ANSWER,
+                // A job may be answered at once.
+                let is_job = due.kind == EntryKind::Job && due.transport == Transport::Webhook;
+                let most = match due.transport {
+                    Transport::Harness => harness::MAX_ANSWER,
+                    _ if is_job => results::MAX_ANSWER,
                     _ => 0,
                 };
                 let (status, after, answer) = app.outbound.push_reading(&to, message, most).await?;
                 if due.transport == Transport::Harness && (200..300).contains(&status) {
                     harness::result_of(&answer, &delivery_id(due.id.seq))?;
                 }
-                if !answer.is_empty() && due.transport == Transport::Webhook {
-                    results::answered(&app, due.id.agent, &answer).await;
+                if is_job {
+                    said = results::answered(&app, &due, status, &answer).await;
                 }
                 Ok((status, after))
             };
@@ -185,7 +187,7 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         }
     };
     let agent = due.id.agent;
-    record(&app, due, attempt, why, outcome).await.then_some(agent)
+    record(&app, due, attempt, (why, said), outcome).await.then_some(agent)
 }
 
 /// The same for every try. A job and what came of it are one event, and two messages.
@@ -205,7 +207,7 @@ async fn record(
     app: &AppState,
     due: Due,
     attempt: Option<Attempt>,
-    why: Option<String>,
+    (why, said): (Option<String>, Option<results::Said>),
     outcome: Outcome,
 ) -> bool {
     if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {
@@ -232,7 +234,7 @@ async fn record(
         // Wallets before the inbox, as everywhere.
         if due.kind == EntryKind::Job && outcome == Outcome::Refused {
             let why = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
-            results::refused(tx, &hub, &due, why)?;
+            results::refused(tx, &hub, &due, why, said.as_ref())?;
         }
         let finished = push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)?;
         if let Some(cause) = became(&due, outcome).filter(|_| finished.held) {

@@ -11,6 +11,7 @@ use crate::usage::Usage;
 use chorus_protocol::ids::{AgentId, DeliveryId};
 use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
+use chorus_store::market::jobs;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
     StoreError, Tx, accounts, audit, choir, deliveries, growing, idempotency, inboxes, invitations,
@@ -97,6 +98,10 @@ pub fn clean_up(
         deliveries::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
     usage.give_back(tx, old.bytes);
+    let results = settings.retention_ms.map_or(Ok(Default::default()), |keep_ms| {
+        jobs::forget_results(tx, now - keep_ms, CLEAN_UP_STEP)
+    })?;
+    usage.give_back(tx, results.1);
     let said = retention::remove_said(tx, now, settings.retention_ms, CLEAN_UP_STEP)?;
     usage.give_back(tx, said.bytes);
     let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
@@ -106,7 +111,7 @@ pub fn clean_up(
     let unclaimed = choir::remove_unclaimed(tx, now)?;
     // Whatever took a whole step may have more.
     Ok(unclaimed
-        || [keys, answers, credentials, acts, invited, sessions, grown, replies, old.deliveries, said.events]
+        || [keys, answers, credentials, acts, invited, sessions, grown, replies, results.0, old.deliveries, said.events]
             .contains(&(CLEAN_UP_STEP as u64)))
 }
 

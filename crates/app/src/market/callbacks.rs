@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use bytes::Bytes;
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus};
+use chorus_protocol::market::{JobHandout, JobResult, JobStatus, Timestamp};
 use chorus_protocol::time::rfc3339;
 use chorus_store::directory::Agent;
 use chorus_store::market::agents;
@@ -66,7 +66,7 @@ fn result(job: &Job) -> JobResult {
         execution_cost: None,
         execution_time_ms: None,
         error_message: None,
-        timestamp_utc: job.ended_at.map(rfc3339),
+        timestamp_utc: job.ended_at.map(rfc3339).map(Timestamp),
     });
     // What the hub made of it: output that breaks its schema is a failure, and what is paid is what was settled.
     (result.status, result.execution_cost) = (job.status, Some(job.paid));

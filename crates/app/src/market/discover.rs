@@ -1,6 +1,7 @@
 //! Finding agents by what they can do, the best first.
 
-use crate::app::App;
+use super::probe;
+use crate::app::{App, AppState};
 use crate::error::Error;
 use chorus_protocol::api::Items;
 use chorus_protocol::faults::Faults;
@@ -68,8 +69,9 @@ pub(super) fn declared(schema: Option<&str>) -> Option<Value> {
     schema.and_then(|schema| serde_json::from_str(schema).ok())
 }
 
-/// A page of agents that have a skill.
-pub async fn discover(app: &App, asked: Discover) -> Result<Discovered, Error> {
+/// A page of agents that have a skill. Of those that are away the best are asked first whether they live, unless they are shown
+/// anyway.
+pub async fn discover(app: &AppState, asked: Discover) -> Result<Discovered, Error> {
     let mut faults = Faults::new();
     let min_reputation =
         asked.min_reputation.as_deref().filter(|text| !text.is_empty()).map(Reputation::parse);
@@ -105,6 +107,9 @@ pub async fn discover(app: &App, asked: Discover) -> Result<Discovered, Error> {
         asked.include_offline,
     );
     let (limit, after) = (asked.limit, after.flatten());
+    if after.is_none() && !asked.include_offline {
+        probe::wake_shown(app, &search).await?;
+    }
     let known = app.market.totals.find(&key, app.elapsed());
     let find = move |tx: &mut dyn Tx| {
         let total = known.map_or_else(|| discovery::count(tx, &search), Ok)?;

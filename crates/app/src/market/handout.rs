@@ -24,21 +24,31 @@ pub fn url(endpoint: String) -> String {
 }
 
 /// The job as it is kept, with what only its agent may know.
-fn read(app: &App, agent: AgentId, trace: TraceId, body: &str) -> Result<JobHandout, serde_json::Error> {
+fn read(
+    app: &App,
+    (agent, epoch): (AgentId, i64),
+    trace: TraceId,
+    body: &str,
+) -> Result<JobHandout, serde_json::Error> {
     let mut job: JobHandout = serde_json::from_str(body)?;
-    job.callback_url = result_url(app, job.job_id, agent);
+    job.callback_url = result_url(app, job.job_id, agent, epoch);
     job.trace_id = Some(trace.to_string());
     Ok(job)
 }
 
 /// Where the result of a job is POSTed to: the address is the proof.
-pub fn result_url(app: &App, job: JobId, agent: AgentId) -> String {
-    let token = app.config.master_key.job_token(job, agent);
+fn result_url(app: &App, job: JobId, agent: AgentId, epoch: i64) -> String {
+    let token = app.config.master_key.job_token(job, agent, epoch);
     format!("{}/market/jobs/{job}/result/{token}", app.config.public_url)
 }
 
-/// The data of SSE event `job`.
-pub fn data(app: &App, agent: AgentId, trace: TraceId, body: &str) -> Result<String, serde_json::Error> {
+/// The data of SSE event `job`, for an agent in this epoch.
+pub fn data(
+    app: &App,
+    agent: (AgentId, i64),
+    trace: TraceId,
+    body: &str,
+) -> Result<String, serde_json::Error> {
     serde_json::to_string(&read(app, agent, trace, body)?)
 }
 
@@ -52,7 +62,8 @@ pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'s
     const GONE: &str = "the job is not kept any more";
     let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
     let Some(event) = conversations::event_by_id(tx, due.event)? else { return Ok(Err(GONE)) };
-    let job = read(app, due.id.agent, event.trace, &event.body).map_err(unexpected)?;
+    let epoch = directory::by_id(tx, due.id.agent)?.map_or(0, |agent| agent.epoch);
+    let job = read(app, (due.id.agent, epoch), event.trace, &event.body).map_err(unexpected)?;
     match jobs::by_id(tx, job.job_id)? {
         None => return Ok(Err(GONE)),
         Some(job) if job.status != JobStatus::Pending => return Ok(Err("the job has ended")),
@@ -60,10 +71,7 @@ pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'s
     }
     let body = match due.transport {
         Transport::Harness | Transport::Webhook | Transport::Inbox => serde_json::to_vec(&job),
-        Transport::Channel => {
-            let epoch = directory::by_id(tx, due.id.agent)?.map_or(0, |agent| agent.epoch);
-            serde_json::to_vec(&channel_post(app, due, &job, epoch).map_err(unexpected)?)
-        }
+        Transport::Channel => serde_json::to_vec(&channel_post(app, due, &job, epoch).map_err(unexpected)?),
     };
     Ok(Ok(body.map_err(unexpected)?.into()))
 }
@@ -81,8 +89,9 @@ fn channel_post(app: &App, due: &Due, job: &JobHandout, epoch: i64) -> Result<Po
             context: Some(format!(
                 "You were hired for one job of your skill {:?}, for at most {} credits. Answer once, before {until}: with the \
                  output data as one JSON object and nothing else. A plain text is taken as {{\"text\": …}}. Answer with an \
-                 event of the type `error` if you cannot do it.",
-                job.skill_name, job.budget
+                 event of the type `error` if you cannot do it. Or POST the whole result, \
+                 {{\"job_id\", \"status\", \"output_data\", \"execution_cost\"}}, to {}",
+                job.skill_name, job.budget, job.callback_url
             )),
         },
         message: Message {

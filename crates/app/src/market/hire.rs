@@ -2,8 +2,9 @@
 
 use super::discover::{declared, presence, seen_since};
 use super::jobs::view;
+use super::probe;
 use super::who::{self, Fresh, Hirer};
-use crate::app::AppState;
+use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::{Caller, key_hash};
 use crate::error::Error;
@@ -19,13 +20,13 @@ use chorus_protocol::market::{
 };
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::Reason;
-use chorus_store::directory;
+use chorus_store::directory::{self, Agent};
 use chorus_store::market::agents::{self, Listing, Skill};
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::wallets;
-use chorus_store::{Tx, blocks};
+use chorus_store::{StoreError, Tx, blocks};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use url::Url;
@@ -34,6 +35,9 @@ use url::Url;
 pub(super) struct Offered {
     pub(super) price: Credits,
 }
+
+/// So many are looked at for one that wants to hear from whoever hires.
+const MOST_TRIED: i64 = 20;
 
 /// What a job is for its agent.
 const JOB: Attention = Attention { reason: Reason::Assignment, ..attention::FOREIGN };
@@ -70,6 +74,13 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         }
         let sealed = app.config.master_key.seal(app.environment.bytes(), id.as_bytes(), &url.0);
         callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
+    }
+    match body.agent_id {
+        Some(named) => probe::wake(app, named).await?,
+        None => {
+            probe::wake_found(app, &search(app, &body.skill_name.0, body.budget, true, body.orchestrator_id))
+                .await?;
+        }
     }
     let fresh = Fresh {
         wallet: WalletId(app.environment.uuid_v7()),
@@ -195,10 +206,7 @@ impl Hire {
         {
             return Err(offline("the agent has shown no sign of life lately"));
         }
-        if let Some(who) = self.caller.id()
-            && agent.has_blocks
-            && blocks::keeps_out(tx, named.into(), who)?
-        {
+        if keeps_out(tx, &agent, &self.caller)? {
             return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
         }
         Ok((listing, skill))
@@ -206,17 +214,25 @@ impl Hire {
 
     fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<(Listing, Skill), Error> {
         let name = &self.body.skill_name.0;
-        let search = |max_cost: Credits, online: bool| Search {
-            skill: Some(name.clone()),
-            min_reputation: Reputation::MIN,
-            max_cost,
-            words: vec![],
-            seen_since: online.then(|| seen_since(&self.app)),
-            now: self.app.now(),
-            except: orchestrator,
-        };
-        let found = discovery::search(tx, &search(self.body.budget, true), None, 1)?;
-        let Some(found) = found.into_iter().next() else {
+        let search =
+            |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
+        let found = discovery::search(tx, &search(self.body.budget, true), None, MOST_TRIED)?;
+        let is_empty = found.is_empty();
+        let mut willing = None;
+        for found in found {
+            let agent = directory::by_id(tx, found.place.agent)?;
+            if let Some(agent) = agent
+                && !keeps_out(tx, &agent, &self.caller)?
+            {
+                willing = Some(found);
+                break;
+            }
+        }
+        let Some(found) = willing else {
+            if !is_empty {
+                let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
+                return Err(Error::new(Code::Forbidden, what));
+            }
             if !discovery::search(tx, &search(Credits::MAX, true), None, 1)?.is_empty() {
                 let what = format_args!("nobody does {name:?} for {} credits", self.body.budget);
                 return Err(Error::new(Code::BudgetInsufficient, what));
@@ -230,6 +246,33 @@ impl Hire {
         let listing = agents::by_id(tx, found.place.agent)?.ok_or_else(gone)?;
         let skill = agents::skill(tx, found.place.agent, name)?.ok_or_else(gone)?;
         Ok((listing, skill))
+    }
+}
+
+/// Whether an agent, or its owner, does not want to hear from this caller.
+pub(super) fn keeps_out(tx: &mut dyn Tx, agent: &Agent, caller: &Caller) -> Result<bool, StoreError> {
+    match caller.id() {
+        Some(who) if agent.has_blocks => blocks::keeps_out(tx, agent.id.into(), who),
+        _ => Ok(false),
+    }
+}
+
+/// Who does this, for so much.
+pub(super) fn search(
+    app: &App,
+    skill: &str,
+    max_cost: Credits,
+    online: bool,
+    except: Option<AgentId>,
+) -> Search {
+    Search {
+        skill: Some(skill.to_owned()),
+        min_reputation: Reputation::MIN,
+        max_cost,
+        words: vec![],
+        seen_since: online.then(|| seen_since(app)),
+        now: app.now(),
+        except,
     }
 }
 

@@ -10,7 +10,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::JobId;
-use chorus_protocol::market::{Credits, JobError, JobSearch, JobStatus, JobView};
+use chorus_protocol::market::{Credits, JobError, JobResult, JobSearch, JobStatus, JobView};
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::jobs::{self, Job, Side};
 use chorus_store::market::wallets;
@@ -56,7 +56,9 @@ pub(super) fn part(tx: &mut dyn Tx, caller: &Caller, job: &Job) -> Result<Option
 /// A job as it is shown; who pays is for the one who does.
 pub(super) fn view(job: &Job, owner: Option<&str>) -> Result<JobView, Error> {
     let agreed = &job.agreed;
-    let result = job.result.as_deref().map(serde_json::from_str).transpose().map_err(Error::internal)?;
+    let result = job.result.as_deref().map(serde_json::from_str::<JobResult>).transpose();
+    // What the hub made of it: output that breaks its schema is a failure, whatever the agent said.
+    let result = result.map_err(Error::internal)?.map(|result| JobResult { status: job.status, ..result });
     let pending = job.status == JobStatus::Pending;
     // Taken from the terms, not from the hold: both change in one transaction.
     let held = if pending { agreed.budget } else { Credits::ZERO };
@@ -72,6 +74,7 @@ pub(super) fn view(job: &Job, owner: Option<&str>) -> Result<JobView, Error> {
         settled: job.paid,
         result,
         error: job.error.clone().map(|(code, message)| JobError { code, message }),
+        note: job.note.clone(),
         deadline_at: rfc3339(agreed.deadline_at),
         created_at: rfc3339(agreed.created_at),
         ended_at: job.ended_at.map(rfc3339),

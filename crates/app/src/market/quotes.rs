@@ -3,8 +3,9 @@
 //! Those whose inbox is open are asked, and may answer for a while; whoever says nothing counts with the price it lists. An endpoint is
 //! not asked: a server that knows the document alone would answer errors, and be rested for them.
 
-use super::discover::{declared, seen_since};
+use super::discover::declared;
 use super::hire::{self, Offered};
+use super::probe;
 use super::who::{self, Fresh, Hirer};
 use crate::app::{App, AppState};
 use crate::attention;
@@ -19,14 +20,14 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EventId, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{
     Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteStatus,
-    QuoteView, Reputation, SkillName,
+    QuoteView, SkillName,
 };
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{Policy, Reason};
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::quotes::{self, Quote};
 use chorus_store::market::{agents, jobs, wallets};
-use chorus_store::{StoreError, Tx, blocks};
+use chorus_store::{StoreError, Tx, directory};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
         now,
     };
     let event = EventId(app.environment.uuid_v7());
+    let search = hire::search(app, &body.skill_name.0, body.budget.unwrap_or(Credits::MAX), true, None);
+    probe::wake_found(app, &search).await?;
     let work = move |tx: &mut dyn Tx| {
         let hirer = who::hirer(tx, &hub, &caller, None, &fresh)?;
         if quotes::count_open(tx, hirer.wallet.id, now)? >= MOST_OPEN {
@@ -70,18 +73,16 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
             );
             return Err(Error::new(Code::RateLimited, what).retry_after_ms(USUAL_VALID_MS));
         }
-        let search = Search {
-            skill: Some(body.skill_name.0.clone()),
-            min_reputation: Reputation::MIN,
-            max_cost: body.budget.unwrap_or(Credits::MAX),
-            words: vec![],
-            seen_since: Some(seen_since(&hub)),
-            now,
-            except: hirer.agent,
-        };
+        let search = Search { except: hirer.agent, ..search.clone() };
         let found = discovery::search(tx, &search, None, body.limit.unwrap_or(USUAL_OFFERS))?;
         let mut offers = vec![];
         for found in found {
+            // Whoever does not want to hear from this caller is neither asked nor shown.
+            let agent = directory::by_id(tx, found.place.agent)?;
+            let Some(agent) = agent else { continue };
+            if hire::keeps_out(tx, &agent, &caller)? {
+                continue;
+            }
             let fits = body.input_data.as_ref().is_none_or(|input| {
                 schema::check(declared(found.input_schema.as_deref()).as_ref(), input, "input_data").is_ok()
             });
@@ -120,7 +121,7 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
     app.store.write::<_, Error, _>(work).await
 }
 
-/// The question as agents get it, to those who want to hear from this caller.
+/// The question as agents get it.
 fn put_to_agents(
     tx: &mut dyn Tx,
     app: &App,
@@ -138,20 +139,10 @@ fn put_to_agents(
         answers_until: rfc3339(quote.answers_until),
     };
     let body = serde_json::to_string(&asked).map_err(Error::internal)?;
-    let mut willing = Quote { offers: vec![], ..quote.clone() };
-    for offer in &quote.offers {
-        let keeps_out = match caller.id() {
-            Some(who) => blocks::keeps_out(tx, offer.agent.into(), who)?,
-            None => false,
-        };
-        if !keeps_out {
-            willing.offers.push(offer.clone());
-        }
-    }
-    let Some(first) = willing.offers.first() else { return Ok(()) };
+    let Some(first) = quote.offers.first() else { return Ok(()) };
     let author = who::author(caller, hirer, first.agent);
     app.count_bytes(tx, author, event_bytes(body.len()))?;
-    quotes::ask(tx, &willing, event, author, &body, QUESTION)?;
+    quotes::ask(tx, quote, event, author, &body, QUESTION)?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
 use super::discover::Totals;
+use super::probe::Probes;
 use super::settle::{self, Ended};
 use crate::app::{App, AppState};
 use crate::error::Error;
@@ -35,6 +36,8 @@ pub struct Market {
     pub(super) totals: Totals,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
+    /// Whose endpoint was asked lately whether it lives.
+    pub(super) probes: Probes,
 }
 
 impl Market {
@@ -46,7 +49,7 @@ impl Market {
     }
 
     /// An agent lives; it is written with the others.
-    pub(super) fn saw(&self, agent: AgentId, now: i64) {
+    pub(crate) fn saw(&self, agent: AgentId, now: i64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() < MOST_SEEN || seen.contains_key(&agent) {
             seen.insert(agent, (now, true));
@@ -114,14 +117,30 @@ pub async fn end_overdue(app: &AppState) -> Result<(), Error> {
     }
 }
 
-/// Ends one job whose time is over: whoever never had it was away, whoever had it did not do it.
+/// Ends one job whose time is over: whoever never answered was away, whoever had it did not do it.
 fn overdue_in(tx: &mut dyn Tx, app: &App, id: JobId) -> Result<(), Error> {
     let Some(job) = jobs::by_id(tx, id)? else { return Ok(()) };
-    let (code, why) = if jobs::was_handed(tx, &job.agreed)? {
-        (Code::ExecutionError, "the agent had the job and gave no result before its deadline")
+    let (code, mut why) = if jobs::was_handed(tx, &job.agreed)? {
+        (Code::ExecutionError, "the agent had the job and gave no result before its deadline".to_owned())
     } else {
-        (Code::AgentOffline, "the agent could not be reached before the deadline")
+        match jobs::last_try(tx, &job.agreed)? {
+            // It is there, and would not have it.
+            Some((Some(status), _)) => {
+                let why =
+                    format!("the agent did not take the job before its deadline: it answered HTTP {status}");
+                (Code::ExecutionError, why)
+            }
+            Some((None, Some(error))) => {
+                (Code::AgentOffline, format!("the agent could not be reached before the deadline: {error}"))
+            }
+            Some((None, None)) | None => {
+                (Code::AgentOffline, "the agent could not be reached before the deadline".to_owned())
+            }
+        }
     };
+    if let Some(note) = &job.note {
+        why = format!("{why}; {note}");
+    }
     settle::settle(tx, app, &job, Verdict::Overdue, &Ended::because(code.as_str(), why))?;
     Ok(())
 }

@@ -14,20 +14,23 @@ use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, JobId};
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus, ResultTaken};
+use chorus_protocol::json;
+use chorus_protocol::market::{JobHandout, JobResult, JobStatus, ResultTaken, Timestamp};
 use chorus_protocol::schema::read_exact;
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::jobs::{self, Job};
 use chorus_store::push::Due;
-use chorus_store::{Tx, conversations};
+use chorus_store::{Tx, conversations, directory};
 use serde_json::Value;
 use std::sync::{Arc, Weak};
 
 /// As much of the answer to a job is read as its result.
 pub const MAX_ANSWER: usize = 256 * 1024;
+/// So many characters of what an agent says instead are kept.
+const MAX_SAID: usize = 500;
 
-/// The agent that may report a job's result at an address that ends like this.
-pub fn agent_of(app: &App, job: JobId, token: &str) -> Option<AgentId> {
+/// The agent that may report a job's result at an address that ends like this, if it is still in that epoch.
+pub fn agent_of(app: &App, job: JobId, token: &str) -> Option<(AgentId, i64)> {
     app.config.master_key.read_job_token(job, token)
 }
 
@@ -49,40 +52,71 @@ pub async fn report(
     if !caller.is_known() {
         return Err(who::no_key());
     }
-    let hub = Arc::clone(app);
-    let work = move |tx: &mut dyn Tx| {
-        let job = jobs::by_id(tx, id)?.ok_or_else(views::unknown)?;
-        match views::part(tx, &caller, &job)? {
-            Some(Part::Worker) => {}
-            // Whoever hires itself is both.
-            Some(Part::Hirer) if job.agreed.payer == job.agreed.payee => {}
-            Some(Part::Hirer) => {
-                return Err(Error::new(Code::Forbidden, "only the agent that is hired reports the result"));
-            }
-            None => return Err(views::unknown()),
+    let may = move |tx: &mut dyn Tx, job: &Job| match views::part(tx, &caller, job)? {
+        Some(Part::Worker) => Ok(()),
+        // Whoever hires itself is both.
+        Some(Part::Hirer) if job.agreed.payer == job.agreed.payee => Ok(()),
+        Some(Part::Hirer) => {
+            Err(Error::new(Code::Forbidden, "only the agent that is hired reports the result"))
         }
-        take(tx, &hub, &job, &result)
+        None => Err(views::unknown()),
     };
-    app.store.write::<_, Error, _>(work).await
+    judge_and_take(app, id, result, may).await
 }
 
-/// Takes a result from the agent that was given the job.
+/// Takes a result from the agent that was given the job, at the address that it was given in this epoch of its keys.
 pub async fn take_from(
     app: &AppState,
-    agent: AgentId,
+    (agent, epoch): (AgentId, i64),
     id: JobId,
     result: JobResult,
 ) -> Result<ResultTaken, Error> {
-    let hub = Arc::clone(app);
+    let may = move |tx: &mut dyn Tx, job: &Job| {
+        if job.agreed.agent != agent {
+            return Err(views::unknown());
+        }
+        if directory::by_id(tx, agent)?.is_some_and(|known| known.epoch != epoch) {
+            let what = "this address ended with the key that the agent had; report with its new one";
+            return Err(Error::new(Code::Gone, what));
+        }
+        Ok(())
+    };
+    judge_and_take(app, id, result, may).await
+}
+
+/// Takes a result from whoever may report it. What it means is found out before anything is written: a schema takes its time, and what a
+/// job must give never changes.
+async fn judge_and_take<M>(app: &AppState, id: JobId, result: JobResult, may: M) -> Result<ResultTaken, Error>
+where
+    M: Fn(&mut dyn Tx, &Job) -> Result<(), Error> + Send + Sync + 'static,
+{
+    let (hub, may) = (Arc::clone(app), Arc::new(may));
+    let may_see = Arc::clone(&may);
+    let find = move |tx: &mut dyn Tx| {
+        let job = jobs::by_id(tx, id)?.ok_or_else(views::unknown)?;
+        may_see(tx, &job)?;
+        Ok(job)
+    };
+    let judged = judge(&app.store.read::<_, Error, _>(find).await?, &result);
     let work = move |tx: &mut dyn Tx| {
-        let job = jobs::by_id(tx, id)?.filter(|job| job.agreed.agent == agent).ok_or_else(views::unknown)?;
-        take(tx, &hub, &job, &result)
+        let job = jobs::by_id(tx, id)?.ok_or_else(views::unknown)?;
+        may(tx, &job)?;
+        take(tx, &hub, &job, &result, &judged)
     };
     app.store.write::<_, Error, _>(work).await
 }
 
+/// What a result means: the verdict, and why it is none if it is not.
+type Judged = (Verdict, Option<(String, String)>);
+
 /// Takes a result in this transaction.
-pub fn take(tx: &mut dyn Tx, app: &App, job: &Job, result: &JobResult) -> Result<ResultTaken, Error> {
+fn take(
+    tx: &mut dyn Tx,
+    app: &App,
+    job: &Job,
+    result: &JobResult,
+    (verdict, error): &Judged,
+) -> Result<ResultTaken, Error> {
     let agreed = &job.agreed;
     let mut faults = Faults::new();
     if result.job_id != agreed.id {
@@ -107,12 +141,12 @@ pub fn take(tx: &mut dyn Tx, app: &App, job: &Job, result: &JobResult) -> Result
     if now >= agreed.deadline_at {
         return Err(late());
     }
-    let (verdict, mut ended) = judge(job, result);
+    app.market.saw(agreed.agent, now);
     let filled = filled(job, result, now);
     let size = serde_json::to_string(&filled).map_err(Error::internal)?.len();
     app.count_bytes(tx, agreed.agent.into(), event_bytes(size))?;
-    ended.result = Some(filled);
-    let settled = settle::settle(tx, app, job, verdict, &ended)?;
+    let ended = Ended { result: Some(filled), error: error.clone() };
+    let settled = settle::settle(tx, app, job, *verdict, &ended)?;
     let job = jobs::by_id(tx, agreed.id)?.ok_or_else(views::unknown)?;
     // Otherwise the same may have come by another node in the meantime.
     if settled { Ok(taken(&job)) } else { again(&job) }
@@ -122,19 +156,18 @@ fn late() -> Error {
     Error::new(Code::Conflict, "the job has ended: this result comes too late, and nothing was moved")
 }
 
-/// What a result means.
-fn judge(job: &Job, result: &JobResult) -> (Verdict, Ended) {
+fn judge(job: &Job, result: &JobResult) -> Judged {
+    let failed = |message: String| Some((Code::ExecutionError.as_str().to_owned(), message));
     if result.status == JobStatus::Failure {
         let message = result.error_message.clone().unwrap_or_else(|| "the agent reported a failure".into());
-        return (Verdict::Failed, Ended::because(Code::ExecutionError.as_str(), message));
+        return (Verdict::Failed, failed(message));
     }
     let declared = super::discover::declared(job.agreed.output_schema.as_deref());
     let output = result.output_data.as_ref().unwrap_or(&Value::Null);
     match schema::check(declared.as_ref(), output, "output_data") {
-        Ok(()) => (Verdict::Done(result.execution_cost), Ended::default()),
+        Ok(()) => (Verdict::Done(result.execution_cost), None),
         Err(faults) => {
-            let message = format!("the output is not what the skill declares: {faults}");
-            (Verdict::BrokenOutput, Ended::because(Code::ExecutionError.as_str(), message))
+            (Verdict::BrokenOutput, failed(format!("the output is not what the skill declares: {faults}")))
         }
     }
 }
@@ -147,7 +180,7 @@ fn filled(job: &Job, result: &JobResult, now: i64) -> JobResult {
             .execution_cost
             .or((result.status == JobStatus::Success).then_some(job.agreed.price)),
         execution_time_ms: result.execution_time_ms.or(Some(now - job.agreed.created_at)),
-        timestamp_utc: result.timestamp_utc.clone().or_else(|| Some(rfc3339(now))),
+        timestamp_utc: result.timestamp_utc.clone().or_else(|| Some(Timestamp(rfc3339(now)))),
         ..result.clone()
     }
 }
@@ -180,23 +213,108 @@ pub fn of_text(job: JobId, text: &str) -> JobResult {
     }
 }
 
-/// What an agent answered to the POST of a job, if that is a result; anything else says no more than that it took the job.
-pub async fn answered(app: &AppState, agent: AgentId, answer: &[u8]) {
-    let Ok(result) = read_exact::<JobResult>(answer) else { return };
-    let id = result.job_id;
-    if let Err(error) = take_from(app, agent, id, result).await {
-        tracing::info!(job = %id, error = error.message, "an answer to a job was not taken as its result");
+/// Why an agent did not take a job, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Its code, if it is spelled like one.
+    code: Option<String>,
+    message: String,
+}
+
+impl Said {
+    /// Reads `{"error": {"code", "message"}}`, the document's result, or whatever text there is.
+    fn read(answer: &[u8]) -> Option<Self> {
+        let value = json::parse(answer).unwrap_or_else(|_| String::from_utf8_lossy(answer).into());
+        let text = |path: &str| value.pointer(path).and_then(Value::as_str);
+        let code =
+            ["/error/code", "/error_code", "/code"].into_iter().find_map(text).filter(|code| is_code(code));
+        let messages = ["/error/message", "/error_message", "/message", "/detail", "/error", ""];
+        let message = messages.into_iter().find_map(text).unwrap_or_default();
+        let message: String = message.chars().filter(|sign| !sign.is_control()).take(MAX_SAID).collect();
+        let code = code.map(str::to_owned);
+        (code.is_some() || !message.trim().is_empty()).then_some(Self { code, message })
     }
 }
 
-/// The agent will never take this job: it fails at once.
-pub fn refused(tx: &mut dyn Tx, app: &Weak<App>, due: &Due, why: Option<&str>) -> Result<(), Error> {
-    let Some(app) = app.upgrade() else { return Ok(()) };
-    let Some(event) = conversations::event_by_id(tx, due.event)? else { return Ok(()) };
+/// Whether a text is spelled like the document's codes.
+fn is_code(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|sign: char| sign.is_ascii_uppercase())
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// What an agent answered to the POST of a job. It is its result, if it is one; else it says no more than that the agent took the
+/// job, and why it was no result is noted there. Of a refusal the agent's own words are returned.
+pub async fn answered(app: &AppState, due: &Due, status: u16, answer: &[u8]) -> Option<Said> {
+    // Whoever answers lives. What stands before a server that is gone answers as well.
+    if status < 500 {
+        app.market.saw(due.id.agent, app.now());
+    }
+    if !(200..300).contains(&status) {
+        return Said::read(answer);
+    }
+    if answer.is_empty() {
+        return None;
+    }
+    if let Err(error) = take_answer(app, due, status, read_exact(answer)).await {
+        tracing::info!(error = error.message, "an answer to a job was not taken as its result");
+    }
+    None
+}
+
+async fn take_answer(
+    app: &AppState,
+    due: &Due,
+    status: u16,
+    read: Result<JobResult, Faults>,
+) -> Result<(), Error> {
+    if status == 202 && read.is_err() {
+        // Taken, and what comes of it comes later.
+        return Ok(());
+    }
+    let (hub, asked) = (Arc::clone(app), due.clone());
+    let find = move |tx: &mut dyn Tx| of_event(tx, &asked);
+    let Some(job) = app.store.read::<_, Error, _>(find).await? else { return Ok(()) };
+    let id = job.agreed.id;
+    let read = read.map(|result| (judge(&job, &result), result));
+    let work = move |tx: &mut dyn Tx| {
+        let Some(job) = jobs::by_id(tx, id)? else { return Ok(()) };
+        let why = match &read {
+            Ok((judged, result)) => match take(tx, &hub, &job, result, judged) {
+                Err(error) if error.code == Code::Validation => error.message,
+                taken => return taken.map(drop),
+            },
+            Err(faults) => faults.to_string(),
+        };
+        let why: String = why.chars().take(MAX_SAID).collect();
+        Ok(jobs::note(tx, id, &format!("what the agent answered is no result of this job: {why}"))?)
+    };
+    app.store.write::<_, Error, _>(work).await
+}
+
+/// The job that is delivered by this.
+fn of_event(tx: &mut dyn Tx, due: &Due) -> Result<Option<Job>, Error> {
+    let Some(event) = conversations::event_by_id(tx, due.event)? else { return Ok(None) };
     let handout: JobHandout = serde_json::from_str(&event.body).map_err(Error::internal)?;
-    let Some(job) = jobs::by_id(tx, handout.job_id)? else { return Ok(()) };
-    let why = format!("the agent did not take the job: {}", why.unwrap_or("it refused"));
-    settle::settle(tx, &app, &job, Verdict::Failed, &Ended::because(Code::ExecutionError.as_str(), why))?;
+    Ok(jobs::by_id(tx, handout.job_id)?)
+}
+
+/// The agent will never take this job: it fails at once, with the agent's own code and words if it gave any.
+pub fn refused(
+    tx: &mut dyn Tx,
+    app: &Weak<App>,
+    due: &Due,
+    why: Option<&str>,
+    said: Option<&Said>,
+) -> Result<(), Error> {
+    let Some(app) = app.upgrade() else { return Ok(()) };
+    let Some(job) = of_event(tx, due)? else { return Ok(()) };
+    let mut message = format!("the agent did not take the job: {}", why.unwrap_or("it refused"));
+    if let Some(said) = said.filter(|said| !said.message.is_empty()) {
+        message = format!("{message}: {}", said.message);
+    }
+    let code = said.and_then(|said| said.code.as_deref()).unwrap_or(Code::ExecutionError.as_str());
+    settle::settle(tx, &app, &job, Verdict::Failed, &Ended::because(code, message))?;
     Ok(())
 }
 
@@ -215,5 +333,5 @@ pub fn said(tx: &mut dyn Tx, app: &App, handout: &str, event: &CallbackEvent) ->
         _ => return Ok(()),
     };
     let job = jobs::by_id(tx, handout.job_id)?.ok_or_else(views::unknown)?;
-    take(tx, app, &job, &result).map(drop)
+    take(tx, app, &job, &result, &judge(&job, &result)).map(drop)
 }

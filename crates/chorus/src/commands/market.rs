@@ -36,6 +36,7 @@ Examples:
   chorus market transfer --from acme --to bob 0.50
   chorus market wallet acme
   chorus market ledger --job JOB
+  chorus market economy                             adds up what there is
   chorus market reputation AGENT                    the score, and the arithmetic of every change
   chorus market mint acme 100                       as the operator
 
@@ -59,8 +60,8 @@ enum Command {
         /// Whose wallet is paid; its first use claims it and gives it a key
         #[arg(long)]
         owner: Option<String>,
-        /// What it can do and what one job costs, as NAME=PRICE; several times for several
-        #[arg(long = "skill", required = true, value_parser = priced)]
+        /// What it can do and what one job costs, as NAME=PRICE; several times for several, never for one that only hires
+        #[arg(long = "skill", value_parser = priced)]
         skills: Vec<(String, Credits)>,
         /// Where jobs are POSTed to; without one they wait in its inbox
         #[arg(long)]
@@ -348,6 +349,7 @@ fn describe(job: &JobView) -> String {
         format!("agent {}; held {}, paid {}; until {}", job.agent_id, job.held, job.settled, job.deadline_at),
     ];
     lines.extend(job.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)));
+    lines.extend(job.note.as_ref().filter(|_| job.error.is_none()).cloned());
     let output = job.result.as_ref().and_then(|result| result.output_data.as_ref());
     lines.extend(output.map(ToString::to_string));
     lines.join("\n")

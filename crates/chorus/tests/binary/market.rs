@@ -130,6 +130,124 @@ async fn a_pipeline_stops_before_its_budget_is_passed() {
     agent.end().await;
 }
 
+/// What `chorus market` says to people, and how it ends.
+fn said_of(fixture: &HubFixture, key: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = chorus();
+    command.arg("market").args(args).env("CHORUS_URL", &fixture.url).current_dir(fixture.folder.path());
+    if !key.is_empty() {
+        command.env("CHORUS_KEY", key);
+    }
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Every command that has to do with money, for people and for programs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_money() {
+    let fixture = HubFixture::open().await;
+    let boss = market(&fixture, "", &["register", "Boss", "--owner", "boss"]).await;
+    assert_eq!(boss["status"], "registered", "who only hires offers nothing: {boss}");
+    let (boss_key, owner_key) = (boss["api_key"].as_str().unwrap(), boss["owner_key"].as_str().unwrap());
+    let worker =
+        market(&fixture, "", &["register", "Worker", "--owner", "worker", "--skill", "add=0.30"]).await;
+    let (worker_id, worker_key) = (worker["agent_id"].as_str().unwrap(), worker["api_key"].as_str().unwrap());
+
+    // Made, moved and taken away; each says what is left.
+    let ok = |args: &[&str], key: &str, words: &str| {
+        let (code, out, err) = said_of(&fixture, key, args);
+        assert_eq!((code, out.trim_end()), (Some(0), words), "{args:?}: {err}");
+    };
+    ok(&["mint", "boss", "10"], OPERATOR, "boss: 10.00 to spend");
+    ok(&["burn", "boss", "1.50"], OPERATOR, "boss: 8.50 to spend");
+    let id = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+    for _ in 0..2 {
+        let transfer = ["transfer", "--from", "boss", "--to", "worker", "0.50", "--id", id];
+        ok(&transfer, owner_key, &format!("{id}: 0.50 from boss to worker"));
+    }
+    ok(&["wallet", "boss"], owner_key, "boss: 8.00 to spend, 0.00 held for jobs");
+    ok(&["wallet", "worker"], worker_key, "worker: 0.50 to spend, 0.00 held for jobs");
+    let added = "10.00 made, 1.50 taken away; 8.50 in wallets, 0.00 held for jobs: it adds up";
+    ok(&["economy"], "", added);
+    let economy = market(&fixture, "", &["economy"]).await;
+    assert_eq!((&economy["minted"], &economy["balanced"]), (&json!(10.0), &json!(true)));
+
+    // Offers, one of them taken, and taken back.
+    let quote = market(&fixture, boss_key, &["quote", "add", "--wait", "0"]).await;
+    assert_eq!(
+        (&quote["offers"][0]["price"], &quote["offers"][0]["agent_id"]),
+        (&json!(0.3), &json!(worker_id))
+    );
+    let (code, out, _) = said_of(&fixture, boss_key, &["quote", "add", "--wait", "0", "--budget", "0.30"]);
+    assert!(code == Some(0) && out.contains("PRICE") && out.contains(worker_id), "{out}");
+    let job = market(&fixture, boss_key, &["accept", quote["quote_id"].as_str().unwrap(), worker_id]).await;
+    let job = job["job_id"].as_str().unwrap().to_owned();
+    ok(&["wallet", "boss"], owner_key, "boss: 7.70 to spend, 0.30 held for jobs");
+    for _ in 0..2 {
+        let (code, out, _) = said_of(&fixture, boss_key, &["cancel", &job]);
+        assert!(code == Some(0) && out.contains("FAILURE") && out.contains("CANCELLED"), "{out}");
+    }
+    ok(&["wallet", "boss"], owner_key, "boss: 8.00 to spend, 0.00 held for jobs");
+
+    // What moved, and what is thought of whom.
+    let of_job = market(&fixture, owner_key, &["ledger", "--job", &job]).await;
+    let kinds: Vec<_> = of_job.as_array().unwrap().iter().map(|moved| moved["kind"].clone()).collect();
+    assert_eq!(kinds, [json!("refund"), json!("hold")], "{of_job}");
+    let (code, out, _) = said_of(&fixture, owner_key, &["ledger"]);
+    let kinds = ["mint", "burn", "transfer", "hold", "refund"];
+    assert!(code == Some(0) && kinds.iter().all(|kind| out.contains(kind)), "{out}");
+    ok(&["reputation", worker_id], "", "50.0000");
+
+    // What is refused says so: its code, and exit 3; what is no amount is wrong usage.
+    for (key, args, exit, words) in [
+        (owner_key, &["transfer", "--from", "boss", "--to", "worker", "100"][..], 3, "TRANSFER_FAILED"),
+        (worker_key, &["transfer", "--from", "boss", "--to", "worker", "1"], 3, "FORBIDDEN"),
+        (owner_key, &["mint", "boss", "1"], 3, "FORBIDDEN"),
+        (OPERATOR, &["burn", "boss", "100"], 3, "TRANSFER_FAILED"),
+        (OPERATOR, &["mint", "boss", "0.001"], 2, "two decimals"),
+        (OPERATOR, &["mint", "boss", "-1"], 2, ""),
+        (boss_key, &["hire", "add", "--budget", "0.29"], 3, "BUDGET_INSUFFICIENT"),
+        (boss_key, &["quote", "fly"], 3, "SKILL_MISMATCH"),
+        (boss_key, &["cancel", id], 3, "NOT_FOUND"),
+        (worker_key, &["wallet", "boss"], 3, ""),
+        ("", &["wallet", "boss"], 2, ""),
+        ("", &["reputation", id], 3, "NOT_FOUND"),
+    ] {
+        let (code, out, err) = said_of(&fixture, key, args);
+        assert_eq!(code, Some(exit), "{args:?}: {out} {err}");
+        assert!(out.is_empty() && err.contains(words), "{args:?}: {out} {err}");
+    }
+    ok(&["economy"], "", added);
+}
+
+/// Asked what it would do a job for, an agent answers what it lists, and how long its last one took.
+async fn answers_quotes(way: &[&str]) {
+    let fixture = HubFixture::open().await;
+    let key = orchestrator(&fixture).await;
+    let flags = ["--name", "worker", "--skill", "add=0.20", "--owner", "worker", "--exec", "cat"];
+    let agent = Agent::run(fixture.command(&[way, &flags].concat()), &fixture.path("log"));
+    seen(&fixture, "listens").await;
+    let quote = market(&fixture, &key, &["quote", "add", "--wait", "20"]).await;
+    let offer = &quote["offers"][0];
+    assert_eq!((&offer["answered"], &offer["price"]), (&json!(true), &json!(0.2)), "{quote}");
+    seen(&fixture, "offers a job of add for 0.20").await;
+    market(&fixture, &key, &["hire", "add", "--budget", "0.20", "--input", "{\"a\": 1}", "--wait"]).await;
+    let quote = market(&fixture, &key, &["quote", "add", "--wait", "20"]).await;
+    let offer = &quote["offers"][0];
+    assert!(offer["answered"] == true && offer["expected_ms"].is_i64(), "{quote}");
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_answers_quotes_by_its_inbox() {
+    answers_quotes(&[]).await;
+}
+
+#[tokio::test]
+async fn an_agent_answers_quotes_by_c2a() {
+    answers_quotes(&["--c2a"]).await;
+}
+
 /// The ledger is added up in the background; the doctor says so.
 #[tokio::test]
 async fn the_doctor_looks_at_the_ledger() {

@@ -300,8 +300,10 @@ impl Market {
         ask("/market/mint", OPERATOR, json!({"owner": owner, "amount": 1})).await;
         let body = json!({"agent_id": agent, "skill_name": skill, "input_data": {}, "budget": 0.1});
         let job = text(&ask("/market/jobs", another, body).await["job_id"]);
-        let token =
-            MasterKey::new([7; 32]).job_token(JobId::parse(&job).unwrap(), AgentId::parse(&agent).unwrap());
+        let id = AgentId::parse(&agent).unwrap();
+        let find = move |tx: &mut dyn chorus_store::Tx| chorus_store::directory::by_id(tx, id);
+        let known = hub.store().read::<_, chorus_store::StoreError, _>(find).await.unwrap().unwrap();
+        let token = MasterKey::new([7; 32]).job_token(JobId::parse(&job).unwrap(), id, known.epoch);
         let result = format!("/market/jobs/{job}/result/{token}");
         let quote = text(&ask("/market/quotes", another, json!({"skill_name": skill})).await["quote_id"]);
         Self { agent, owner, job, result, quote }

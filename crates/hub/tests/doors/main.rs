@@ -96,6 +96,10 @@ mod market_pages;
 #[cfg(test)]
 mod market_quotes;
 #[cfg(test)]
+mod market_refusals;
+#[cfg(test)]
+mod market_workers;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod messages;

@@ -68,3 +68,66 @@ async fn a_transfer_tells_nothing_of_others_jobs() {
     let ledger = hub.get("/market/ledger?job=f81d4fae-7dec-11d0-a765-000000000001", Some(OPERATOR)).await;
     assert_eq!(ledger.status, 200);
 }
+
+/// Whoever keeps somebody out is not hired by it either: not by name, not as the best, and makes it no offer.
+#[tokio::test]
+async fn the_best_that_wants_to_hear_from_one_is_hired() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let block = json!({"who": boss.id});
+    let blocked = hub.post("/api/v1/me/blocks", Some(&worker.key), &block).await;
+    assert!(blocked.status < 300, "{}", blocked.text);
+    hub.post("/market/jobs", Some(&boss.key), &job(1, &worker.id)).await.own_failure(Code::Forbidden);
+    let mut any = job(1, &worker.id);
+    any.as_object_mut().unwrap().remove("agent_id");
+    let nobody = hub.post("/market/jobs", Some(&boss.key), &any).await;
+    assert!(nobody.own_failure(Code::Forbidden).contains("wants to hear from you"));
+    let ask = json!({"skill_name": "analyze_text"});
+    hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::SkillMismatch);
+    // The next best is.
+    let other = trader(&hub, "other", 0).await;
+    let hired = hub.post("/market/jobs", Some(&boss.key), &any).await;
+    assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(other.id)), "{}", hired.text);
+    let offers = hub.post("/market/quotes", Some(&boss.key), &ask).await.body["offers"].clone();
+    assert_eq!((offers.as_array().unwrap().len(), &offers[0]["agent_id"]), (1, &json!(other.id)));
+}
+
+/// What was given out under a key ends with it: the address for a job's result too.
+#[tokio::test]
+async fn an_address_for_results_ends_with_its_agents_key() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let mut inbox = hub.inbox(&worker.key, None).await;
+    let job = job(1, &worker.id);
+    assert_eq!(hub.post("/market/jobs", Some(&boss.key), &job).await.status, 202);
+    let handed = inbox.event("job").await;
+    let callback = handed["callback_url"].as_str().unwrap().strip_prefix(&hub.url).unwrap().to_owned();
+    let reset =
+        hub.post(&format!("/api/v1/agents/{}/key/reset", worker.id), Some(OPERATOR), &json!({})).await;
+    assert_eq!(reset.status, 200, "{}", reset.text);
+    let result = json!({"job_id": job["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
+    hub.post(&callback, None, &result).await.own_failure(Code::Gone);
+    assert_eq!(hub.get("/market/jobs", Some(&boss.key)).await.body["items"][0]["status"], "PENDING");
+    // It comes again to whoever has the new key, with an address that is good.
+    let key = reset.body["api_key"].as_str().unwrap();
+    let mut inbox = hub.inbox(key, Some("0")).await;
+    let handed = inbox.event("job").await;
+    let callback = handed["callback_url"].as_str().unwrap().strip_prefix(&hub.url).unwrap().to_owned();
+    assert_eq!(hub.post(&callback, None, &result).await.body["status"], "SUCCESS");
+}
+
+/// What came of a job is kept as long as everything else, and what it took is given back.
+#[tokio::test]
+async fn results_are_forgotten_like_everything_else() {
+    let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
+    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    let hub = Setup::new().clock(&clock).config(|config| config.retention = Some(day)).start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    assert_eq!(done(&hub, &boss, &worker, 1, &"x".repeat(30_000)).await.status, 200);
+    let path = format!("/market/jobs/{}", job(1, "")["job_id"].as_str().unwrap());
+    let shown = async || hub.get(&path, Some(&boss.key)).await.body;
+    assert!(shown().await["result"].is_object());
+    clock.advance(25 * 60 * 60 * 1000);
+    let shown = crate::support::eventually(shown, |shown| shown.get("result").is_none()).await;
+    assert_eq!((&shown["status"], &shown["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{shown}");
+}

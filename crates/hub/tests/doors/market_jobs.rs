@@ -12,7 +12,7 @@ pub(crate) fn text(value: &Value) -> String {
 }
 
 /// The document's job, for this agent.
-fn job(n: u32, agent: &str) -> Value {
+pub(crate) fn job(n: u32, agent: &str) -> Value {
     json!({
         "job_id": format!("f81d4fae-7dec-11d0-a765-{n:012}"), "agent_id": agent,
         "skill_name": "analyze_text", "input_data": {"text": "Revenue for Q3 was $42,000..."},
@@ -20,12 +20,12 @@ fn job(n: u32, agent: &str) -> Value {
     })
 }
 
-fn id(job: &Value) -> String {
+pub(crate) fn id(job: &Value) -> String {
     text(&job["job_id"])
 }
 
 /// The document's result.
-fn success(job: &Value) -> Value {
+pub(crate) fn success(job: &Value) -> Value {
     json!({
         "job_id": job["job_id"], "status": "SUCCESS",
         "output_data": {"entities": [{"type": "revenue", "value": 42000, "period": "Q3"}]},
@@ -33,7 +33,7 @@ fn success(job: &Value) -> Value {
     })
 }
 
-async fn hire(hub: &TestHub, key: &str, job: &Value) -> Value {
+pub(crate) async fn hire(hub: &TestHub, key: &str, job: &Value) -> Value {
     let answer = hub.post("/market/jobs", Some(key), job).await;
     assert_eq!(answer.status, 202, "{}", answer.text);
     answer.body
@@ -43,17 +43,17 @@ async fn result(hub: &TestHub, key: &str, job: &Value, result: &Value) -> Answer
     hub.post(&format!("/market/jobs/{}/result", id(job)), Some(key), result).await
 }
 
-async fn shown(hub: &TestHub, key: &str, job: &Value) -> Value {
+pub(crate) async fn shown(hub: &TestHub, key: &str, job: &Value) -> Value {
     let answer = hub.get(&format!("/market/jobs/{}", id(job)), Some(key)).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     answer.body
 }
 
-async fn ended(hub: &TestHub, key: &str, job: &Value) -> Value {
+pub(crate) async fn ended(hub: &TestHub, key: &str, job: &Value) -> Value {
     eventually(async || shown(hub, key, job).await, |shown| shown["status"] != "PENDING").await
 }
 
-async fn score(hub: &TestHub, agent: &Trader) -> Value {
+pub(crate) async fn score(hub: &TestHub, agent: &Trader) -> Value {
     hub.get(&format!("/market/reputation/{}", agent.id), None).await.body["reputation_score"].clone()
 }
 

@@ -55,6 +55,16 @@ fn is_invisible(sign: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// When something was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(
+    title = "a time in ISO 8601, UTC, like 2026-02-11T14:15:09Z",
+    max_length = 64,
+    pattern = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt ]([01][0-9]|2[0-3]):[0-5][0-9](:([0-5][0-9]|60)([.,][0-9]{1,9})?)?([Zz]|[+-][0-9]{2}:?[0-9]{2})?$",
+    example = "2026-02-11T14:15:09Z"
+)]
+pub struct Timestamp(pub String);
+
 /// A line of text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
@@ -102,8 +112,8 @@ pub struct Registration {
     /// Where jobs are POSTed to; an agent without one takes them from its inbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_endpoint: Option<EndpointUrl>,
-    /// What it offers; each name once.
-    #[schema(min_items = 1, max_items = 100)]
+    /// What it offers; each name once. Who only hires offers nothing.
+    #[schema(max_items = 100)]
     pub skills: Vec<Skill>,
     /// Always "0.1".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,8 +121,7 @@ pub struct Registration {
     pub version: Option<String>,
     /// When this was sent, for the record.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 64)]
-    pub timestamp_utc: Option<String>,
+    pub timestamp_utc: Option<Timestamp>,
     /// `ci_…`, for a new agent where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128)]

@@ -1,6 +1,6 @@
 //! Jobs: what is asked for, what is handed to the agent, what comes back.
 
-use super::{Credits, JobStatus, SkillName};
+use super::{Credits, JobStatus, SkillName, Timestamp};
 use crate::api::agents::EndpointUrl;
 use crate::api::usual_limit;
 use crate::ids::{AgentId, JobId};
@@ -51,8 +51,7 @@ pub struct JobRequest {
     pub deadline_ms: Option<i64>,
     /// When this was sent, for the record.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 64)]
-    pub timestamp_utc: Option<String>,
+    pub timestamp_utc: Option<Timestamp>,
 }
 
 /// A job as the agent gets it: the document's job request. Its `callback_url` is the hub's, and takes the result.
@@ -114,8 +113,7 @@ pub struct JobResult {
     pub error_message: Option<String>,
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 64)]
-    pub timestamp_utc: Option<String>,
+    pub timestamp_utc: Option<Timestamp>,
 }
 
 /// A result was taken.
@@ -133,7 +131,7 @@ pub struct ResultTaken {
 /// Why a job failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobError {
-    /// `EXECUTION_ERROR`, `AGENT_OFFLINE`, `CANCELLED` or `VALIDATION`.
+    /// `EXECUTION_ERROR`, `AGENT_OFFLINE` or `CANCELLED`; or the agent's own, if it refused the job with one.
     pub code: String,
     /// The same for a person.
     pub message: String,
@@ -173,6 +171,9 @@ pub struct JobView {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<JobError>,
+    /// Why something that came was not taken as its result, the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Until when a result counts.
     #[serde(default)]
     #[schema(required)]

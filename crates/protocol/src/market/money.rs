@@ -1,6 +1,6 @@
 //! Wallets, what moves between them, and the sum of it all.
 
-use super::{Credits, MovementKind, OwnerId};
+use super::{Credits, MovementKind, OwnerId, Timestamp};
 use crate::api::usual_limit;
 use crate::ids::{JobId, TransferId};
 use crate::words::Word;
@@ -24,8 +24,7 @@ pub struct Transfer {
     pub job_id: Option<JobId>,
     /// When this was sent, for the record.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 64)]
-    pub timestamp_utc: Option<String>,
+    pub timestamp_utc: Option<Timestamp>,
 }
 
 /// A transfer that was made.

@@ -17,6 +17,8 @@ const WORD_LENGTH: usize = 32;
 const SEARCH_WORDS: usize = 4;
 /// No more than this are counted.
 pub const MOST_COUNTED: i64 = 10_000;
+/// So many are looked at to find some that are away.
+const MOST_LOOKED_AT: i64 = 1000;
 
 /// What is looked for.
 #[derive(Debug, Clone)]
@@ -141,9 +143,29 @@ macro_rules! count_found {
     };
 }
 
-const BY_NAME: [&str; 2] =
-    [select_found!("skills s", " AND s.name = $11"), count_found!("skills s", " AND s.name = $11")];
-const ALL: [&str; 2] = [select_found!("skills s", ""), count_found!("skills s", "")];
+/// Who would be found, with its signs of life, and whether it can be asked for one: an endpoint answers, an inbox does not.
+macro_rules! select_signs {
+    ($from:literal, $which:literal) => {
+        concat!(
+            "SELECT s.agent_id, i.open_until, i.seen_at, CAST(CASE WHEN m.endpoint IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM ",
+            $from,
+            " ",
+            joins!(),
+            " WHERE ",
+            conditions!(),
+            $which,
+            " ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
+        )
+    };
+}
+
+const BY_NAME: [&str; 3] = [
+    select_found!("skills s", " AND s.name = $11"),
+    count_found!("skills s", " AND s.name = $11"),
+    select_signs!("skills s", " AND s.name = $11"),
+];
+const ALL: [&str; 3] =
+    [select_found!("skills s", ""), count_found!("skills s", ""), select_signs!("skills s", "")];
 
 /// Those that have the first word, and of these those that have the others.
 macro_rules! by_words {
@@ -158,7 +180,7 @@ macro_rules! by_words {
         )
     };
 }
-const BY_WORDS: [&str; 2] = [by_words!(select_found), by_words!(count_found)];
+const BY_WORDS: [&str; 3] = [by_words!(select_found), by_words!(count_found), by_words!(select_signs)];
 
 /// Skills after a place, the best first.
 pub fn search(
@@ -183,6 +205,28 @@ pub fn count(tx: &mut dyn Tx, search: &Search) -> Result<i64, StoreError> {
         Ok(false)
     })?;
     Ok(total)
+}
+
+/// The best that this search would find if they were not away, and whose endpoint could be asked: those that are `wanted`, at most
+/// `limit` of the first [`MOST_LOOKED_AT`].
+pub fn away(
+    tx: &mut dyn Tx,
+    search: &Search,
+    seen_since: i64,
+    limit: usize,
+    wanted: &dyn Fn(AgentId) -> bool,
+) -> Result<Vec<AgentId>, StoreError> {
+    let everybody = Search { seen_since: None, ..search.clone() };
+    let mut found: Vec<AgentId> = vec![];
+    run(tx, &everybody, None, MOST_LOOKED_AT, 2, &mut |mut row| {
+        let (agent, open_until, seen_at) = (AgentId(row.uuid(0)?), row.int(1)?, row.int(2)?);
+        let is_away = row.int(3)? == 1 && open_until <= search.now && seen_at < seen_since;
+        if is_away && !found.contains(&agent) && wanted(agent) {
+            found.push(agent);
+        }
+        Ok(found.len() < limit)
+    })?;
+    Ok(found)
 }
 
 fn run(
@@ -276,7 +320,12 @@ mod tests {
     /// The order of a page is that of its index: nothing is sorted, and nobody else's skills are looked at.
     #[tokio::test]
     async fn each_search_has_its_index() {
-        for (sql, params, index) in [(BY_NAME[0], 11, "skills_by_name"), (ALL[0], 10, "skills_by_rank")] {
+        for (sql, params, index) in [
+            (BY_NAME[0], 11, "skills_by_name"),
+            (BY_NAME[2], 11, "skills_by_name"),
+            (ALL[0], 10, "skills_by_rank"),
+            (ALL[2], 10, "skills_by_rank"),
+        ] {
             let plan = plan_of(sql, params).await;
             assert!(plan.starts_with("SEARCH s USING ") && plan.contains(index), "{plan}");
             assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");

@@ -7,6 +7,7 @@ use super::credits;
 use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
 use crate::error::word;
 use crate::push::GIVE_UP_MS;
+use crate::usage::ROW_BYTES;
 use crate::{Param, Row, StoreError, Tx, TxExt, conversations, directory};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{
@@ -14,6 +15,7 @@ use chorus_protocol::ids::{
 };
 use chorus_protocol::market::{Credits, JobStatus};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
+use std::collections::BTreeMap;
 
 /// What was agreed on when a job was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,13 +67,16 @@ pub struct Job {
     pub error: Option<(String, String)>,
     /// When it ended.
     pub ended_at: Option<i64>,
+    /// Why something that came was not taken as its result, the last time.
+    pub note: Option<String>,
 }
 
 macro_rules! select_job {
     ($($rest:literal),+) => {
         concat!(
             "SELECT id, content, orchestrator_id, payer_id, agent_id, payee_id, skill, price, budget, output_schema, event_id,
-                    callback, deadline_at, created_at, trace_id, status, paid, result, error_code, error_message, ended_at
+                    callback, deadline_at, created_at, trace_id, status, paid, result, error_code, error_message, ended_at,
+                    note
              FROM jobs WHERE ",
             $($rest),+
         )
@@ -104,6 +109,7 @@ fn job(mut row: Row) -> Result<Job, StoreError> {
         result: row.opt_text(17)?,
         error: row.opt_text(18)?.zip(row.opt_text(19)?),
         ended_at: row.opt_int(20)?,
+        note: row.opt_text(21)?,
     })
 }
 
@@ -170,6 +176,35 @@ pub fn end(tx: &mut dyn Tx, id: JobId, end: &End<'_>) -> Result<bool, StoreError
         ],
     )?;
     Ok(ended == 1)
+}
+
+/// Notes of an open job why something was not taken as its result.
+pub fn note(tx: &mut dyn Tx, id: JobId, why: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE jobs SET note = $2 WHERE id = $1 AND status = 'PENDING'",
+        &[(&id).into(), why.into()],
+    )?;
+    Ok(())
+}
+
+/// A reconciler: forgets what came of jobs that ended before `cutoff`, a bounded number at a time, and says how many bytes of whom. The
+/// job itself stays: the ledger names it, and its id is taken.
+pub fn forget_results(
+    tx: &mut dyn Tx,
+    cutoff: i64,
+    limit: i64,
+) -> Result<(u64, BTreeMap<Principal, i64>), StoreError> {
+    let old = tx.query(
+        "SELECT id, agent_id, OCTET_LENGTH(result) FROM jobs WHERE ended_at < $1 AND result IS NOT NULL ORDER BY ended_at LIMIT $2",
+        &[cutoff.into(), limit.into()],
+    )?;
+    let (count, mut bytes) = (old.len() as u64, BTreeMap::new());
+    for mut row in old {
+        let (id, agent, size) = (JobId(row.uuid(0)?), AgentId(row.uuid(1)?), row.int(2)?);
+        tx.execute("UPDATE jobs SET result = NULL, note = NULL WHERE id = $1", &[(&id).into()])?;
+        *bytes.entry(Principal::from(agent)).or_default() += size + ROW_BYTES;
+    }
+    Ok((count, bytes))
 }
 
 /// Jobs whose time is over, at most `limit`.
@@ -314,6 +349,16 @@ pub fn was_handed(tx: &mut dyn Tx, job: &Agreed) -> Result<bool, StoreError> {
         &[(&job.event).into(), (&job.agent).into()],
     )?;
     Ok(row.is_some())
+}
+
+/// What its agent's endpoint answered to the last POST of a job: a status, if it answered at all, and what went wrong.
+pub fn last_try(tx: &mut dyn Tx, job: &Agreed) -> Result<Option<(Option<i64>, Option<String>)>, StoreError> {
+    let Some(delivery) = delivery(tx, job)? else { return Ok(None) };
+    let row = tx.first(
+        "SELECT status, error FROM attempts WHERE agent_id = $1 AND seq = $2 ORDER BY number DESC LIMIT 1",
+        &[(&delivery.agent).into(), delivery.seq.into()],
+    )?;
+    row.map(|mut row| Ok((row.opt_int(0)?, row.opt_text(1)?))).transpose()
 }
 
 /// Whose deliveries the callback of a job is among: the agent's that hires, or those of a wallet that pays without one.

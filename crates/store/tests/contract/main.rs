@@ -36,6 +36,8 @@ mod in_place_only;
 #[cfg(test)]
 mod inboxes;
 #[cfg(test)]
+mod ledger_model;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod market;

@@ -24,6 +24,8 @@ on_both![
     a_job_is_asked_for_once_and_ends_once,
     each_side_lists_its_jobs,
     an_overdue_job_is_found,
+    what_came_of_jobs_is_forgotten,
+    why_an_answer_was_no_result_is_noted,
     a_callback_is_pushed;
     with_threads:
     transfers_at_once_lose_nothing,
@@ -195,7 +197,7 @@ fn hire(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
 }
 
 /// Ends a job, and says whether it was this one that ended it.
-fn finish(tx: &mut dyn Tx, job: &Agreed, verdict: Verdict) -> Result<bool, StoreError> {
+pub(crate) fn finish(tx: &mut dyn Tx, job: &Agreed, verdict: Verdict) -> Result<bool, StoreError> {
     wallets::hold(tx, [job.payer, job.payee])?;
     let Agreed { id, payer, payee, budget, price, .. } = *job;
     let settled = settle(&Terms { job: id, payer, payee, budget, price, own: false }, verdict);
@@ -320,6 +322,53 @@ async fn an_overdue_job_is_found(fixture: Fixture) {
     write(store, move |tx| finish(tx, &job, Verdict::Overdue)).await;
     assert_eq!(overdue(NOW + 1000).await, []);
     assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, 10)).await, []);
+}
+
+/// The job stays, and its id is taken; what it gave is gone.
+async fn what_came_of_jobs_is_forgotten(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (wallet(store, "anna", 100).await, wallet(store, "bob", 0).await);
+    let worker = agent(store, "worker").await.id;
+    let mut ids = vec![];
+    for n in 0..3 {
+        let job = Agreed { created_at: NOW + n, ..agreed(anna, bob, worker) };
+        ids.push(job.id);
+        write(store, move |tx| {
+            hire(tx, &job)?;
+            let (status, paid) = (JobStatus::Success, Credits::ZERO);
+            jobs::end(
+                tx,
+                job.id,
+                &End { status, paid, result: Some("{\"é\": 1}"), error: None, now: NOW + n },
+            )
+        })
+        .await;
+    }
+    let forget = |cutoff, limit| write(store, move |tx| jobs::forget_results(tx, cutoff, limit));
+    let bytes = |count: i64| std::collections::BTreeMap::from([(worker.into(), count * (9 + 256))]);
+    assert_eq!(forget(NOW, 10).await, (0, std::collections::BTreeMap::new()));
+    assert_eq!(forget(NOW + 2, 1).await, (1, bytes(1)));
+    assert_eq!(forget(NOW + 2, 10).await, (1, bytes(1)));
+    assert_eq!(forget(NOW + 2, 10).await, (0, std::collections::BTreeMap::new()));
+    for (id, is_kept) in ids.into_iter().zip([false, false, true]) {
+        let job = read(store, move |tx| jobs::by_id(tx, id)).await.unwrap();
+        assert_eq!((job.status, job.result.is_some()), (JobStatus::Success, is_kept));
+    }
+}
+
+async fn why_an_answer_was_no_result_is_noted(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (wallet(store, "anna", 100).await, wallet(store, "bob", 0).await);
+    let job = agreed(anna, bob, agent(store, "worker").await.id);
+    let (asked, id) = (job.clone(), job.id);
+    write(store, move |tx| hire(tx, &asked)).await;
+    let noted = || read(store, move |tx| Ok(jobs::by_id(tx, id)?.unwrap().note));
+    assert_eq!(noted().await, None);
+    write(store, move |tx| jobs::note(tx, id, "not JSON")).await;
+    assert_eq!(noted().await.as_deref(), Some("not JSON"));
+    write(store, move |tx| finish(tx, &job, Verdict::Overdue)).await;
+    write(store, move |tx| jobs::note(tx, id, "too late")).await;
+    assert_eq!(noted().await.as_deref(), Some("not JSON"), "what has ended is not changed");
 }
 
 async fn a_callback_is_pushed(fixture: Fixture) {

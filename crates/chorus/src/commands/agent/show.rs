@@ -105,6 +105,7 @@ fn what(name: &str, activity: &Activity) -> String {
             format!("has dealt with {} before", one_line(message)).dimmed().to_string()
         }
         Activity::Offering { .. }
+        | Activity::OfferMade { .. }
         | Activity::JobBegan { .. }
         | Activity::JobReported { .. }
         | Activity::JobLeft { .. } => on_the_market(activity),
@@ -124,6 +125,9 @@ fn on_the_market(activity: &Activity) -> String {
             )
         }
         Activity::JobBegan { job, skill } => format!("does the job {}: {}", one_line(job), one_line(skill)),
+        Activity::OfferMade { skill, price } => {
+            format!("offers a job of {} for {}", one_line(skill), one_line(price))
+        }
         Activity::JobReported { job, status, paid } => {
             format!("reported the job {}: {}, paid {}", one_line(job), one_line(status), one_line(paid))
         }

@@ -5,7 +5,7 @@ use crate::global::Global;
 use chorus_agent::Environment;
 use chorus_protocol::ids::TransferId;
 use chorus_protocol::market::{
-    Credits, Issue, Issued, MovementView, OwnerId, Transfer, TransferView, WalletView,
+    Credits, Economy, Issue, Issued, MovementView, OwnerId, Transfer, TransferView, WalletView,
 };
 use clap::Subcommand;
 use serde_json::Value;
@@ -44,6 +44,8 @@ pub(super) enum Command {
         #[arg(long)]
         since: Option<String>,
     },
+    /// Add it all up: what was made and taken away, what wallets have, what is held for jobs
+    Economy,
     /// Make credits, as the operator
     Mint {
         /// Whose wallet
@@ -67,8 +69,20 @@ fn transfer_id(text: &str) -> Result<TransferId, String> {
 }
 
 pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()> {
-    let client = global.keyed_client()?;
+    // Anybody may add it up.
+    let client =
+        if matches!(command, Command::Economy) { global.client()? } else { global.keyed_client()? };
     match command {
+        Command::Economy => {
+            let economy: Value = client.market_get(&["economy"], &[]).await?;
+            tell(global, &economy, |sums: Economy| {
+                let Economy { minted, burned, wallets, held, balanced } = sums;
+                let verdict = if balanced { "it adds up" } else { "it does not add up" };
+                format!(
+                    "{minted:.2} made, {burned:.2} taken away; {wallets:.2} in wallets, {held:.2} held for jobs: {verdict}"
+                )
+            })
+        }
         Command::Transfer { from, to, amount, id } => {
             let body = Transfer {
                 transfer_id: id.unwrap_or_else(|| TransferId(Environment::system().uuid_v4())),

@@ -104,5 +104,5 @@ pub(super) fn agent_of(app: &App, request: &Request) -> Option<AgentId> {
     let mut parts = request.uri().path().rsplit('/');
     let token = parts.next()?;
     let id = JobId::parse(parts.nth(1)?)?;
-    results::agent_of(app, id, token)
+    results::agent_of(app, id, token).map(|(agent, _)| agent)
 }
