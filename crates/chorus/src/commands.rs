@@ -36,6 +36,7 @@ pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod sign;
 pub(crate) mod skill;
+pub(crate) mod stream;
 pub(crate) mod token;
 pub(crate) mod transfer;
 pub(crate) mod unregister;

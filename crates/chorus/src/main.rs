@@ -19,8 +19,8 @@ use clap::{Parser, Subcommand};
 use commands::{
     account, adapt, agent, agent_url, agents, audit, bench, c2a_stdio, canonicalize, channel, completions,
     deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite, market, merge, operator,
-    receipt, receive, register, rehearse, reply, score, search, send, serve, sign, skill, token, transfer,
-    unregister, verify,
+    receipt, receive, register, rehearse, reply, score, search, send, serve, sign, skill, stream, token,
+    transfer, unregister, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -78,6 +78,7 @@ enum Command {
     Deliveries(deliveries::Args),
     Fleet(fleet::Args),
     Audit(audit::Args),
+    Stream(stream::Args),
     Market(Box<market::Args>),
     Operator(operator::Args),
     Score(score::Args),
@@ -137,6 +138,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Fleet(args) => fleet::run(&global, args).await,
             Command::Audit(args) => audit::run(&global, args).await,
+            Command::Stream(args) => stream::run(&global, args).await,
             Command::Market(args) => market::run(&global, *args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Score(args) => score::run(&global, args).await,

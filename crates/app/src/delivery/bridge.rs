@@ -46,6 +46,8 @@ pub enum Content {
     Job,
     /// A question what a job would cost, in the entry itself.
     Quote,
+    /// How much happened where the agent leads, in the entry itself.
+    Digest,
     /// What came of a job that the agent hired for; nothing if that is not kept any more.
     Result(Option<Box<RawValue>>),
 }
@@ -72,6 +74,7 @@ impl Content {
                 EntryKind::Message => Self::Envelope,
                 EntryKind::Job => Self::Job,
                 EntryKind::Quote => Self::Quote,
+                EntryKind::Digest => Self::Digest,
                 EntryKind::Result => Self::Result(callbacks::kept(tx, &entry.body)?),
             };
             Ok((entry, content))
@@ -109,7 +112,8 @@ impl Content {
                 c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
             }
             (Self::Result(told), _) => serde_json::to_string(told),
-            (Self::Quote, Dialect::Sse) => Ok(entry.body),
+            (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
+            (Self::Digest, Dialect::C2a) => c2a::digest(app, receiver.id, &entry, attempt.unwrap_or(1)),
             (Self::Quote, Dialect::C2a) => {
                 c2a::quote(app, receiver.id, &receiver.name, &entry, attempt.unwrap_or(1))
             }
@@ -133,7 +137,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job | Self::Quote => return handout::kept(entry).map(Some),
+            Self::Job | Self::Quote | Self::Digest => return handout::kept(entry).map(Some),
             Self::Result(told) => return Ok(told.clone()),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))

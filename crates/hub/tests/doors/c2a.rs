@@ -2,8 +2,10 @@
 
 mod bridges;
 mod claims;
+mod digests;
 mod edits;
 mod harness;
 mod minimal;
 mod sessions;
+mod streams;
 mod time;

@@ -81,3 +81,5 @@ mod settings;
 mod sqlite_only;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod work_streams;
