@@ -32,6 +32,10 @@ class Worker:
                     kind = line[7:]
                 elif line.startswith("data: ") and kind == "job":
                     self.do(json.loads(line[6:]))
+                elif line.startswith("data: ") and kind == "quote":
+                    quote = json.loads(line[6:])["quote_id"]
+                    offer = {"price": 2.25, "expected_ms": 45000}
+                    self.ask(f"{self.url}/market/quotes/{quote}/offer", "POST", offer, {"authorization": f"Bearer {self.key}"})
         except OSError:
             pass  # The hub was stopped.
 
@@ -62,6 +66,52 @@ def hire(browser, url, skill, text):
     browser.click("td a.button")
     browser.see("What happens to the budget")
     browser.type("textarea", text)
+
+
+def take_offer(browser, url, odd):
+    """Asks for offers, sees one come in, takes it. Returns the page of the offers as they were, and of those that ended so."""
+    browser.go(f"{url}/market?skill=read.plan")
+    browser.click("a[href^='/quotes/new']")
+    browser.see("Nothing is held or paid before you take an offer")
+    browser.type("#input", "no json")
+    browser.click("main form button")
+    browser.see("must be a JSON object")
+    browser.type("#input", json.dumps({"text": odd}))
+    browser.type("#seconds", "60")
+    browser.click("main form button")
+    browser.see("for you")  # It comes in by itself.
+    browser.see("2.25")
+    waiting = browser.run("return location.pathname")
+    browser.go(f"{url}/quotes/new?skill=read.plan")
+    browser.type("#input", json.dumps({"text": odd}))
+    browser.click("main form button")
+    browser.see("for you")
+    taken = browser.run("return location.pathname")
+    browser.click("main form button")
+    browser.see("What came of it")
+    browser.see("2.25 paid")
+    return waiting, taken
+
+
+def offer_skill(browser, url, odd):
+    """A person makes an agent and offers what it can do."""
+    browser.go(f"{url}/directory/new")
+    browser.type("#name", "scribe")
+    browser.click("main form button")
+    browser.see("scribe")
+    browser.click("main a[href^='/directory/']")
+    browser.see("Offer a skill")
+    agent = browser.run("return location.pathname")
+    browser.type("#skill_name", "write.minutes")
+    browser.type("#cost", "cheap")
+    browser.type("#description", odd)
+    browser.click("form[action$=skills] button")
+    browser.has(".notice.bad")
+    browser.type("#cost", "0.40")
+    browser.click("form[action$=skills] button")
+    browser.see("What it offers")
+    browser.see("0.40")
+    return agent
 
 
 def trade(browser, url, ask, odd):
@@ -106,7 +156,10 @@ def trade(browser, url, ask, odd):
     ledger = browser.text()
     # 40.00 - 1.50 made, 2.50 paid, 0.25 sent, 1.00 held for the open job.
     assert "34.75" in ledger and "Held" in ledger and "Returned" in ledger, ledger
+    waiting, taken = take_offer(browser, url, odd)
+    own = offer_skill(browser, url, odd)
     agent = f"/directory/{worker.id}"
     return {"market": "/market", "market-found": "/market?skill=read.plan", "jobs": "/jobs", "job-paid": paid, "job-open": opened,
             "job-taken-back": back, "wallet": "/wallet", "hire": f"{agent}/hire", "market-agent": agent,
-            "reputation": f"{agent}/reputation", "credits": "/operator/market"}
+            "reputation": f"{agent}/reputation", "credits": "/operator/market", "offers-ask": "/quotes/new?skill=read.plan",
+            "offers-open": waiting, "offers-taken": taken, "offer-a-skill": own}

@@ -6,10 +6,12 @@
 
 use crate::client::IDEMPOTENCY_KEY;
 use crate::{Client, ClientError, Inbox, answer};
+use chorus_protocol::code::Code;
+use chorus_protocol::rpc::Notification;
 use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use url::Url;
 
 pub use reqwest::Method;
@@ -70,6 +72,19 @@ impl Client {
             }
         })
         .await
+    }
+
+    /// Tells the hub something by a single call of C2A. One that knows no C2A has no use for it, and is not told.
+    pub(crate) async fn tell_c2a(
+        &self,
+        method: chorus_protocol::c2a::Method,
+        params: Map<String, Value>,
+    ) -> Result<(), ClientError> {
+        let notice = json!(Notification { method: method.as_str().to_owned(), params });
+        match self.write_at::<Value>("/c2a", Method::POST, &[], &[], Some(&notice)).await {
+            Err(error) if error.code() == Some(Code::NotFound) => Ok(()),
+            told => told.map(drop),
+        }
     }
 
     /// Follows a conversation: from after the sequence number `after`, or from now on.

@@ -12,8 +12,9 @@ use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::TraceId;
 use chorus_protocol::relay::{
-    Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, Success,
+    Discovery, Endpoints, HealthReport, Outcome, Page, Registered, Registration, SentMessage, Success,
 };
 use chorus_protocol::words::DeliveryState;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -130,7 +131,7 @@ impl Client {
 
     /// Removes an agent. One that is not there is no error.
     pub async fn unregister(&self, agent: &str) -> Result<(), ClientError> {
-        let url = self.agent_url(agent).await?;
+        let url = self.agent_url(|endpoints| &endpoints.register, agent).await?;
         let response = self.call(self.request(Method::DELETE, url)).await?;
         answer::read::<Value>(response).await.map(drop)
     }
@@ -148,7 +149,7 @@ impl Client {
 
     /// One agent.
     pub async fn agent(&self, agent: &str) -> Result<Registration, ClientError> {
-        let url = self.agent_url(agent).await?;
+        let url = self.agent_url(|endpoints| &endpoints.discover, agent).await?;
         Ok(self.get(url).await?.data)
     }
 
@@ -207,6 +208,27 @@ impl Client {
         page.map_err(|error| {
             ClientError::Protocol(format!("the hub's answer is no page of an inbox: {error}"))
         })
+    }
+
+    /// One page of what became of envelopes that an agent sent, the newest first, and where the next one begins. The operator
+    /// names the `sender`.
+    pub async fn sent(
+        &self,
+        sender: Option<&str>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<(Vec<SentMessage>, Option<String>), ClientError> {
+        let mut url = page(self.url(&self.endpoints().await?.sent)?, after, limit);
+        url.query_pairs_mut().extend_pairs(sender.map(|sender| ("sender", sender)));
+        let Success { data, metadata, .. } = self.get(url).await?;
+        Ok((data, metadata.next))
+    }
+
+    /// What became of one of them.
+    pub async fn sent_one(&self, sender: Option<&str>, trace: TraceId) -> Result<SentMessage, ClientError> {
+        let mut url = self.url(&format!("{}/{trace}", self.endpoints().await?.sent))?;
+        url.query_pairs_mut().extend_pairs(sender.map(|sender| ("sender", sender)));
+        Ok(self.get(url).await?.data)
     }
 
     /// What the hub says of its own state.
@@ -271,7 +293,7 @@ impl Client {
     }
 
     /// An address in full: the document asks for `name@host` wherever one stands on the wire.
-    async fn whole_name(&self, name: &str) -> Result<String, ClientError> {
+    pub(crate) async fn whole_name(&self, name: &str) -> Result<String, ClientError> {
         if name.contains('@') {
             return Ok(name.to_owned());
         }
@@ -314,11 +336,12 @@ impl Client {
         self.endpoints.get_or_try_init(ask).await
     }
 
-    async fn agent_url(&self, agent: &str) -> Result<Url, ClientError> {
+    /// One agent below a path. Hubs may look for agents elsewhere than where they keep them.
+    async fn agent_url(&self, path: fn(&Endpoints) -> &str, agent: &str) -> Result<Url, ClientError> {
         // Every character of an address stands for itself in a path.
         Address::parse(agent).map_err(|fault| ClientError::Invalid(Faults::one("agent_id", fault)))?;
         let agent = self.whole_name(agent).await?;
-        self.url(&format!("{}/{agent}", self.endpoints().await?.discover))
+        self.url(&format!("{}/{agent}", path(self.endpoints().await?)))
     }
 
     pub(crate) fn url(&self, path: &str) -> Result<Url, ClientError> {

@@ -3,6 +3,7 @@
 use crate::callers::Callers;
 use crate::config::Config;
 use crate::delivery::challenges::Challenges;
+use crate::delivery::harness::Notices;
 use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
@@ -16,6 +17,7 @@ use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
 use crate::usage::Usage;
+use bytes::Bytes;
 use chorus_environment::Environment;
 use chorus_protocol::channel::MAX_MESSAGES;
 use chorus_protocol::credentials::SecretKind;
@@ -53,6 +55,8 @@ pub struct App {
     pub callers: Arc<Callers>,
     pub outbound: Outbound,
     pub challenges: Challenges,
+    /// What harnesses that are POSTed to are told in passing.
+    pub notices: Arc<Notices>,
     pub mailer: Mailer,
     pub market: Market,
     /// Tells the pusher that something may be due.
@@ -111,6 +115,7 @@ impl App {
         Ok(Self {
             outbound: Outbound::new(&config, environment.clone())?,
             challenges: Challenges::default(),
+            notices: Arc::default(),
             keyed_rate: config.rate_limit.map(Limiter::per_minute),
             anonymous_rate: config.rate_limit_anonymous.map(Limiter::per_minute),
             say_rate: config.rate_limit.map(|_| Limiter::per_minute_at_once(MAX_MESSAGES as u32)),
@@ -148,6 +153,15 @@ impl App {
     pub fn push_after(&self, tx: &mut dyn Tx) {
         let due = Arc::clone(&self.due);
         tx.after_commit(Box::new(move || due.notify_one()));
+    }
+
+    /// If this transaction is committed, an agent's harness that is POSTed to is told something in passing.
+    pub fn tell_harness_after(&self, tx: &mut dyn Tx, agent: AgentId, notice: Bytes) {
+        let (notices, due) = (Arc::clone(&self.notices), Arc::clone(&self.due));
+        tx.after_commit(Box::new(move || {
+            notices.put(agent, notice);
+            due.notify_one();
+        }));
     }
 
     pub fn now(&self) -> i64 {

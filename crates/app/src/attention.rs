@@ -194,8 +194,10 @@ pub(crate) fn choose(
     for agent in agents {
         let (load, active_at_ms) = obligations::load(tx, agent.id, MOST_LOAD)?;
         let load = u32::try_from(load).unwrap_or(u32::MAX);
-        let can_be_reached =
-            agent.open_until > now || agent.endpoint.is_some() || agent.working_connection().is_some();
+        let can_be_reached = agent.open_until > now
+            || agent.harness.is_some()
+            || agent.endpoint.is_some()
+            || agent.working_connection().is_some();
         let responder = Responder { agent: agent.id, address: &agent.name, load, active_at_ms };
         responders.push((can_be_reached && agent.disabled_at.is_none(), responder));
     }

@@ -18,6 +18,7 @@ pub struct Metrics {
     pub connections: Gauge,
     pub inboxes: Gauge,
     pub queued: Gauge,
+    pub writes: Counter,
     pub rate_limited: Counter,
     quota_refused: Family<Labels, Counter>,
     pub stored_bytes: Gauge,
@@ -42,6 +43,7 @@ impl Default for Metrics {
             connections: Gauge::default(),
             inboxes: Gauge::default(),
             queued: Gauge::default(),
+            writes: Counter::default(),
             rate_limited: Counter::default(),
             quota_refused: Family::default(),
             stored_bytes: Gauge::default(),
@@ -69,6 +71,11 @@ impl Default for Metrics {
         registry.register("connections", "Open connections", metrics.connections.clone());
         registry.register("inboxes_open", "Open inboxes on this node", metrics.inboxes.clone());
         registry.register("store_queue", "Writes that wait for the store", metrics.queued.clone());
+        registry.register(
+            "store_writes",
+            "Transactions that may write; several may share a commit",
+            metrics.writes.clone(),
+        );
         registry.register("rate_limited", "Requests refused for their number", metrics.rate_limited.clone());
         registry.register("quota_refused", "What quotas refused, by quota", metrics.quota_refused.clone());
         registry.register_with_unit(

@@ -108,37 +108,68 @@ const THANKS: &str = "
     thanks for the update
     thanks for letting me know|thanks for the info|thanks in advance|bless you|youre welcome|you are welcome
     no problem|np|my pleasure|anytime
+    thats kind|that is kind|thats very kind|that is very kind|thats so kind|that is so kind|thats really kind
+    that is really kind|that was kind|that was very kind|so kind|very kind|how kind|too kind|youre too kind
+    you are too kind|youre very kind|you are very kind|youre so kind|you are so kind|thats helpful|that is helpful
+    thats very helpful|that is very helpful|thats really helpful|that is really helpful|that was helpful
+    that was very helpful|that was really helpful|this is helpful|this is very helpful|this was very helpful
+    very helpful|so helpful|super helpful|really helpful|that helps|that helps a lot|this helps|this helps a lot
+    that really helps|that helped|that helped a lot|thats nice|that is nice|thats very nice|that is very nice
+    thats so nice|that is so nice|how nice|thats sweet|that is sweet|how sweet|very thoughtful|how thoughtful
+    i really appreciate it|i really appreciate that|really appreciate it|i appreciate that|i appreciate your help
+    we really appreciate it|much obliged|im grateful|i am grateful|im very grateful|i am very grateful|so grateful
+    very grateful|you made my day|you saved my day|exactly what i needed|just what i needed
+    thats exactly what i needed|that is exactly what i needed|have a nice day|have a great day|have a good day
     danke|danke schön|danke dir|danke euch|danke ihnen|danke sehr|danke vielmals|vielen dank|vielen lieben dank
     herzlichen dank
     besten dank|tausend dank|lieben dank|dankeschön|merci vielmals|gern geschehen|bitte|bitte schön|bitte sehr
     keine ursache|gute arbeit|gut gemacht|super arbeit
+    das ist nett|das ist sehr nett|das ist lieb|das ist sehr lieb|das ist sehr freundlich|sehr nett|sehr lieb
+    sehr freundlich|wie nett|das hilft|das hilft mir|das hilft mir sehr|das hat sehr geholfen|sehr hilfreich
+    das ist sehr hilfreich|das war sehr hilfreich
     merci|merci beaucoup|merci bien|mille mercis|un grand merci|grand merci|merci à tous|merci à toi|merci à vous
     merci infiniment|de rien|je vous en prie|bon travail|bien joué
+    c'est gentil|c'est très gentil|c'est vraiment gentil|c'est très aimable|très gentil|très aimable|très utile
+    c'est très utile|ça m'aide beaucoup
     gracias|muchas gracias|muchísimas gracias|mil gracias|gracias a todos|te lo agradezco|se agradece|de nada
     buen trabajo|bien hecho
+    muy amable|eres muy amable|es muy amable|es usted muy amable|qué amable|muy útil|me ayuda mucho
+    ha sido de gran ayuda
     obrigado|obrigada|muito obrigado|muito obrigada|obrigadão|valeu|brigado|brigada|agradeço|bom trabalho
+    muito gentil|é muito gentil|muita gentileza|que gentil|ajudou muito|muito útil
     grazie|grazie mille|molte grazie|tante grazie|mille grazie|grazie a tutti|ti ringrazio|vi ringrazio|prego
     ottimo lavoro|ben fatto
+    molto gentile|sei molto gentile|è molto gentile|gentilissimo|gentilissima|che gentile|molto utile
     dank je|dank je wel|dankjewel|dank u|dank u wel|dankuwel|bedankt|hartelijk dank|heel erg bedankt
     hartstikke bedankt|graag gedaan|goed gedaan|goed werk
+    heel aardig|dat is heel aardig|erg aardig|heel vriendelijk|dat is heel vriendelijk|heel nuttig
     dzięki|dziękuję|dziękuję bardzo|bardzo dziękuję|wielkie dzięki|dzięki wielkie|dziękujemy|dzięx|nie ma za co
     dobra robota
+    bardzo miłe|to bardzo miłe|bardzo miło|to bardzo miło|bardzo pomocne|to bardzo pomocne
     спасибо|спасибо большое|большое спасибо|огромное спасибо|спасибо огромное|спс|благодарю|спасибо вам|спасибо тебе
     спасибо всем|пожалуйста|не за что|отличная работа|молодец
+    очень мило|это очень мило|очень любезно|это очень любезно|вы очень добры|ты очень добр|очень помогло|очень помогли
     дякую|дуже дякую|дякую дуже|щиро дякую|красно дякую|дякую вам|дякую тобі|дякуємо|нема за що|гарна робота|молодці
+    дуже мило|це дуже мило|дуже люб'язно|це дуже люб'язно|дуже допомогло
     teşekkürler|teşekkür ederim|teşekkür ederiz|çok teşekkürler|çok teşekkür ederim|sağ ol|sağol|sağ olun|eyvallah
     tşk|rica ederim|bir şey değil|eline sağlık|ellerine sağlık
+    çok naziksiniz|çok naziksin|çok kibarsınız|çok kibarsın|çok yardımcı oldu
     谢谢|謝謝|谢谢你|謝謝你|谢谢您|謝謝您|谢谢大家|謝謝大家|多谢|多謝|感谢|感謝|非常感谢|非常感謝|十分感谢|谢了|謝了
     谢啦|辛苦了|不客气|不客氣|干得好|做得好
+    你真好|您真好|你人真好|太客气了|太感谢了|太谢谢了|非常有帮助|很有帮助|帮大忙了
     ありがとう|ありがとうございます|ありがとうございました|どうもありがとう|どうもありがとうございます|どうも|有難う
     有難うございます|感謝します|サンキュー|お疲れ様|お疲れ様です|お疲れ様でした|助かりました|助かります
     どういたしまして
+    ご親切に|とても助かりました|本当に助かりました|とても親切ですね
     감사합니다|감사해요|감사|고마워|고마워요|고맙습니다|정말 감사합니다|대단히 감사합니다|땡큐|수고하셨습니다
     수고했어|수고했어요|천만에요
+    정말 친절하시네요|친절하시네요|큰 도움이 됐어요|큰 도움이 되었습니다|많은 도움이 됐어요
     धन्यवाद|बहुत धन्यवाद|बहुत बहुत धन्यवाद|आपका धन्यवाद|शुक्रिया|बहुत शुक्रिया|बहुत बहुत शुक्रिया|आभार|थैंक्स|थैंक यू
     dhanyavaad|dhanyavad|shukriya
+    आप बहुत दयालु हैं|बहुत मदद मिली|बहुत मददगार
     شكرا|شكرا لك|شكرا لكم|شكرا جزيلا|شكرا كثيرا|ألف شكر|جزيل الشكر|مشكور|مشكورين|تسلم|يسلمو|جزاك الله خيرا|عفوا
     أحسنت
+    لطف منك|هذا لطف منك|هذا لطيف جدا|أنت لطيف جدا|مفيد جدا
     🙏|❤|🧡|💛|💚|💙|💜|🖤|💖|💐|🌹|🥰|😍|🤗|🙇|🎉|🥳|👏|🙌|💪|🏆|⭐|🌟";
 
 const ACKNOWLEDGEMENTS: &str = "
@@ -223,6 +254,10 @@ const FILLERS: &str = "
     really|for the help|for your help|for that|for this|for now|for everything|for the info|for the update
     for letting me know|for the quick reply|for the quick response|for checking|for looking|for fixing
     for doing this|hi|hello|hey|and|but|just|to|me|very|such
+    of you|from you|indeed|for your time|for your support|for your patience|for your work|for all your help
+    for the quick answer|for your quick reply|von dir|von ihnen|von euch|für die mühe|für deine mühe
+    für die schnelle antwort|de ta part|de votre part|de tu parte|de su parte|da sua parte|da parte tua
+    da parte sua|z twojej strony|с твоей стороны|с вашей стороны|з твого боку|з вашого боку
     alle|allen|euch|dir|dann|ja|und|auch|sehr|leute|nochmal|für die hilfe|für deine hilfe|für alles|tous|toutes
     tout le monde|oui|et|pour ton aide|pour votre aide|pour tout|alors|bonjour|todos|todas|sí|y|por todo
     por la ayuda|por tu ayuda|hola|sim|e|pela ajuda|por tudo|pessoal|tutti|tutte|sì|per tutto|per l'aiuto|ciao

@@ -5,6 +5,7 @@
 //! Of a trace they copy short names and explanations only, masked; prompts, arguments and keys stay where they are.
 //! A trace is read as a stream: memory is bounded by the bundle and by the distinct ids of its calls.
 
+mod clean;
 mod collector;
 mod crewai;
 mod guess;
@@ -14,6 +15,7 @@ mod openai;
 mod otel;
 mod reader;
 mod records;
+mod reviews;
 mod signs;
 mod sources;
 #[cfg(test)]
@@ -21,11 +23,14 @@ mod tests;
 
 pub use reader::ReadError;
 
+use crate::names::{Voices, same};
+use chorus_protocol::canonical::hex;
 use chorus_protocol::choir::evidence::{Adapter as Made, Bundle};
-use chorus_protocol::choir::score::Voice;
+use chorus_protocol::choir::score::{Score, Voice};
 use collector::Collector;
 use records::{Adapter, Records};
-use std::io::Read;
+use ring::digest::{Context, SHA256};
+use std::io::{self, Read};
 
 /// How much of a trace is looked at to tell which framework wrote it.
 const BEGINNING: u64 = 64 * 1024;
@@ -80,10 +85,33 @@ impl Format {
 pub struct About<'s> {
     /// The run's id.
     pub run_id: Option<String>,
-    /// Whether the trace holds everything that happened.
+    /// The scenario that was run.
+    pub scenario_id: Option<String>,
+    /// Whether the trace holds everything that happened. A trace that shows that it does not is believed more.
     pub complete: bool,
+    /// Names in the trace, and whose they are.
+    pub names: Vec<(String, String)>,
+    /// Whose events are that name nobody.
+    pub voice: Option<String>,
     /// The voices of the Score, if there is one.
     pub voices: &'s [Voice],
+}
+
+impl About<'_> {
+    /// Whether the Score has what the caller names; if not, a sentence.
+    pub fn check(&self, score: &Score) -> Result<(), String> {
+        let known = Voices::of(&score.voices);
+        let named = self.names.iter().map(|(_, voice)| voice).chain(&self.voice);
+        if let Some(voice) = named.into_iter().find(|voice| known.find(voice).is_none()) {
+            return Err(format!("the Score has no voice \"{voice}\""));
+        }
+        match &self.scenario_id {
+            Some(id) if !score.scenarios.iter().any(|scenario| same(&scenario.id, id)) => {
+                Err(format!("the Score has no scenario \"{id}\""))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Why a trace gave no bundle.
@@ -150,8 +178,9 @@ fn read<A: Adapter>(
     trace: impl Read,
     about: &About<'_>,
 ) -> Result<Bundle, AdaptError> {
-    let mut collector = Collector::new(about.voices);
-    let (top, secret) = Records::new(trace, adapter, &mut collector).run()?;
+    let mut collector = Collector::new(about);
+    let mut trace = Digesting { source: trace, digest: Context::new(&SHA256) };
+    let (top, secret) = Records::new(&mut trace, adapter, &mut collector).run()?;
     if let Some(kind) = top.scalar {
         return Err(AdaptError::Scalar(kind));
     }
@@ -160,9 +189,25 @@ fn read<A: Adapter>(
     }
     let mut bundle = Bundle::new(Some(made(format.adapter())));
     bundle.run_id.clone_from(&about.run_id);
+    bundle.scenario_id.clone_from(&about.scenario_id);
     bundle.complete = about.complete;
-    collector.finish(&mut bundle, secret);
+    let digest = trace.digest.finish();
+    collector.finish(&mut bundle, secret, &hex(&digest.as_ref()[..6]));
     Ok(bundle)
+}
+
+/// A trace while it is read, and the digest of what was read: it tells places of one run from those of another.
+struct Digesting<R> {
+    source: R,
+    digest: Context,
+}
+
+impl<R: Read> Read for Digesting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.digest.update(&buffer[..count]);
+        Ok(count)
+    }
 }
 
 fn made(id: &str) -> Made {

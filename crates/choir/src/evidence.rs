@@ -5,7 +5,7 @@
 
 use crate::names::{Voices, key};
 use chorus_protocol::canonical;
-use chorus_protocol::choir::evidence::{AdapterWarning, Bundle, Event, MAX_WARNINGS};
+use chorus_protocol::choir::evidence::{AdapterWarning, Bundle, Event, MAX_NAME, MAX_WARNINGS};
 use chorus_protocol::choir::receipt::{CountedEvent, VerificationStatus};
 use chorus_protocol::choir::score::{Scenario, Score};
 use chorus_protocol::faults::Faults;
@@ -70,7 +70,7 @@ pub struct Evidence {
 }
 
 /// Makes one bundle of several: events in the order of the arguments, each told once. What only one bundle knows of
-/// itself stays if the others do not contradict it.
+/// itself stays if the others do not contradict it. What happened in two runs happened twice, however much alike it is.
 pub fn merge(bundles: &[Bundle]) -> Bundle {
     let agreed = |one: &dyn Fn(&Bundle) -> Option<Value>| {
         let mut said = bundles.iter().filter_map(one);
@@ -120,13 +120,27 @@ pub fn merge(bundles: &[Bundle]) -> Bundle {
     merged
 }
 
-/// An event that needs no bundle to know its scenario, unless the merged one has the same.
+/// An event that needs no bundle to know its scenario and its run, unless the merged one has the same.
 fn situated(bundle: &Bundle, event: &Event, merged: &Bundle) -> Event {
     let mut event = event.clone();
+    if let Some(run) = bundle.run_id.as_ref().filter(|run| merged.run_id.as_ref() != Some(run)) {
+        let reference =
+            event.reference.as_ref().map_or_else(|| run.clone(), |reference| format!("{run}/{reference}"));
+        event.reference = Some(shortened(&reference));
+    }
     if event.scenario_id.is_none() && bundle.scenario_id != merged.scenario_id {
         event.scenario_id.clone_from(&bundle.scenario_id);
     }
     event
+}
+
+/// A reference that fits; of one that does not, what is cut off is still told apart.
+fn shortened(reference: &str) -> String {
+    if reference.chars().count() <= MAX_NAME {
+        return reference.to_owned();
+    }
+    let kept: String = reference.chars().take(MAX_NAME - 17).collect();
+    format!("{kept}#{}", &canonical::sha256(reference.as_bytes())[..16])
 }
 
 fn spelling(event: &Event) -> String {

@@ -72,8 +72,8 @@ pub fn leaf(receipt: &Value) -> String {
     }))
 }
 
-/// Checks a receipt: its hash always; with the keys of its hub also its attestation and its place in the log, as far as
-/// it has them.
+/// Checks a receipt: its hash always; with the keys of its hub also its attestation and its place in the log. Whoever
+/// gives keys asks for both: a forger could leave out what would give him away.
 pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyError> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let payload = receipt.get("payload").filter(|payload| payload.is_object());
@@ -85,14 +85,9 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
     }
     let mut checks = vec!["hash"];
     if let Some(keys) = keys {
-        if receipt["attestation"].is_object() {
-            check_attestation(receipt, &given, keys)?;
-            checks.push("signature");
-        }
-        if receipt["log"].is_object() {
-            check_inclusion(receipt, keys)?;
-            checks.push("inclusion");
-        }
+        check_attestation(receipt, &given, keys)?;
+        check_inclusion(receipt, keys)?;
+        checks.extend(["signature", "inclusion"]);
     }
     let label = text(&payload["label"]).ok_or(VerifyError::NotAReceipt("it has no label"))?;
     let verdict = text(&payload["verdict"]).ok_or(VerifyError::NotAReceipt("it has no verdict"))?;
@@ -100,6 +95,9 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
 }
 
 fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), VerifyError> {
+    if !receipt["attestation"].is_object() {
+        return Err(VerifyError::Signature("the receipt has no attestation: nobody signed it"));
+    }
     let statement = attest::open(&receipt["attestation"], &keys.public)
         .ok_or(VerifyError::Signature("no key of the hub signed this attestation"))?;
     if statement["subject"][0]["digest"]["sha256"] != hash {
@@ -110,6 +108,9 @@ fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), Ver
 
 fn check_inclusion(receipt: &Value, keys: &Keys) -> Result<(), VerifyError> {
     let log = &receipt["log"];
+    if !log.is_object() {
+        return Err(VerifyError::Inclusion("the receipt has no place in a log"));
+    }
     let note = log["checkpoint"].as_str().unwrap_or_default();
     let (size, root) = attest::read_checkpoint(note, &keys.origin, &keys.public)
         .ok_or(VerifyError::Inclusion("no key of the hub signed this checkpoint"))?;

@@ -8,6 +8,7 @@ pub(crate) mod agents;
 pub(crate) mod audit;
 #[expect(clippy::disallowed_methods, reason = "benchmarks measure")]
 pub(crate) mod bench;
+pub(crate) mod block;
 pub(crate) mod c2a_stdio;
 pub(crate) mod canonicalize;
 pub(crate) mod channel;
@@ -33,6 +34,7 @@ pub(crate) mod reply;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod send;
+pub(crate) mod sent;
 pub(crate) mod serve;
 pub(crate) mod sign;
 pub(crate) mod skill;

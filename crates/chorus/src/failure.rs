@@ -5,6 +5,7 @@
 use crate::output;
 use chorus_agent::{ClientError, DirectError, ExitClass};
 use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
 use owo_colors::OwoColorize;
 use std::fmt;
 use std::io;
@@ -50,14 +51,14 @@ impl fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Tells a failure on standard error and gives its exit code.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+/// Tells a failure on standard error and gives its exit code. What helps may depend on the kind of key that was shown.
+pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>) -> ExitCode {
     // Whoever read our output has seen enough: `chorus inbox | head -1` is not a failure.
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
     output::talk(format_args!("{}{} {}", "error".red().bold(), ":".bold(), sentence(error.as_ref())));
-    if let Some(hint) = hint(error) {
+    if let Some(hint) = hint(error, key) {
         output::talk(format_args!("\n{}{} {hint}", "hint".cyan().bold(), ":".bold()));
     }
     ExitCode::from(code(error))
@@ -86,7 +87,7 @@ fn code(error: &anyhow::Error) -> u8 {
     }
 }
 
-fn hint(error: &anyhow::Error) -> Option<&'static str> {
+fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> {
     if let Some(explained) = error.downcast_ref::<Explained>() {
         return Some(explained.hint);
     }
@@ -95,9 +96,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     }
     let error = error.downcast_ref::<ClientError>()?;
     match (error.code(), error.exit_class()) {
-        (Some(Code::Unauthorized), _) => Some(
-            "is CHORUS_KEY the newest key of this agent? Each `chorus register NAME` makes the old one useless",
-        ),
+        (Some(Code::Unauthorized), _) => Some(refused_key(key)),
         (Some(Code::AgentIdTaken), _) => {
             Some("choose another name, or show the agent's own key with --key or CHORUS_KEY to update it")
         }
@@ -111,6 +110,23 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
             Some("start a hub here with `chorus serve`, or name another with --url or CHORUS_URL")
         }
         _ => None,
+    }
+}
+
+/// What to do about a key that the hub does not take.
+fn refused_key(key: Option<SecretKind>) -> &'static str {
+    match key {
+        Some(SecretKind::AgentKey) => {
+            "is CHORUS_KEY the newest key of this agent? Each `chorus register NAME` makes the old one useless"
+        }
+        Some(SecretKind::ApiToken) => {
+            "was this token revoked, or is it another hub's? Make one on the hub's page, under Account, or with `chorus token \
+             create` and one that works"
+        }
+        Some(SecretKind::OperatorKey) => {
+            "is it the operator's key of this very hub? It was printed at its first start, or is its CHORUS_OPERATOR_KEY"
+        }
+        _ => "CHORUS_KEY or --key is an agent's key ca_…, a person's token ct_… or the operator's key co_…",
     }
 }
 
@@ -129,9 +145,18 @@ mod tests {
         assert_eq!(code(&ClientError::Lost("gone").into()), 4);
         assert_eq!(code(&Explained::usage("x", "y").into()), 2);
         assert_eq!(code(&anyhow::anyhow!("x")), 1);
-        assert_eq!(hint(&refused("ERR_VALIDATION")), None);
-        assert!(hint(&refused("ERR_AGENT_ID_TAKEN")).unwrap().contains("--key"));
-        assert_eq!(hint(&Explained::usage("x", "y").into()), Some("y"));
+        assert_eq!(hint(&refused("ERR_VALIDATION"), None), None);
+        assert!(hint(&refused("ERR_AGENT_ID_TAKEN"), None).unwrap().contains("--key"));
+        assert_eq!(hint(&Explained::usage("x", "y").into(), None), Some("y"));
+        for (key, told) in [
+            (Some(SecretKind::AgentKey), "register NAME"),
+            (Some(SecretKind::ApiToken), "token create"),
+            (Some(SecretKind::OperatorKey), "CHORUS_OPERATOR_KEY"),
+            (None, "ca_…"),
+        ] {
+            let hint = hint(&refused("UNAUTHORIZED"), key).unwrap();
+            assert!(hint.contains(told), "{key:?}: {hint}");
+        }
     }
 
     #[test]

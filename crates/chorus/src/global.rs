@@ -3,6 +3,7 @@
 use crate::failure::Explained;
 use chorus_agent::{Client, ClientError};
 use chorus_protocol::api::Items;
+use chorus_protocol::credentials::SecretKind;
 use serde::de::DeserializeOwned;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8787";
@@ -45,6 +46,12 @@ impl Global {
     /// The key, if one was given.
     pub(crate) fn key(&self) -> Option<&str> {
         self.key.as_deref().filter(|key| !key.is_empty())
+    }
+
+    /// What kind of key was given, by how it begins.
+    pub(crate) fn key_kind(&self) -> Option<SecretKind> {
+        let key = self.key()?;
+        SecretKind::all().find(|kind| key.starts_with(kind.prefix()))
     }
 
     /// Whether a key was given.

@@ -4,7 +4,7 @@
 //! and the global ones, and answers with an exit code. What goes wrong is told in one place, `failure`.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub (or by a peer that was sent to directly),
-//! 4 unreachable.
+//! 4 unreachable, 5 inconclusive (a rehearsal).
 
 mod answer;
 mod commands;
@@ -15,12 +15,13 @@ mod message;
 mod output;
 mod settings;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use commands::{
-    account, adapt, agent, agent_url, agents, audit, bench, c2a_stdio, canonicalize, channel, completions,
-    deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite, market, merge, operator,
-    receipt, receive, register, rehearse, reply, score, search, send, serve, sign, skill, stream, token,
-    transfer, unregister, verify,
+    account, adapt, agent, agent_url, agents, audit, bench, block, c2a_stdio, canonicalize, channel,
+    completions, deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite, market,
+    merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent, serve, sign,
+    skill, stream, token, transfer, unregister, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -40,7 +41,8 @@ Examples:
   chorus inbox                                  listen
   chorus channel create ops                     a place for people and agents
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub, 4 unreachable";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub, 4 unreachable,
+            5 inconclusive (a rehearsal)";
 
 /// A hub where AI agents and people work together, and its command line.
 #[derive(Parser)]
@@ -59,6 +61,7 @@ enum Command {
     Register(register::Args),
     Send(send::Args),
     Reply(reply::Args),
+    Sent(sent::Args),
     Inbox(inbox::Args),
     Receive(receive::Args),
     Agents(agents::Args),
@@ -71,6 +74,7 @@ enum Command {
     #[command(name = "c2a-stdio")]
     C2aStdio(c2a_stdio::Args),
     Invitations(invitations::Args),
+    Block(block::Args),
     Invite(invite::Args),
     Token(token::Args),
     Account(account::Args),
@@ -102,8 +106,18 @@ enum Command {
 fn main() -> ExitCode {
     // It fails only when a provider is installed already, which is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let cli = Cli::parse();
-    run(cli).unwrap_or_else(|error| failure::report(&error))
+    let cli = Cli::try_parse().unwrap_or_else(|error| without_settings(error).exit());
+    let key = cli.global.key_kind();
+    run(cli).unwrap_or_else(|error| failure::report(&error, key))
+}
+
+/// How a command is called, without what comes from the environment: `clap` would show it as if it had to be given.
+fn without_settings(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
+        let usage = usage.to_string().replace(" --url <URL>", "").replace(" --key <KEY>", "");
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
+    }
+    error
 }
 
 fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
@@ -120,6 +134,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Register(args) => register::run(&global, args).await,
             Command::Send(args) => send::run(&global, args).await,
             Command::Reply(args) => reply::run(&global, args).await,
+            Command::Sent(args) => sent::run(&global, args).await,
             Command::Inbox(args) => inbox::run(&global, args).await,
             Command::Receive(args) => receive::run(&global, args).await,
             Command::Agents(args) => agents::run(&global, args).await,
@@ -131,6 +146,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Search(args) => search::run(&global, args).await,
             Command::Document(args) => document::run(&global, args).await,
             Command::Invite(args) => invite::run(&global, args).await,
+            Command::Block(args) => block::run(&global, args).await,
             Command::Token(args) => token::run(&global, args).await,
             Command::Account(args) => account::run(&global, args).await,
             Command::Unregister(args) => unregister::run(&global, args).await,
@@ -149,13 +165,13 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Merge(args) => merge::run(&args),
             Command::Sign(args) => sign::run(&global, args).await,
             Command::Canonicalize(args) => canonicalize::run(&args),
-            Command::Hash(args) => hash::run(&args),
+            Command::Hash(args) => hash::run(&global, &args),
             Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,
             Command::Bench(args) => bench::run(&global, args).await,
-            Command::Backup(args) => transfer::backup(args),
-            Command::Export(args) => transfer::export(args).await,
-            Command::Import(args) => transfer::import(args).await,
+            Command::Backup(args) => transfer::backup(&global, args),
+            Command::Export(args) => transfer::export(&global, args).await,
+            Command::Import(args) => transfer::import(&global, args).await,
             Command::Completions(args) => completions::run(args),
         }
     })

@@ -5,8 +5,9 @@
 
 use crate::global::Global;
 use crate::output::{self, many_lines, one_line};
-use chorus_protocol::channel::Post;
+use chorus_protocol::channel::{InboxPost, Post};
 use chorus_protocol::inbox::Chat;
+use chorus_protocol::market::{JobHandout, JobResult, QuoteAsked};
 use chorus_protocol::relay::{EnvelopeText, InboxMessage};
 use chorus_protocol::words::EntryKind;
 use owo_colors::OwoColorize;
@@ -83,14 +84,78 @@ pub(crate) fn show_post(id: Option<&str>, post: &Post) -> String {
     )
 }
 
-/// The same of the data of an event `chat`, which is for a program as it is, but without the secrets.
+/// Work that the agent is hired for. Whoever knows its `callback_url` can report a result, so it stays unsaid.
+fn show_job(id: Option<&str>, job: &JobHandout) -> String {
+    let until = job.deadline_at.as_deref().map(|at| format!(", until {}", one_line(at)));
+    format!(
+        "{} {} {} {} for {} credits{} {}{}",
+        format_args!("#{}", one_line(id.unwrap_or("?"))).dimmed(),
+        one_line(&job.timestamp_utc),
+        "job".bold(),
+        one_line(&job.skill_name).bold(),
+        job.budget,
+        until.unwrap_or_default(),
+        job.job_id.to_string().dimmed(),
+        indented("", &job.input_data.to_string())
+    )
+}
+
+/// What the agent would do something for.
+fn show_quote(id: Option<&str>, quote: &QuoteAsked) -> String {
+    let budget = quote.budget.map(|most| format!(" for {most} credits at most")).unwrap_or_default();
+    let input = quote.input_data.as_ref().map(|input| indented("", &input.to_string()));
+    format!(
+        "{} {} {}{budget}, answers count until {} {}{}",
+        format_args!("#{}", one_line(id.unwrap_or("?"))).dimmed(),
+        "quote".bold(),
+        one_line(&quote.skill_name).bold(),
+        one_line(&quote.answers_until),
+        quote.quote_id.to_string().dimmed(),
+        input.unwrap_or_default()
+    )
+}
+
+/// What came of work that the agent hired for.
+fn show_result(id: Option<&str>, result: &JobResult) -> String {
+    let cost = result.execution_cost.map(|cost| format!(", {cost} credits")).unwrap_or_default();
+    let output = result.output_data.as_ref().map(|output| indented("", &output.to_string()));
+    let error = result.error_message.as_deref().map(|why| indented(&"error: ".dimmed().to_string(), why));
+    format!(
+        "{} {} {}{cost} {}{}{}",
+        format_args!("#{}", one_line(id.unwrap_or("?"))).dimmed(),
+        "result".bold(),
+        result.status,
+        result.job_id.to_string().dimmed(),
+        output.unwrap_or_default(),
+        error.unwrap_or_default()
+    )
+}
+
+/// The same of the data of an event `chat`, which is for a program as it is.
 pub(crate) fn tell_chat(global: &Global, id: Option<&str>, data: &str) -> anyhow::Result<()> {
     if !global.json {
-        let chat = serde_json::from_str(data).map(|chat| show_chat(id, &chat));
-        return Ok(output::data(chat.unwrap_or_else(|_| one_line(data)))?);
+        return Ok(output::data(show_entry(EntryKind::Chat.as_str(), id, data).unwrap_or_default())?);
     }
     let data = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
     output::json(&json!({"id": id, "event": EntryKind::Chat, "data": data}))
+}
+
+/// An entry of the inbox that is no envelope, for a person: without its secrets. Nothing, if it is none that this program
+/// knows.
+pub(crate) fn show_entry(event: &str, id: Option<&str>, data: &str) -> Option<String> {
+    let shown = match EntryKind::parse(event)? {
+        EntryKind::Message => return None,
+        EntryKind::Chat => serde_json::from_str(data).map(|chat| show_chat(id, &chat)).ok(),
+        EntryKind::Channel => {
+            InboxPost::read(data.as_bytes()).map(|InboxPost { post, .. }| show_post(id, &post)).ok()
+        }
+        EntryKind::Job => serde_json::from_str(data).map(|job| show_job(id, &job)).ok(),
+        EntryKind::Quote => serde_json::from_str(data).map(|quote| show_quote(id, &quote)).ok(),
+        EntryKind::Result => serde_json::from_str(data).map(|result| show_result(id, &result)).ok(),
+    };
+    // What cannot be read may hold an address that is a secret: it is not shown by the way.
+    let unread = || one_line(&format!("#{} {event}: --json shows it", id.unwrap_or("?")));
+    Some(shown.unwrap_or_else(unread))
 }
 
 /// An event's id in short: its last eight characters. Commands that take an id take it so.
@@ -138,6 +203,32 @@ mod tests {
             "#5 t anna\\u{1b}[1m in ops (direct_mention) 89abcdef\n  hi\n  #2 t mallory in ops"
         );
         assert_eq!((short_id("evt_0123456789abcdef"), short_id("é")), ("89abcdef".into(), "é".into()));
+    }
+
+    #[test]
+    fn the_market_without_its_secrets() {
+        let uuid = "0190a3c4-d5e6-7f80-90a1-b2c3d4e5f607";
+        let shown = |event: &str, data: Value| {
+            let text = show_entry(event, Some("5"), &data.to_string()).unwrap();
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        let job = json!({"job_id": uuid, "orchestrator_id": uuid, "skill_name": "sum", "input_data": {"a": "x\n#6"},
+            "budget": 0.15, "currency": "chorus_credits_v1", "callback_url": "http://hub/tok_secret",
+            "timestamp_utc": "t", "deadline_at": "later"});
+        let expected = format!("#5 t job sum for 0.15 credits, until later {uuid}\n  {{\"a\":\"x\\n#6\"}}");
+        assert_eq!(shown("job", job), expected);
+        let quote = json!({"quote_id": uuid, "skill_name": "sum", "answers_until": "soon", "budget": 2});
+        let quote = shown("quote", quote);
+        assert!(quote.starts_with("#5 quote sum for 2"), "{quote}");
+        assert!(quote.contains("answers count until soon"), "{quote}");
+        let result = json!({"job_id": uuid, "status": "FAILURE", "error_message": "no\n#6 t mallory"});
+        assert_eq!(shown("result", result), format!("#5 result FAILURE {uuid}\n  error: no\n  #6 t mallory"));
+        for event in ["job", "chat"] {
+            let odd =
+                shown(event, json!({"callback_url": "http://hub/tok_secret", "callback": "tok_secret"}));
+            assert_eq!(odd, format!("#5 {event}: --json shows it"));
+        }
+        assert_eq!(show_entry("gap", None, "{}"), None);
     }
 
     #[test]

@@ -6,9 +6,9 @@
 use crate::credentials::shown;
 use crate::error::{ApiError, Format, render};
 use crate::origin;
-use crate::route::{Credentials, Route};
+use crate::route::{Credentials, ForeignPages, Route};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use chorus_app::audit::RequestContext;
@@ -60,6 +60,7 @@ pub(crate) struct Guard {
 /// Lets a request through to its door, and its answer back.
 pub(crate) async fn around(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let Guard { app, names, route } = &guard;
+    let open = route.foreign_pages == ForeignPages::Allowed;
     #[expect(clippy::disallowed_methods, reason = "it is only measured")]
     let begun = Instant::now();
     let id = request_id(app, &request);
@@ -96,11 +97,18 @@ pub(crate) async fn around(State(guard): State<Guard>, mut request: Request, nex
             kind = who.map_or(caller.kind(), Principal::kind);
             who = who.or_else(|| caller.id());
             request.extensions_mut().insert(caller);
-            answer(app, *route, request, next).await
+            if open && origin::is_preflight(&request) {
+                StatusCode::NO_CONTENT.into_response()
+            } else {
+                answer(app, *route, request, next).await
+            }
         }
         Err(error) => error.into_response(),
     };
     let mut response = finish(app, response, route.format, &id, &method);
+    if open {
+        origin::allow_every_page(response.headers_mut());
+    }
 
     let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
     app.metrics.request(method.as_str(), &pattern, status, elapsed.as_secs_f64());

@@ -16,8 +16,8 @@ pub(crate) struct Route {
     pub(crate) grant: Option<Grant>,
     /// Whether it keeps time itself, because it lasts as long as its peer has something to say.
     pub(crate) keeps_time: bool,
-    /// Whether other sites' pages may not even read it, or reading it changes something.
-    pub(crate) own_pages_only: bool,
+    /// What other sites' pages may do with it.
+    pub(crate) foreign_pages: ForeignPages,
     /// Whether it costs nothing: monitors must see a hub that is busy with others.
     pub(crate) free: bool,
 }
@@ -31,6 +31,17 @@ pub(crate) enum Credentials {
     Ignored,
     /// A secret in its path that its door looks up, and charges.
     Door,
+}
+
+/// What pages of other sites may do with a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ForeignPages {
+    /// Nothing: reading it changes something.
+    Refused,
+    /// `GET` without being told the answer; nothing that changes anything.
+    Unread,
+    /// Everything, as any program: it takes no credentials that a browser adds by itself.
+    Allowed,
 }
 
 /// A secret that we grant: whose it is follows without a look-up.
@@ -49,7 +60,7 @@ impl Route {
         credentials: Credentials::Any,
         grant: None,
         keeps_time: false,
-        own_pages_only: false,
+        foreign_pages: ForeignPages::Unread,
         free: false,
     };
     /// A route of the relay.

@@ -4,11 +4,13 @@ use crate::error::{ApiError, Format};
 use crate::middleware::{Guard, around};
 use crate::route::Route;
 use axum::Router;
-use axum::http::{StatusCode, Uri};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
 use chorus_mcp::guard::Names;
+use chorus_web::nothing;
 use std::sync::Arc;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
@@ -64,13 +66,27 @@ impl Routes {
             routes.layer(from_fn_with_state(guard, around))
         };
         let unknown = self.unknown;
-        let nothing = Router::new().fallback(async move |uri: Uri| nothing_at(&unknown, &uri));
+        let answer =
+            async move |State(app): State<AppState>, method: Method, uri: Uri, headers: HeaderMap| {
+                if looks(&method, &headers) {
+                    return nothing::show(&app, &headers, uri.path()).await.into_response();
+                }
+                nothing_at(&unknown, &uri)
+            };
+        let nothing = Router::new().fallback(answer);
         let known = self.routes.into_iter().map(|(route, routes)| guard(route, routes.into()));
         known.fold(guard(Route::RELAY, nothing), Router::merge)
     }
 }
 
-/// The answer about a path that is none, marked with its format.
+/// Whether somebody looks for a page, as browsers do.
+fn looks(method: &Method, headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let html = accepted.is_some_and(|kinds| kinds.to_ascii_lowercase().contains("text/html"));
+    html && (method == Method::GET || method == Method::HEAD)
+}
+
+/// The answer about a path that is none, for a program, marked with its format.
 fn nothing_at(unknown: &[(&'static str, Format)], uri: &Uri) -> Response {
     let door = unknown.iter().find(|(prefix, _)| uri.path().starts_with(prefix));
     let mut response = ApiError::of_status(StatusCode::NOT_FOUND).into_response();

@@ -136,6 +136,8 @@ words! {
     pub enum Transport {
         /// It waits in the inbox.
         Inbox = "inbox",
+        /// It is POSTed to the agent's C2A harness.
+        Harness = "harness",
         /// It is POSTed to the agent's endpoint.
         Webhook = "webhook",
         /// It is POSTed to the agent's connection string.
@@ -422,6 +424,10 @@ words! {
         ConnectionSet = "connection.set",
         /// It was taken away.
         ConnectionRemoved = "connection.removed",
+        /// Where an agent's harness is POSTed to was set.
+        HarnessSet = "harness.set",
+        /// It was taken away.
+        HarnessRemoved = "harness.removed",
         /// The connection string that the hub issues for an agent was replaced.
         ConnectionStringRotated = "connection_string.rotated",
         /// The operator had deliveries tried anew.
@@ -495,7 +501,7 @@ mod tests {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
                 "leave" "change" "artifact" "envelope" "foreign" "escalation" "job" "digest";
             EntryKind: "message" "chat" "channel" "job" "result" "quote" "digest";
-            Transport: "inbox" "webhook" "channel";
+            Transport: "inbox" "harness" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";
             ClaimState: "held" "released" "resolved" "expired";
@@ -516,7 +522,7 @@ mod tests {
             Visibility: "dm" "thread" "channel" "ephemeral";
             Action: "account.made" "account.disabled" "account.enabled" "account.deleted" "agent.claimed" "agent.disabled"
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
-                "connection.set" "connection.removed" "connection_string.rotated" "deliveries.replayed"
+                "connection.set" "connection.removed" "harness.set" "harness.removed" "connection_string.rotated" "deliveries.replayed"
                 "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
                 "member.added" "member.changed" "member.removed" "receipt.issued"
                 "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";

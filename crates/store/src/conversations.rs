@@ -141,25 +141,33 @@ pub fn pass_on(tx: &mut dyn Tx, id: ConversationId, from: Principal) -> Result<(
     Ok(())
 }
 
-/// The conversations somebody is a member of, in the order of their ids, after `after`.
+/// The conversations somebody is a member of, in the order of their ids, after `after`: those that are open, or those that
+/// are archived.
 pub fn of_member(
     tx: &mut dyn Tx,
     principal: Principal,
+    archived: bool,
     after: Option<ConversationId>,
     limit: i64,
 ) -> Result<Vec<Conversation>, StoreError> {
     let after = after.as_ref().map_or([].as_slice(), ConversationId::as_bytes);
-    tx.query(
+    let sql = if archived {
+        select_conversation!(
+            "JOIN members m ON m.conversation_id = c.id
+             WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NOT NULL AND c.id > $2
+             ORDER BY c.id LIMIT $3"
+        )
+    } else {
         select_conversation!(
             "JOIN members m ON m.conversation_id = c.id
              WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL AND c.id > $2
              ORDER BY c.id LIMIT $3"
-        ),
-        &[(&principal.uuid()).into(), after.into(), limit.into()],
-    )?
-    .into_iter()
-    .map(conversation)
-    .collect()
+        )
+    };
+    tx.query(sql, &[(&principal.uuid()).into(), after.into(), limit.into()])?
+        .into_iter()
+        .map(conversation)
+        .collect()
 }
 
 /// One thing that happened, to be appended.

@@ -5,7 +5,7 @@
 //! if its row there has a `give_up_at`.
 //!
 //! A delivery by inbox is done when it is stored: who reads it, and how far, is `inboxes`' business. A delivery by
-//! webhook or connection string is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
+//! harness, webhook or connection string is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
 //! A relay send is POSTed once, while its sender waits; everything else is pushed until it arrives, which is `push`'s
 //! business.
 
@@ -30,6 +30,8 @@ pub enum Way {
     Session,
     /// Into its inbox, until somebody opens it: there is nowhere to POST it to.
     Inbox,
+    /// POSTed to its C2A harness.
+    Harness,
     /// POSTed to its endpoint.
     Webhook,
     /// POSTed to its connection string.
@@ -47,12 +49,12 @@ pub enum Hold {
     Disabled,
     /// Its owner lets everything wait.
     Paused,
-    /// Its connection string is wrong, and it has no endpoint.
+    /// Its connection string is wrong, and it has no endpoint and no harness.
     Broken,
 }
 
 /// The way to an agent for which `first_waiting` waits already in the same conversation, if there is one: an open inbox, else
-/// the endpoint, else the connection string.
+/// the harness, else the endpoint, else the connection string.
 pub fn way(agent: &Agent, first_waiting: Option<DeliveryId>, now: i64) -> Way {
     match first_waiting {
         Some(first) => Way::WaitBehind(first),
@@ -64,18 +66,23 @@ pub fn way(agent: &Agent, first_waiting: Option<DeliveryId>, now: i64) -> Way {
 /// The way of what cannot go into an open inbox. `push::find_rerouted` says the same in SQL; a test compares them.
 pub fn way_of_push(agent: &Agent) -> Way {
     match (&agent.endpoint, &agent.connection) {
-        (None, None) => Way::Inbox,
+        (None, None) if agent.harness.is_none() => Way::Inbox,
         _ if agent.disabled_at.is_some() => Way::WaitForOwner(Hold::Disabled),
         _ if agent.paused_at.is_some() => Way::WaitForOwner(Hold::Paused),
+        _ if agent.harness.is_some() => Way::Harness,
         (Some(_), _) => Way::Webhook,
-        (None, Some(_)) if agent.broken.is_some() => Way::WaitForOwner(Hold::Broken),
-        (None, Some(_)) => Way::Connection,
+        (None, _) if agent.broken.is_some() => Way::WaitForOwner(Hold::Broken),
+        (None, _) => Way::Connection,
     }
 }
 
 /// How a delivery is marked that is POSTed, or waits for it: who has nothing waits for a connection string.
 pub(crate) fn push_transport(agent: &Agent) -> Transport {
-    if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel }
+    match (&agent.harness, &agent.endpoint) {
+        (Some(_), _) => Transport::Harness,
+        (None, Some(_)) => Transport::Webhook,
+        (None, None) => Transport::Channel,
+    }
 }
 
 /// How a delivery goes that was stored.

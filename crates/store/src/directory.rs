@@ -42,6 +42,8 @@ pub struct Agent {
     pub description: Option<String>,
     /// Its own connection string, sealed: the database alone tells nobody where to post.
     pub connection: Option<Vec<u8>>,
+    /// Where its C2A harness is POSTed to.
+    pub harness: Option<String>,
     /// Counts the changes of what it is reached by; what was given out before one ends with it.
     pub epoch: i64,
     /// Why and since when its connection string is not called.
@@ -82,7 +84,7 @@ macro_rules! select_agent {
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
                     a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
                     a.webhook_rotations, a.webhook_rotated_at, a.has_blocks,
-                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END, a.paused_at
+                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END, a.paused_at, a.harness
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -111,6 +113,7 @@ pub(crate) fn agent(mut row: Row) -> Result<Agent, StoreError> {
         has_blocks: row.int(17)? == 1,
         proven: row.int(18)? == 1,
         paused_at: row.opt_int(19)?,
+        harness: row.opt_text(20)?,
     })
 }
 
@@ -173,6 +176,34 @@ pub fn set_connection(
         &[(&id).into(), sealed.into(), now.into()],
     )?;
     revocation::announce(tx, id)
+}
+
+/// Replaces where an agent's C2A harness is POSTed to, which has said what it can show its model, in words.
+pub fn set_harness(
+    tx: &mut dyn Tx,
+    id: AgentId,
+    harness: Option<(&str, &str)>,
+    now: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agents SET harness = $2, harness_shows = $3, epoch = epoch + 1, updated_at = $4 WHERE id = $1",
+        &[
+            (&id).into(),
+            harness.map(|(endpoint, _)| endpoint).into(),
+            harness.map(|(_, shows)| shows).into(),
+            now.into(),
+        ],
+    )?;
+    revocation::announce(tx, id)
+}
+
+/// A harness began again: what it can show its model now. Whether it is still the agent's.
+pub fn begin_harness(tx: &mut dyn Tx, id: AgentId, endpoint: &str, shows: &str) -> Result<bool, StoreError> {
+    let begun = tx.execute(
+        "UPDATE agents SET harness_shows = $3 WHERE id = $1 AND harness = $2 AND deleted_at IS NULL",
+        &[(&id).into(), endpoint.into(), shows.into()],
+    )?;
+    Ok(begun == 1)
 }
 
 /// Marks an agent's connection as broken, or as mended.
@@ -319,6 +350,7 @@ pub fn insert(
         owner: None,
         description: None,
         connection: None,
+        harness: None,
         epoch: 0,
         broken: None,
         disabled_at: None,
@@ -378,12 +410,12 @@ pub fn reset_key(tx: &mut dyn Tx, id: AgentId, key: &KeyHash, now: i64) -> Resul
     revocation::announce(tx, id)
 }
 
-/// Takes everything off that an agent is reached by, whoever set it: its endpoint, its own connection string, the one the hub
-/// issued. Requests to it are signed with a new secret, and with no former one. What waits for it waits.
+/// Takes everything off that an agent is reached by, whoever set it: its endpoint, its harness, its own connection string, the
+/// one the hub issued. Requests to it are signed with a new secret, and with no former one. What waits for it waits.
 pub fn detach(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE agents SET endpoint = NULL, proven_endpoint = NULL, connection = NULL, broken = NULL, broken_at = NULL,
-                inlet_hash = NULL, webhook_rotations = webhook_rotations + 1, webhook_rotated_at = NULL, epoch = epoch + 1,
+        "UPDATE agents SET endpoint = NULL, proven_endpoint = NULL, connection = NULL, harness = NULL, harness_shows = NULL, broken = NULL,
+                broken_at = NULL, inlet_hash = NULL, webhook_rotations = webhook_rotations + 1, webhook_rotated_at = NULL, epoch = epoch + 1,
                 updated_at = $2
          WHERE id = $1",
         &[(&id).into(), now.into()],

@@ -109,9 +109,11 @@ pub fn send_through(tx: &mut dyn Tx, agent: AgentId, seq: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// What the open session of an agent can show its model, if it knows knocks.
+/// What the way to an agent can show its model, if it knows knocks: its open session, else its harness that is POSTed to.
 pub fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT shows FROM inboxes WHERE agent_id = $1 AND open_until > $2 AND session IS NOT NULL";
+    let sql =
+        "SELECT CASE WHEN i.open_until > $2 AND i.session IS NOT NULL THEN i.shows ELSE a.harness_shows END
+               FROM inboxes i JOIN agents a ON a.id = i.agent_id WHERE i.agent_id = $1";
     let row = tx.first(sql, &[(&agent).into(), now.into()])?;
     row.map_or(Ok(None), |mut row| row.opt_text(0))
 }

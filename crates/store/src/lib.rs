@@ -69,6 +69,7 @@ pub use tx::{Cell, Param, Row, Tx, TxExt};
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uuid::Uuid;
@@ -94,6 +95,8 @@ fn wake(slot: &WakerSlot, stream: Uuid, head: i64) {
 pub struct Store {
     backend: Arc<Backend>,
     waker: WakerSlot,
+    /// How many transactions that may write were asked for.
+    writes: Arc<AtomicU64>,
 }
 
 enum Backend {
@@ -126,14 +129,14 @@ impl Store {
     pub fn sqlite(options: SqliteOptions) -> Result<Self, StoreError> {
         let waker = WakerSlot::default();
         let backend = Backend::Sqlite(sqlite::Sqlite::open(options, Arc::clone(&waker))?);
-        Ok(Self { backend: Arc::new(backend), waker })
+        Ok(Self::with(backend, waker))
     }
 
     /// Connects to PostgreSQL and brings its schema up to date.
     pub fn postgres(options: PostgresOptions) -> Result<Self, StoreError> {
         let waker = WakerSlot::default();
         let backend = Backend::Postgres(postgres::Postgres::open(options, Arc::clone(&waker))?);
-        Ok(Self { backend: Arc::new(backend), waker })
+        Ok(Self::with(backend, waker))
     }
 
     /// A SQLite store in memory, for simulations: everything works but the durability.
@@ -146,7 +149,7 @@ impl Store {
     pub fn in_place(rerun_every: Option<NonZeroU32>) -> Result<Self, StoreError> {
         let waker = WakerSlot::default();
         let backend = Backend::InPlace(sqlite::InPlace::open(rerun_every, Arc::clone(&waker))?);
-        Ok(Self { backend: Arc::new(backend), waker })
+        Ok(Self::with(backend, waker))
     }
 
     /// What a new process finds after this one has died, of a store in place. For all handles of before it is closed.
@@ -156,7 +159,11 @@ impl Store {
         };
         let waker = WakerSlot::default();
         let backend = Backend::InPlace(in_place.reopen(Arc::clone(&waker))?);
-        Ok(Self { backend: Arc::new(backend), waker })
+        Ok(Self::with(backend, waker))
+    }
+
+    fn with(backend: Backend, waker: WakerSlot) -> Self {
+        Self { backend: Arc::new(backend), waker, writes: Arc::default() }
     }
 
     /// From now on `waker` is told of every commit that moved a stream. The first waker stays.
@@ -180,6 +187,11 @@ impl Store {
             Backend::InPlace(_) => 0,
             Backend::Postgres(postgres) => postgres.queued(),
         }
+    }
+
+    /// How many transactions that may write were asked for so far; several may share a commit.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in a transaction of its own and returns once it is committed to disk.
@@ -237,6 +249,9 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        if matches!(purpose, Purpose::Write | Purpose::WriteOn(_)) {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
         let (work, answer) = work::pack(work);
         match &*self.backend {
             Backend::Sqlite(sqlite) => sqlite.queue(purpose).push(work)?,

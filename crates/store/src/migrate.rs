@@ -48,6 +48,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0032_asked_offers.sql"),
     migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
+    migration!("0038_harness_endpoints.sql"),
+    migration!("0041_sent_lately.sql"),
     migration!("0036_streams.sql"),
     migration!("0037_digests.sql"),
 ];

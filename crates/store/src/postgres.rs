@@ -96,11 +96,11 @@ impl Postgres {
         let readers = (workers + 2) / 4;
         let writers = workers - readers;
         let lanes: Vec<_> = (0..writers / 2).map(|_| Queue::new(options.queue)).collect();
-        let read = Duty::Read(options.read_time);
+        let (read, authenticate) = (Duty::Read(options.read_time), Duty::Authenticate(options.read_time));
         let queues = lanes.iter().map(|lane| (lane, Duty::Crowd));
         let queues = queues.chain((0..writers).map(|_| (&writes, Duty::Write)));
         let queues = queues.chain((0..readers).map(|_| (&reads, read)));
-        let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, read)));
+        let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, authenticate)));
         for (n, (queue, duty)) in queues.enumerate() {
             let worker = Worker::new(target.clone(), duty, Arc::clone(&waker), moved.clone());
             let queue = queue.clone();

@@ -16,9 +16,9 @@ pub use records::{Cursor, Filter, Record, attempts, get, list, of_event};
 
 use crate::deliveries::{self, Way};
 use crate::directory::{self, Agent};
-use crate::{StoreError, Tx, TxExt};
+use crate::{StoreError, Tx, TxExt, obligations};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
-use chorus_protocol::words::DeliveryState;
+use chorus_protocol::words::{DeliveryState, Transport};
 use std::collections::BTreeSet;
 
 /// How long a delivery is tried before it is given up.
@@ -160,6 +160,10 @@ pub fn finish(
             broke = break_connection(tx, due.id.agent, epoch, error.unwrap_or("broken"), now)?;
         }
         Outcome::Delivered | Outcome::Refused | Outcome::Dead => {
+            // Who speaks C2A has said that it has it; others only that they were called.
+            if outcome == Outcome::Delivered && due.transport == Transport::Harness {
+                obligations::ack(tx, due.id.agent, &[due.id.seq], now)?;
+            }
             next_in_line(tx, due.id.agent, due.conversation, now)?;
         }
     }

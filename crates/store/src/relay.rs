@@ -164,6 +164,8 @@ pub enum Sent {
 pub struct Pending {
     /// To whom.
     pub receiver: Agent,
+    /// Which event.
+    pub event: EventId,
     /// The conversation of the two.
     pub conversation: ConversationId,
     /// How it travels: by inbox, it will be answered from there.
@@ -242,6 +244,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     let (transport, state) = match deliveries::way(&receiver, None, send.now) {
         Way::Session if send.stream => (Transport::Inbox, DeliveryState::Sending),
         Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse),
+        Way::Harness => (Transport::Harness, DeliveryState::Sending),
         Way::Webhook => (Transport::Webhook, DeliveryState::Sending),
         // Its sender waits for the outcome, so a broken one is tried all the same.
         Way::Connection | Way::WaitForOwner(Hold::Broken) => (Transport::Channel, DeliveryState::Sending),
@@ -261,7 +264,17 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         }
         let (lease, trace) = (send.lease, send.trace);
         let conversation = ConversationId::of_pair(send.sender, receiver.id);
-        return Ok(Sent::Pending(Pending { receiver, conversation, transport, seq, keys, lease, trace }));
+        let event = send.event;
+        return Ok(Sent::Pending(Pending {
+            receiver,
+            event,
+            conversation,
+            transport,
+            seq,
+            keys,
+            lease,
+            trace,
+        }));
     }
     let outcome = Outcome {
         delivery: state,

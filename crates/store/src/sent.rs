@@ -2,11 +2,15 @@
 //!
 //! A row for each send names the receiver's inbox and the place there; how it stands is the delivery's business. Pages go
 //! from the newest back, because traces are made before they are committed: going forward could pass one over.
+//!
+//! By sender they are in `sent`. SQLite writes whole pages, one for each sender, so there they are appended to `sent_lately`
+//! first and moved when there are many ([`settle`]). Whoever reads looks into both.
 
 use crate::error::word;
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::{Kind, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::words::{DeliveryState, Transport};
+use std::cmp::Reverse;
 
 /// One envelope that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,20 +48,45 @@ pub(crate) fn note(
     receiver: AgentId,
     seq: i64,
 ) -> Result<(), StoreError> {
-    tx.append(
-        "INSERT INTO sent (sender_id, trace_id, seq, agent_id) VALUES ($1, $2, $3, $4)",
-        &[(&sender).into(), (&trace).into(), seq.into(), (&receiver).into()],
-    )
+    let sql = match tx.kind() {
+        Kind::Sqlite => {
+            "INSERT INTO sent_lately (sender_id, trace_id, seq, agent_id) VALUES ($1, $2, $3, $4)"
+        }
+        Kind::Postgres => "INSERT INTO sent (sender_id, trace_id, seq, agent_id) VALUES ($1, $2, $3, $4)",
+    };
+    tx.append(sql, &[(&sender).into(), (&trace).into(), seq.into(), (&receiver).into()])
+}
+
+/// Up to which trace there are so many that were sent lately; nothing if there are fewer.
+pub fn find_unsettled(tx: &mut dyn Tx, count: i64) -> Result<Option<TraceId>, StoreError> {
+    tx.first("SELECT trace_id FROM sent_lately ORDER BY trace_id LIMIT 1 OFFSET $1", &[(count - 1).into()])?
+        .map(|mut row| row.uuid(0).map(TraceId))
+        .transpose()
+}
+
+/// A reconciler: what was sent lately, up to this trace, is by sender from now on.
+pub fn settle(tx: &mut dyn Tx, through: TraceId) -> Result<(), StoreError> {
+    // In the order it lies there, so that each page is written once.
+    tx.execute(
+        "INSERT INTO sent (sender_id, trace_id, seq, agent_id)
+         SELECT sender_id, trace_id, seq, agent_id FROM sent_lately WHERE trace_id <= $1
+         ORDER BY sender_id, trace_id, seq ON CONFLICT DO NOTHING",
+        &[(&through).into()],
+    )?;
+    tx.execute("DELETE FROM sent_lately WHERE trace_id <= $1", &[(&through).into()])?;
+    Ok(())
 }
 
 macro_rules! select_sent {
-    ($rest:literal) => {
+    ($table:literal, $rest:literal) => {
         concat!(
             "SELECT s.trace_id, s.seq, a.name, d.transport, d.state, d.detail, d.created_at, d.updated_at,
                     CASE WHEN s.seq <= i.handed_through AND d.transport = 'inbox' THEN 1 ELSE 0 END,
                     (SELECT h.at FROM handed h WHERE h.agent_id = s.agent_id AND h.through >= s.seq
                      ORDER BY h.through LIMIT 1)
-             FROM sent s JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
+             FROM ",
+            $table,
+            " s JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
                          JOIN agents a ON a.id = s.agent_id
                          JOIN inboxes i ON i.agent_id = s.agent_id ",
             $rest
@@ -81,6 +110,26 @@ fn sent(mut row: Row) -> Result<Sent, StoreError> {
     })
 }
 
+macro_rules! newest {
+    ($table:literal) => {
+        select_sent!($table, "WHERE s.sender_id = $1 ORDER BY s.trace_id DESC, s.seq DESC LIMIT $2")
+    };
+}
+macro_rules! newest_before {
+    ($table:literal) => {
+        select_sent!(
+            $table,
+            "WHERE s.sender_id = $1 AND (s.trace_id, s.seq) < ($2, $3)
+             ORDER BY s.trace_id DESC, s.seq DESC LIMIT $4"
+        )
+    };
+}
+macro_rules! of_trace {
+    ($table:literal) => {
+        select_sent!($table, "WHERE s.sender_id = $1 AND s.trace_id = $2 ORDER BY s.seq LIMIT 1")
+    };
+}
+
 /// A page of what an agent sent, from the newest back.
 pub fn page(
     tx: &mut dyn Tx,
@@ -88,37 +137,42 @@ pub fn page(
     after: Option<Place>,
     limit: i64,
 ) -> Result<Vec<Sent>, StoreError> {
-    let rows = match after {
-        None => tx.query(
-            select_sent!("WHERE s.sender_id = $1 ORDER BY s.trace_id DESC, s.seq DESC LIMIT $2"),
-            &[(&sender).into(), limit.into()],
-        ),
-        Some((trace, seq)) => tx.query(
-            select_sent!(
-                "WHERE s.sender_id = $1 AND (s.trace_id, s.seq) < ($2, $3)
-                 ORDER BY s.trace_id DESC, s.seq DESC LIMIT $4"
-            ),
-            &[(&sender).into(), (&trace).into(), seq.into(), limit.into()],
-        ),
-    };
-    rows?.into_iter().map(sent).collect()
+    let mut page = vec![];
+    match after {
+        None => {
+            for sql in [newest!("sent"), newest!("sent_lately")] {
+                page.extend(tx.query(sql, &[(&sender).into(), limit.into()])?);
+            }
+        }
+        Some((trace, seq)) => {
+            for sql in [newest_before!("sent"), newest_before!("sent_lately")] {
+                page.extend(tx.query(sql, &[(&sender).into(), (&trace).into(), seq.into(), limit.into()])?);
+            }
+        }
+    }
+    let mut page = page.into_iter().map(sent).collect::<Result<Vec<_>, _>>()?;
+    page.sort_unstable_by_key(|sent| Reverse((sent.trace.0, sent.seq)));
+    page.truncate(limit.max(0) as usize);
+    Ok(page)
 }
 
 /// One that an agent sent; the first, if it said several things under the same trace.
 pub fn one(tx: &mut dyn Tx, sender: AgentId, trace: TraceId) -> Result<Option<Sent>, StoreError> {
-    tx.first(
-        select_sent!("WHERE s.sender_id = $1 AND s.trace_id = $2 ORDER BY s.seq LIMIT 1"),
-        &[(&sender).into(), (&trace).into()],
-    )?
-    .map(sent)
-    .transpose()
+    let mut found = vec![];
+    for sql in [of_trace!("sent"), of_trace!("sent_lately")] {
+        let row = tx.first(sql, &[(&sender).into(), (&trace).into()])?;
+        found.extend(row.map(sent).transpose()?);
+    }
+    Ok(found.into_iter().min_by_key(|sent| sent.seq))
 }
 
 /// Forgets one whose delivery is gone.
 pub(crate) fn remove(tx: &mut dyn Tx, sender: AgentId, trace: TraceId, seq: i64) -> Result<(), StoreError> {
-    tx.execute(
+    for sql in [
         "DELETE FROM sent WHERE sender_id = $1 AND trace_id = $2 AND seq = $3",
-        &[(&sender).into(), (&trace).into(), seq.into()],
-    )?;
+        "DELETE FROM sent_lately WHERE sender_id = $1 AND trace_id = $2 AND seq = $3",
+    ] {
+        tx.execute(sql, &[(&sender).into(), (&trace).into(), seq.into()])?;
+    }
     Ok(())
 }

@@ -1,11 +1,13 @@
-//! The embedded database: one writer thread, a few readers, one checkpointer.
+//! The embedded database: one writer thread, one that flushes what it wrote, a few readers, one checkpointer.
 //!
-//! The writer drains its queue into one transaction per batch, commits, and only then answers all of them. The fsync of one batch is the window in which the next one gathers; there is no timer.
+//! The writer drains its queue into one transaction per batch and commits; once that is flushed, all of it is answered. While one
+//! batch is flushed the next one is run and a third one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
 mod backup;
 mod checkpoint;
 mod files;
+mod flushing;
 mod heads;
 mod in_place;
 mod inspect;
@@ -23,11 +25,12 @@ use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::work::{Purpose, Work};
 use crate::{StoreError, WakerSlot};
+use flushing::{Committed, Flushing};
 use session::Session;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use writer::Writer;
 
@@ -45,23 +48,25 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     pub(crate) fn open(options: SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
-        let lock = options.path.as_deref().map(files::lock).transpose()?;
+        // Held until the last write is done and answered.
+        let lock = Arc::new(options.path.as_deref().map(files::lock).transpose()?);
         options.path.as_deref().map(files::make_private).transpose()?;
-        let mut writer = Writer::open(&options, waker)?;
+        let mut writer = Writer::open(&options)?;
         // Set by the checkpointer when the log has grown large.
         let crowded = Arc::new(AtomicBool::new(false));
+        let flushing = Arc::new(Flushing::default());
 
         let writes = Queue::new(options.queue);
         let mut threads = vec![];
         let (mut reads, mut authentications) = (writes.clone(), writes.clone());
-        let mut checkpointer = None;
+        let (mut checkpointer, mut flusher) = (None, None);
         if let Some(path) = options.path.as_deref() {
             reads = Queue::new(options.queue);
             for n in 0..options.readers.max(1) {
-                threads.push(reader(&format!("store-read-{n}"), &options, &reads)?);
+                threads.push(reader(&format!("store-read-{n}"), &options, &reads, &flushing)?);
             }
             authentications = Queue::new(options.queue);
-            threads.push(reader("store-authenticate", &options, &authentications)?);
+            threads.push(reader("store-authenticate", &options, &authentications, &flushing)?);
             let session = Session::open(&options, false)?;
             let crowded = Arc::clone(&crowded);
             let database = File::open(path).map_err(StoreError::unexpected)?;
@@ -70,12 +75,22 @@ impl Sqlite {
                 checkpoint::run(&session, &database, &crowded, &stopped);
             })?;
             checkpointer = Some((stop, thread));
+            if options.durability == Durability::Full {
+                let log = File::open(files::beside(path, "-wal")).map_err(StoreError::unexpected)?;
+                // No place in it: the writer waits here until the batch before this one is flushed.
+                let (sender, committed) = sync_channel(0);
+                flusher = Some((sender, Arc::clone(&flushing)));
+                let (waker, lock) = (Arc::clone(&waker), Arc::clone(&lock));
+                threads.push(spawn("store-flush", move || {
+                    flushing::run(&committed, &flushing, &waker, || log.sync_data());
+                    drop(lock);
+                })?);
+            }
         }
         threads.push(spawn("store-write", {
             let (queue, options) = (writes.clone(), options);
             move || {
-                write_loop(&mut writer, &queue, &options, &crowded);
-                // Held until the last write is done.
+                write_loop(&mut writer, &queue, &options, &crowded, flusher.as_ref(), &waker);
                 drop(lock);
             }
         })?);
@@ -116,8 +131,10 @@ fn reader(
     name: &str,
     options: &SqliteOptions,
     queue: &Queue<Box<dyn Work>>,
+    flushing: &Arc<Flushing>,
 ) -> Result<JoinHandle<()>, StoreError> {
     let (mut session, queue, time) = (Session::open(options, true)?, queue.clone(), options.read_time);
+    let flushing = Arc::clone(flushing);
     session.interrupt_when_over()?;
     spawn(name, move || {
         loop {
@@ -127,25 +144,35 @@ fn reader(
             }
             for mut work in batch {
                 let outcome = session.read(&mut *work, time);
-                work.finish(outcome);
+                flushing.finish_read(work, outcome);
             }
         }
     })
 }
 
-/// Writes what is queued.
+/// Who flushes what the writer commits, and what is known of that.
+type Flusher = (SyncSender<Committed>, Arc<Flushing>);
+
+/// Writes what is queued. Without a flusher what was committed is answered at once.
 fn write_loop(
     writer: &mut Writer,
     queue: &Queue<Box<dyn Work>>,
     options: &SqliteOptions,
     crowded: &AtomicBool,
+    flusher: Option<&Flusher>,
+    waker: &WakerSlot,
 ) {
+    let mut number = 0;
     loop {
         let mut batch = queue.take(MAX_BATCH);
         if batch.is_empty() {
             return;
         }
-        let outcome = writer.commit(&mut batch);
+        let outcome = writer.commit(&mut batch, &mut || {
+            if let Some((_, flushing)) = flusher {
+                number = flushing.next();
+            }
+        });
         if let Err(error) = &outcome {
             tracing::error!(
                 error = error as &dyn std::error::Error,
@@ -154,11 +181,31 @@ fn write_loop(
             );
             writer.recover(options);
         }
-        for work in batch {
-            work.finish(outcome.as_ref().copied().map_err(StoreError::for_the_batch));
+        let committed = Committed { number, batch, outcome };
+        match flusher {
+            // Gone only if its thread died, and then nobody may be told that it is kept.
+            Some((flusher, _)) => drop(flusher.send(committed)),
+            None => committed.finish(waker),
         }
         if crowded.swap(false, Ordering::AcqRel) {
             checkpoint::finish(&writer.session.connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn success_means_on_the_disk_unless_told_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        for (durability, flushes) in [(Durability::Full, true), (Durability::Relaxed, false)] {
+            let options =
+                SqliteOptions { durability, ..SqliteOptions::file(folder.path().join("chorus.db")) };
+            let store = Sqlite::open(options, WakerSlot::default()).unwrap();
+            let flusher = store.threads.iter().any(|thread| thread.thread().name() == Some("store-flush"));
+            assert_eq!(flusher, flushes, "{durability:?}");
         }
     }
 }

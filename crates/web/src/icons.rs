@@ -67,3 +67,61 @@ impl fmt::Display for Icon {
     }
 }
 impl HtmlSafe for Icon {}
+
+/// The signs that stand at every message. The page of a conversation draws each once ([`drawn_once`]), and the messages point there: a
+/// long page would be mostly signs.
+const AT_MESSAGES: [&str; 5] = ["smile", "reply", "why", "pencil", "bin"];
+
+/// A sign that the page has drawn.
+pub(crate) struct Again(&'static str);
+
+/// The sign of this name, as the page has drawn it.
+pub(crate) fn again(name: &'static str) -> Again {
+    Again(name)
+}
+
+impl fmt::Display for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, r##"<svg width="16" height="16" aria-hidden="true"><use href="#sign-{}"/></svg>"##, self.0)
+    }
+}
+impl HtmlSafe for Again {}
+
+/// The signs that are pointed at.
+pub(crate) struct DrawnOnce;
+
+/// Draws the signs that [`again`] points at; once on a page that has any.
+pub(crate) fn drawn_once() -> DrawnOnce {
+    DrawnOnce
+}
+
+impl fmt::Display for DrawnOnce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"<svg class="unseen" aria-hidden="true">"#)?;
+        for name in AT_MESSAGES {
+            let drawing = icon(name).0;
+            write!(
+                f,
+                r#"<symbol id="sign-{name}" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" stroke-linejoin="round">{drawing}</symbol>"#
+            )?;
+        }
+        f.write_str("</svg>")
+    }
+}
+impl HtmlSafe for DrawnOnce {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a message points at is drawn.
+    #[test]
+    fn what_messages_point_at_is_drawn() {
+        let (drawn, items) = (drawn_once().to_string(), include_str!("../templates/items.html"));
+        let mut pointed =
+            items.split("again(\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+        assert!(pointed.clone().count() >= AT_MESSAGES.len());
+        assert!(pointed.all(|name| drawn.contains(&format!("id=\"sign-{name}\""))), "{drawn}");
+        assert!(AT_MESSAGES.iter().all(|name| !icon(name).0.is_empty()));
+    }
+}

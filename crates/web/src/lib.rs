@@ -23,7 +23,7 @@ mod times;
 mod visitor;
 
 pub use page::{Fault, Rendered};
-pub use pages::reference;
+pub use pages::{nothing, reference};
 pub use visitor::OwnPage;
 
 use axum::Router;

@@ -10,6 +10,7 @@ pub(crate) mod first;
 pub(crate) mod fleet;
 pub(crate) mod inbox;
 pub(crate) mod market;
+pub mod nothing;
 pub(crate) mod operator;
 pub mod reference;
 pub(crate) mod search;

@@ -206,10 +206,19 @@ impl Sender {
     }
 
     async fn to_host(&self, method: Method, params: Map<String, Value>) -> Posted {
-        let Some(session) = &self.session else { return failed(NO_SESSION.into(), None, false) };
+        let Some(session) = &self.session else { return self.to_c2a(method, params).await };
         match session.tell(method, params).await {
             Ok(()) => Posted::Arrived,
             Err(error) => failed(error.to_string(), Some(Duration::ZERO), false),
+        }
+    }
+
+    /// Tells the hub of an inbox something, by a single call.
+    async fn to_c2a(&self, method: Method, params: Map<String, Value>) -> Posted {
+        let Some(hub) = &self.hub else { return failed(NO_SESSION.into(), None, false) };
+        match hub.clone().with_retry(Retry::ONCE).tell_c2a(method, params).await {
+            Ok(()) => Posted::Arrived,
+            Err(error) => failed(error.to_string(), error.transient(), false),
         }
     }
 

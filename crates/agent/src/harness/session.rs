@@ -218,7 +218,9 @@ impl Keeper {
         if agreed.protocol_version != PROTOCOL_VERSION {
             return Err(odd(format!("its version is {}", agreed.protocol_version)));
         }
-        self.observer.tell(Activity::Listening { to: self.name.clone() });
+        // The session is open: for a line about it the name alone will do.
+        let to = self.client.whole_name(&self.name).await.unwrap_or_else(|_| self.name.clone());
+        self.observer.tell(Activity::Listening { to });
         Ok(socket)
     }
 

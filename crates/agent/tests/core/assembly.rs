@@ -1,9 +1,11 @@
 //! What is typed in pieces is one turn, and conversations are worked on side by side.
 
 use crate::world::{World, profile, typed};
-use chorus_agent::harness::{Command, End, Event, Posted, Profile, Record, Turn};
+use chorus_agent::harness::{Command, End, Event, Post, Posted, Profile, Record, To, Turn};
 use chorus_attention::turn::{LONGEST_MS, QUIET_MS, Source};
 use chorus_protocol::words::Reason;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 fn world(at_once: usize) -> World {
     World::of(1, Profile { at_once, ..profile() })
@@ -58,7 +60,18 @@ fn pieces_are_one_turn_and_get_one_answer() {
         merged: vec!["chat a".into(), "chat b".into()],
     };
     assert!(world.log.contains(&Command::Write(done)), "{:#?}", world.log);
+    // The hub must not wait for an answer to each.
+    let told = world.log.iter().filter_map(|command| match command {
+        Command::Post(Post { to: To::Notice { method, params }, .. }) => Some((method.as_str(), params)),
+        _ => None,
+    });
+    let told: Vec<_> =
+        told.map(|(method, params)| (method, &params["eventId"], &params["disposition"])).collect();
+    let superseded = |name| ("notifications/disposition", name, &*SUPERSEDED);
+    assert_eq!(told, [superseded(&json!("a")), superseded(&json!("b"))]);
 }
+
+static SUPERSEDED: LazyLock<Value> = LazyLock::new(|| json!("superseded"));
 
 #[test]
 fn typing_keeps_it_waiting_but_no_longer_than_thirty_seconds() {

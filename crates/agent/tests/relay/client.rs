@@ -73,7 +73,7 @@ async fn paths_come_from_the_discovery_document_which_is_asked_once_and_without_
             "POST /join",
             "GET /agent/messages?limit=5&kind=all",
             "GET /h",
-            "DELETE /who/alice@x",
+            "DELETE /r/alice@x",
         ]
     );
     assert!(hub.seen().iter().all(|seen| seen.header("authorization") == Some("Bearer ca_secret")));

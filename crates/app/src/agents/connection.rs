@@ -68,7 +68,7 @@ pub async fn mend(app: &AppState, caller: Caller, named: &str) -> Result<AgentVi
 }
 
 /// Changes how an agent is reached, and shows it as it is then.
-async fn change(
+pub(super) async fn change(
     app: &AppState,
     caller: Caller,
     named: AgentRef,

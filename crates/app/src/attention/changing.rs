@@ -1,6 +1,6 @@
 //! What a change of a message means for those who were given it and are not done with it.
 //!
-//! A message that is taken back is nobody's any more, and a harness that is connected here is told. A message that is changed
+//! A message that is taken back is nobody's any more, and a harness that is connected here, or has an address, is told. A message that is changed
 //! comes to a harness under the change's own id, in place of what it has; who is reached otherwise finds it changed, as
 //! everybody who looks does. Whom it names now, and who was given nothing of it, is given the message as it stands: a mention
 //! that is added wakes as a new one does.
@@ -18,7 +18,7 @@ use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, MembershipInterval};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, blocks, conversations, log};
+use chorus_store::{StoreError, Tx, blocks, conversations, inboxes, log};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ fn take_back(app: &AppState, tx: &mut dyn Tx, target: EventId, now: i64) -> Resu
     for (event, agent) in obligations::of_message(tx, target, MAX_TOLD)? {
         if let Some(known) = open(tx, event, agent, now)? {
             disposing::record_passively(tx, known.event, agent, Cause::Deleted, now)?;
-            cancel(app, tx, &known)?;
+            cancel(app, tx, &known, now)?;
         }
     }
     Ok(())
@@ -116,10 +116,11 @@ fn supersede(
     Ok(())
 }
 
-/// Tells a harness that is connected here, once this is committed.
-fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
+/// Tells a harness that is connected here, or is POSTed to, once this is committed.
+fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation, now: i64) -> Result<(), StoreError> {
     let agent = known.id.agent;
-    if app.live.dialect(agent) != Some(Dialect::C2a) {
+    let is_here = app.live.dialect(agent) == Some(Dialect::C2a);
+    if !is_here && inboxes::shows(tx, agent, now)?.is_none() {
         return Ok(());
     }
     let cancelled = Cancelled {
@@ -131,7 +132,11 @@ fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation) -> Result<(), Sto
     let Value::Object(params) = serde_json::to_value(&cancelled).map_err(unexpected)? else { return Ok(()) };
     let notice = Notification { method: Method::Cancelled.as_str().to_owned(), params };
     let notice = serde_json::to_string(&notice).map_err(unexpected)?;
-    let live = Arc::clone(&app.live);
-    tx.after_commit(Box::new(move || live.tell(agent, notice.into())));
+    if is_here {
+        let live = Arc::clone(&app.live);
+        tx.after_commit(Box::new(move || live.tell(agent, notice.into())));
+    } else {
+        app.tell_harness_after(tx, agent, notice.into());
+    }
     Ok(())
 }

@@ -20,12 +20,14 @@ use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::{Reached, SendMessage, Sent};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal};
+use chorus_protocol::relay::ReplyLine;
 use chorus_protocol::words::{DeliveryState, EventKind};
 use chorus_store::conversations::{self, Event};
 use chorus_store::directory::{self, Agent};
 use chorus_store::idempotency::{self, Answer, Key, Known};
-use chorus_store::{StoreError, Tx};
+use chorus_store::reply_lines::{self, Waiting};
+use chorus_store::{StoreError, Tx, sent};
 use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -75,11 +77,32 @@ async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -
         let agent = present(tx, me)?;
         // The transaction may run again: what was decided stands.
         counted.get_or_init(|| may_say(&app, me.into(), sent.conversation, 1)).clone()?;
+        if say_to_listener(tx, &sent, me, &text, now)? {
+            return Ok(told(id, DeliveryState::Delivered));
+        }
         let answer = EnvelopeAnswer { agent: &agent, sent: &sent, id, content: &text, now };
         let delivery = answer_envelope(tx, &app, &runtime, &answer)?;
         Ok(told(id, delivery))
     };
     Ok(harness.app.once(once, |_: &mut dyn Tx| Ok(()), work).await?.result)
+}
+
+/// Says it to the sender of an envelope who waits for the answer as it comes; false if nobody does.
+fn say_to_listener(tx: &mut dyn Tx, sent: &Event, me: AgentId, text: &str, now: i64) -> Result<bool, Error> {
+    let Some(sender) = sent.author.agent() else { return Ok(false) };
+    let Some(known) = sent::one(tx, sender, sent.trace)? else { return Ok(false) };
+    let to = DeliveryId { agent: me, seq: known.seq };
+    match reply_lines::waiting(tx, to, now)? {
+        Waiting::Nobody => Ok(false),
+        Waiting::Lags => {
+            let why = "the sender has not taken in yet what was said before; say this again later";
+            Err(Error::new(Code::Overloaded, why).retry_after_ms(1000))
+        }
+        Waiting::Listens => {
+            let line = ReplyLine::Done { result: text.into() };
+            Ok(reply_lines::say(tx, to, line.kind().as_str(), &line.data(), now)?)
+        }
+    }
 }
 
 /// Who speaks, as long as it may.

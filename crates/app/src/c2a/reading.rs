@@ -12,7 +12,7 @@ use crate::work_streams::stream_id;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{Disposition, EventKind, Policy};
 use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::log::{self, At, Filter, Kinds};
@@ -211,6 +211,12 @@ fn event_of(
         None if said.author == agent.into() => own(),
         None => meaning(tx, conversation, &member, said, now)?,
     };
+    let disposition = match &known {
+        Some(known) => known.disposition,
+        // Of what it was not given nothing is kept: that it ignores it follows.
+        None => (said.author != agent.into() && attention.policy == Policy::MustNotRespond)
+            .then_some(Disposition::Ignored),
+    };
     let told = Told {
         conversation,
         agent,
@@ -221,7 +227,7 @@ fn event_of(
         sent: 1,
         event,
     };
-    Ok(Some(c2a::event(app, &told, known.as_ref().and_then(|known| known.disposition))))
+    Ok(Some(c2a::event(app, &told, disposition)))
 }
 
 fn meaning(

@@ -39,8 +39,14 @@ pub async fn adapt(
     };
     let about = About {
         run_id: asked.run_id,
+        scenario_id: asked.scenario,
         complete: asked.complete,
+        names: vec![],
+        voice: asked.voice,
         voices: score.as_ref().map_or(&[], |score| &score.voices),
     };
+    if let Some(score) = &score {
+        about.check(score).map_err(Error::validation)?;
+    }
     long_work(trace.len(), || adapters::adapt(known, trace, &about)).map_err(Error::validation)
 }

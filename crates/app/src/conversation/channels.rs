@@ -61,14 +61,14 @@ pub async fn make_channel(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// Those somebody is a member of, without archived ones.
+/// Those somebody is a member of: without archived ones, or these alone.
 pub async fn list_conversations(
     app: &App,
     who: Principal,
     asked: ConversationPage,
 ) -> Result<Items<ConversationView>, Error> {
-    let ConversationPage { after, limit } = asked;
-    let find = move |tx: &mut dyn Tx| Ok(conversations::of_member(tx, who, after, limit + 1)?);
+    let ConversationPage { after, limit, archived } = asked;
+    let find = move |tx: &mut dyn Tx| Ok(conversations::of_member(tx, who, archived, after, limit + 1)?);
     let found = app.store.read::<_, Error, _>(find).await?;
     let found = found.iter().map(views::conversation).collect();
     Ok(page(app, found, limit, |last: &ConversationView| last.id.clone()))

@@ -76,6 +76,7 @@ pub async fn preview(
     new: NewMessage,
 ) -> Result<Preview, Error> {
     let (post, act) = (prepare(&new)?, act(app, who, conversation));
+    let left_out = post.left_out.clone();
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
         Ok((attention::decide(tx, &draft)?.reach, draft.unknown))
@@ -85,7 +86,7 @@ pub async fn preview(
         let Attention { directedness, policy, mode, reason, priority, deadline_ms } = recipient.attention;
         Decision { handle: recipient.handle, directedness, policy, mode, reason, priority, deadline_ms }
     });
-    Ok(Preview { attention: decided.collect(), unknown })
+    Ok(Preview { attention: decided.collect(), unknown, left_out })
 }
 
 /// A message without credentials, ready to be posted.

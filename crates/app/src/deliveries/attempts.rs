@@ -1,5 +1,6 @@
 //! The tries of one delivery.
 
+use super::may_replay;
 use crate::agents::may_manage;
 use crate::app::App;
 use crate::caller::Caller;
@@ -14,6 +15,7 @@ const MOST: i64 = 300;
 
 /// The tries of a delivery, the first first; for whoever manages its agent.
 pub async fn attempts(app: &App, caller: Caller, id: &str) -> Result<Vec<AttemptView>, Error> {
+    may_replay(&caller)?;
     let missing = || Error::not_found("delivery");
     let id = DeliveryId::parse(id).ok_or_else(missing)?;
     let find = move |tx: &mut dyn Tx| {

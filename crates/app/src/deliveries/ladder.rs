@@ -131,7 +131,7 @@ fn rungs(record: &Record) -> Vec<StepView> {
         rungs.push(rung(Rung::Handed, record.handed_at, None));
     }
     match record.state {
-        DeliveryState::Delivered if record.transport != Transport::Inbox => {
+        DeliveryState::Delivered if record.transport != Transport::Inbox && record.acked_at.is_none() => {
             rungs.push(rung(Rung::Acked, record.handed_at, None));
         }
         DeliveryState::Failed => rungs.push(ended(Rung::Failed)),

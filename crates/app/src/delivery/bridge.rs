@@ -82,6 +82,11 @@ impl Content {
         entries.into_iter().map(content).collect()
     }
 
+    /// How often the agent was sent it, as far as that is counted.
+    pub fn sent(&self) -> i64 {
+        if let Self::Chat(said) = self { said.chat.sent } else { 1 }
+    }
+
     /// The data of what a session is told of the entry, in what it speaks; for the how many'th time, if it is told so.
     pub fn data(
         &self,
@@ -298,6 +303,26 @@ fn foreign_data(app: &App, entry: &Entry) -> Result<String, serde_json::Error> {
             serde_json::to_string(&body)
         }
     }
+}
+
+/// A relay envelope for a receiver whose harness is POSTed to.
+pub fn envelope_request(
+    app: &App,
+    sender: &str,
+    pending: &Pending,
+    envelope: &RawValue,
+) -> Result<String, Error> {
+    let said = c2a::Envelope {
+        event: pending.event,
+        conversation: pending.conversation,
+        sender,
+        body: envelope.get(),
+        created_at: app.now(),
+        attempt: 1,
+    };
+    let data = c2a::envelope(app, pending.receiver.id, &pending.receiver.name, &said);
+    let request = Dialect::C2a.entry(EntryKind::Message, pending.seq, &data.map_err(Error::internal)?);
+    String::from_utf8(request.into()).map_err(Error::internal)
 }
 
 /// A relay envelope for a receiver that has only a connection string: where it goes, and the channel message it becomes.

@@ -122,8 +122,10 @@ fn author(event: &EventView) -> Author {
 }
 
 fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
+    let name = Some(&told.conversation.name).filter(|name| !name.is_empty()).cloned();
     let stream_id = told.event.more.get("stream").and_then(Value::as_str).map(|id| WireId(id.to_owned()));
-    let place = Place { stream_id, ..Place::new(told.conversation.id, told.conversation.kind, thread) };
+    let place = Place::new(told.conversation.id, told.conversation.kind, thread);
+    let place = Place { name, stream_id, ..place };
     if author_kind(&told.event) == AuthorKind::System {
         return Place { kind: WireConversationKind::System, ..place };
     }
@@ -243,6 +245,7 @@ pub fn foreign(
         kind: WireConversationKind::Channel,
         stream_id: None,
         thread_id: None,
+        name: None,
     };
     let header = Header {
         source: Some(Source {
@@ -266,6 +269,7 @@ pub fn digest(
     let place = Place {
         id: told.conversation.map(Into::into),
         kind: WireConversationKind::System,
+        name: None,
         stream_id: told.stream.as_ref().map(|id| WireId(id.to_string())),
         thread_id: None,
     };
@@ -329,6 +333,7 @@ fn work(
         kind: WireConversationKind::Tool,
         stream_id: None,
         thread_id: None,
+        name: None,
     };
     let mut header = Header {
         author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),

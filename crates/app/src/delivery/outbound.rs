@@ -3,6 +3,7 @@
 //! Which addresses may be called is `chorus-outbound`'s to say, how much at a time that of [`limits`](super::limits): every
 //! request has its place there before a socket is opened.
 
+use super::harness::NotTaken;
 use super::limits::{Cause, Endpoint, Limited, Limits, Slot, Verdict, host_of};
 use crate::config::Config;
 use crate::secrets::WebhookSecret;
@@ -45,6 +46,8 @@ pub enum PostError {
     NoConnection(Duration),
     #[error("receiver answered HTTP {0}")]
     Status(u16),
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
     #[error("receiver could not be reached: {0}")]
     Unreachable(String),
 }
@@ -58,16 +61,18 @@ impl PostError {
         match self {
             Self::Blocked(_) => Code::EndpointBlocked,
             Self::Timeout(_) | Self::NoConnection(_) => Code::Timeout,
-            Self::Status(_) | Self::Unreachable(_) | Self::Limited(_) | Self::Unproven => {
-                Code::AgentUnreachable
-            }
+            Self::Status(_)
+            | Self::NotTaken(_)
+            | Self::Unreachable(_)
+            | Self::Limited(_)
+            | Self::Unproven => Code::AgentUnreachable,
         }
     }
 
     /// What it says of the endpoint, if anything.
     fn verdict(&self) -> Option<Verdict> {
         match self {
-            Self::Status(_) => Some(Verdict::Refused),
+            Self::Status(_) | Self::NotTaken(_) => Some(Verdict::Refused),
             Self::Timeout(_) | Self::NoConnection(_) | Self::Unreachable(_) => Some(Verdict::Silent),
             Self::Blocked(_) | Self::Limited(_) | Self::Unproven => None,
         }

@@ -1,4 +1,4 @@
-//! The pusher: POSTs what is due to agents' endpoints and connection strings until it arrives, is refused or given up.
+//! The pusher: POSTs what is due to agents' harnesses, endpoints and connection strings until it arrives, is refused or given up.
 //!
 //! A reconciler: what it does follows from the deliveries in the store and the time, so a hint may be lost and a node may
 //! die. Each try is leased before and recorded after; a try whose end nobody recorded is made again when its lease has
@@ -9,15 +9,19 @@ mod owners;
 mod plan;
 
 use super::challenge;
+use super::dialect::delivery_id;
+use super::harness;
 use super::limits::Cause;
 use super::outbound::{PostError, Signed, To};
 use super::steps::{self, ROOM, Settings};
 use crate::app::{App, AppState};
+use crate::attention::disposing;
 use crate::error::Error;
 use crate::market::results;
+use chorus_attention::disposition;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
-use chorus_protocol::words::EntryKind;
+use chorus_protocol::words::{EntryKind, Signal};
 use chorus_store::deliveries::Transport;
 use chorus_store::push::{self, Attempt, Due, Finished, Outcome};
 use chorus_store::{StoreError, Tx};
@@ -44,6 +48,9 @@ const JITTER_PART: i64 = 5;
 pub async fn run(app: AppState) {
     let (mut flights, mut owners) = (JoinSet::new(), Owners::default());
     while !app.stopping.is_cancelled() {
+        for (agent, notice) in app.notices.take() {
+            app.tasks.spawn(harness::tell(AppState::clone(&app), agent, notice));
+        }
         let next = step(&app, &mut flights).await.unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -131,9 +138,16 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
             let posting = async {
-                // A job may be answered at once.
-                let most = if due.kind == EntryKind::Job { results::MAX_ANSWER } else { 0 };
+                let most = match (due.transport, due.kind) {
+                    (Transport::Harness, _) => harness::MAX_ANSWER,
+                    // A job may be answered at once.
+                    (_, EntryKind::Job) => results::MAX_ANSWER,
+                    _ => 0,
+                };
                 let (status, after, answer) = app.outbound.push_reading(&to, message, most).await?;
+                if due.transport == Transport::Harness && (200..300).contains(&status) {
+                    harness::result_of(&answer, &delivery_id(due.id.seq))?;
+                }
                 if !answer.is_empty() && due.transport == Transport::Webhook {
                     results::answered(&app, due.id.agent, &answer).await;
                 }
@@ -149,6 +163,11 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
                         put_off(&due, &error, UNPROVEN_PAUSE, app.now(), app.environment.bytes())
                     }
                     posted => {
+                        if let Err(PostError::NotTaken(why)) = &posted
+                            && why.wants_to_begin()
+                        {
+                            harness::begin_again(&app, due.id.agent);
+                        }
                         let outcome = judge(&due, epoch, &posted, app.now(), app.environment.bytes());
                         let (status, error) = match posted {
                             Ok((status @ 200..300, _)) => (Some(status), None),
@@ -215,7 +234,11 @@ async fn record(
             let why = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
             results::refused(tx, &hub, &due, why)?;
         }
-        Ok(push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)?)
+        let finished = push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)?;
+        if let Some(cause) = became(&due, outcome).filter(|_| finished.held) {
+            disposing::record_passively(tx, due.event, due.id.agent, cause, now)?;
+        }
+        Ok(finished)
     };
     match app.store.write::<_, Error, _>(finish).await {
         Ok(Finished { broke, .. }) => broke,
@@ -229,6 +252,16 @@ async fn record(
     }
 }
 
+/// What the end of its delivery is to what came of a job: whoever hired is told, and has nothing to answer.
+fn became(due: &Due, outcome: Outcome) -> Option<disposition::Cause> {
+    match outcome {
+        _ if due.kind != EntryKind::Result => None,
+        Outcome::Again(_) | Outcome::Broken(_) => None,
+        Outcome::Delivered => Some(disposition::Cause::Reacted(Signal::Seen)),
+        Outcome::Refused | Outcome::Dead => Some(disposition::Cause::Failed),
+    }
+}
+
 /// What a POST led to.
 fn judge(
     due: &Due,
@@ -239,19 +272,21 @@ fn judge(
 ) -> Outcome {
     let after = match posted {
         Ok((200..300, _)) => return Outcome::Delivered,
-        Ok((429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
+        Ok((408 | 425 | 429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
         Ok((401 | 403 | 404 | 410, _)) => match due.transport {
             // What its owner pasted is wrong, and only its owner can mend it.
             Transport::Channel => return Outcome::Broken(epoch),
             // An endpoint has no mark of its own: it is mended by whoever serves it, and tried until then.
-            Transport::Webhook | Transport::Inbox => None,
+            Transport::Harness | Transport::Webhook | Transport::Inbox => None,
         },
         Err(PostError::Blocked(_)) => match due.transport {
             Transport::Channel => return Outcome::Broken(epoch),
-            Transport::Webhook | Transport::Inbox => return Outcome::Refused,
+            Transport::Harness | Transport::Webhook | Transport::Inbox => return Outcome::Refused,
         },
+        Err(PostError::NotTaken(why)) if why.is_final() => return Outcome::Refused,
         Err(
-            PostError::Timeout(_)
+            PostError::NotTaken(_)
+            | PostError::Timeout(_)
             | PostError::NoConnection(_)
             | PostError::Unreachable(_)
             | PostError::Limited(_)
@@ -312,6 +347,7 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delivery::harness::NotTaken;
     use crate::delivery::outbound::Policy;
     use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
     use chorus_protocol::words::EntryKind;
@@ -355,6 +391,8 @@ mod tests {
         assert_eq!(judge(&due(Transport::Channel, 1), 7, &posted, NOW, [0; 4]), Outcome::Broken(7));
         assert_eq!(judge(&due(Transport::Webhook, 1), 7, &posted, NOW, [0; 4]), Outcome::Refused);
         for posted in [
+            Ok((408, None)),
+            Ok((425, None)),
             Ok((429, None)),
             Ok((500, None)),
             Ok((503, None)),
@@ -366,6 +404,18 @@ mod tests {
             assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Again(NOW + 800), "{posted:?}");
             due.give_up_at = NOW;
             assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Dead, "{posted:?}");
+        }
+        let refused = |code| Err(PostError::NotTaken(NotTaken::Refused { code, message: String::new() }));
+        let harness = due(Transport::Harness, 1);
+        for (posted, expected) in [
+            (Ok((200, None)), Outcome::Delivered),
+            (Ok((404, None)), Outcome::Again(NOW + 800)),
+            (Ok((422, None)), Outcome::Refused),
+            (refused(-32000), Outcome::Again(NOW + 800)),
+            (refused(-32602), Outcome::Refused),
+            (Err(PostError::NotTaken(NotTaken::NoResponse)), Outcome::Again(NOW + 800)),
+        ] {
+            assert_eq!(judge(&harness, 7, &posted, NOW, [0; 4]), expected, "{posted:?}");
         }
         let told =
             |after: &str| judge(&due(Transport::Channel, 1), 7, &Ok((503, Some(after.into()))), NOW, [0; 4]);

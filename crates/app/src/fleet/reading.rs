@@ -307,6 +307,7 @@ fn way(tx: &mut dyn Tx, agent: &Agent, now: i64) -> Result<FleetWay, StoreError>
     Ok(match deliveries::way(agent, None, now) {
         Way::Session if inboxes::shows(tx, agent.id, now)?.is_some() => FleetWay::C2a,
         Way::Session => FleetWay::Inbox,
+        Way::Harness => FleetWay::Harness,
         Way::Webhook => FleetWay::Webhook,
         Way::Connection => FleetWay::ConnectionString,
         Way::Inbox | Way::WaitForOwner(_) | Way::WaitBehind(_) => FleetWay::Waits,

@@ -13,6 +13,41 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::market::discovery::{self, Place, Search};
 use chorus_store::{StoreError, Tx};
 use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Fewer than this are counted each time; a larger number is remembered for a while, because counting costs what is counted.
+const MANY: i64 = 100;
+const REMEMBERED_MS: i64 = 5000;
+/// So many searches are remembered; when there are more, all are forgotten.
+const MOST_REMEMBERED: usize = 1000;
+
+/// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
+type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
+
+/// How many agents the latest searches found, of those that found many, and when.
+#[derive(Default)]
+pub struct Totals(Mutex<HashMap<Asked, (i64, i64)>>);
+
+impl Totals {
+    fn known(&self) -> MutexGuard<'_, HashMap<Asked, (i64, i64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, asked: &Asked, now: i64) -> Option<i64> {
+        self.known().get(asked).filter(|(_, at)| now - at < REMEMBERED_MS).map(|(total, _)| *total)
+    }
+
+    fn remember(&self, asked: Asked, total: i64, now: i64) {
+        if total >= MANY {
+            let mut known = self.known();
+            if known.len() >= MOST_REMEMBERED {
+                known.clear();
+            }
+            known.insert(asked, (total, now));
+        }
+    }
+}
 
 /// Since when a sign of life counts.
 pub(super) fn seen_since(app: &App) -> i64 {
@@ -62,12 +97,23 @@ pub async fn discover(app: &App, asked: Discover) -> Result<Discovered, Error> {
         now: app.now(),
         except: None,
     };
+    let key: Asked = (
+        search.skill.clone(),
+        search.min_reputation,
+        search.max_cost,
+        search.words.clone(),
+        asked.include_offline,
+    );
     let (limit, after) = (asked.limit, after.flatten());
+    let known = app.market.totals.find(&key, app.elapsed());
     let find = move |tx: &mut dyn Tx| {
-        let total = discovery::count(tx, &search)?;
+        let total = known.map_or_else(|| discovery::count(tx, &search), Ok)?;
         Ok((total, discovery::search(tx, &search, after.as_ref(), limit + 1)?))
     };
     let (total, mut found) = app.store.read::<_, StoreError, _>(find).await?;
+    if known.is_none() {
+        app.market.totals.remember(key, total, app.elapsed());
+    }
     let mut more = found.len() as i64 > limit;
     found.truncate(limit.max(0) as usize);
     let places: Vec<_> = found.iter().map(|found| cursor(&found.place)).collect();
@@ -124,6 +170,22 @@ pub async fn skills(app: &App, asked: SkillSearch) -> Result<Items<SkillSummary>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_many_is_remembered_and_for_a_while() {
+        let asked =
+            |skill: &str| -> Asked { (Some(skill.to_owned()), Reputation::MIN, Credits::MAX, vec![], false) };
+        let totals = Totals::default();
+        totals.remember(asked("few"), MANY - 1, 0);
+        totals.remember(asked("many"), MANY, 0);
+        assert_eq!(totals.find(&asked("few"), 0), None);
+        assert_eq!(totals.find(&asked("many"), REMEMBERED_MS - 1), Some(MANY));
+        assert_eq!(totals.find(&asked("many"), REMEMBERED_MS), None);
+        for n in 0..2 * MOST_REMEMBERED {
+            totals.remember(asked(&n.to_string()), MANY, 0);
+            assert!(totals.known().len() <= MOST_REMEMBERED);
+        }
+    }
 
     #[test]
     fn a_cursor_is_read_back() {

@@ -59,7 +59,7 @@ pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'s
         Some(_) => {}
     }
     let body = match due.transport {
-        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&job),
+        Transport::Harness | Transport::Webhook | Transport::Inbox => serde_json::to_vec(&job),
         Transport::Channel => {
             let epoch = directory::by_id(tx, due.id.agent)?.map_or(0, |agent| agent.epoch);
             serde_json::to_vec(&channel_post(app, due, &job, epoch).map_err(unexpected)?)

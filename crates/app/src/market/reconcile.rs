@@ -2,6 +2,7 @@
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
+use super::discover::Totals;
 use super::settle::{self, Ended};
 use crate::app::{App, AppState};
 use crate::error::Error;
@@ -30,6 +31,8 @@ const MOST_SEEN: usize = 100_000;
 pub struct Market {
     /// Signs of life: when, and whether that is still to be written.
     seen: Mutex<HashMap<AgentId, (i64, bool)>>,
+    /// How many agents the latest searches found.
+    pub(super) totals: Totals,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
 }

@@ -1,8 +1,9 @@
 //! The end of a job: its money, its record and what it does to a reputation, in one transaction and once.
 
 use crate::app::App;
-use crate::attention;
+use crate::attention::{self, disposing};
 use crate::error::Error;
+use chorus_attention::disposition;
 use chorus_market::escrow::{self, Terms, Verdict};
 use chorus_market::reputation;
 use chorus_protocol::ids::AgentId;
@@ -71,11 +72,23 @@ pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &E
         chorus_store::market::reputation::record(tx, agreed.agent, &change)?;
     }
     // Wallets before the inbox, as everywhere.
+    disposing::record_passively(tx, agreed.event, agreed.agent, became(verdict), now)?;
     if agreed.callback.is_some() {
         jobs::call_back(tx, agreed, attention::FOREIGN, now)?;
         app.push_after(tx);
     }
     Ok(true)
+}
+
+/// What the end of a job is to whoever was given it.
+fn became(verdict: Verdict) -> disposition::Cause {
+    match verdict {
+        Verdict::Done(_) => disposition::Cause::Replied,
+        Verdict::Cancelled => disposition::Cause::Deleted,
+        Verdict::Failed | Verdict::BrokenOutput | Verdict::Overdue | Verdict::AgentGone => {
+            disposition::Cause::Failed
+        }
+    }
 }
 
 /// Whether one account stands behind both sides.

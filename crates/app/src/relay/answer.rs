@@ -2,10 +2,11 @@
 //!
 //! From an endpoint it is the server-sent events the POST is answered with. From an inbox it is what the receiver
 //! POSTs, as lines of JSON, to the `reply_stream` address that came with the message (`reply`), so that streaming works
-//! without a public address; from a connection string it is what the receiver says by its callback. Either way the last event decides the outcome, the outcome is recorded before that event goes
+//! without a public address; from a connection string it is what the receiver says by its callback, from a harness what it sends in reply. Either way the last event decides the outcome, the outcome is recorded before that event goes
 //! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
 
 use super::outcome::{delivered, failed, record};
+use super::post::answer_to;
 use crate::app::{App, AppState};
 use crate::authenticate::is_key_of;
 use crate::delivery::limits::Slot;
@@ -123,7 +124,7 @@ async fn run(app: AppState, pending: Pending, output: Output, frames: mpsc::Send
         Output::Callback(posting, _place) => {
             let (agent, message) = *posting;
             let said = async {
-                app.outbound.post(&agent, message).await?;
+                answer_to(&app, &pending, &agent, message).await?;
                 from_reply(&app, to, None, &frames).await
             };
             timeout(MAX_STREAM, said).await

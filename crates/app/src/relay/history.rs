@@ -78,6 +78,7 @@ fn stored(
     let via = match (entry.transport, delivery) {
         (_, DeliveryState::Queued) => "queued",
         (Transport::Inbox, _) => "sse",
+        (Transport::Harness, _) => "harness",
         (Transport::Webhook, _) => "webhook",
         (Transport::Channel, _) => "channel",
     };

@@ -2,9 +2,10 @@
 
 use super::outcome::{delivered, failed, record};
 use crate::app::{App, AppState};
+use crate::delivery::dialect::delivery_id;
 use crate::delivery::limits::Cause;
 use crate::delivery::outbound::{PostError, Signed, To};
-use crate::delivery::{bridge, challenge};
+use crate::delivery::{bridge, challenge, harness};
 use crate::error::Error;
 use crate::webhooks;
 use chorus_protocol::code::Code;
@@ -28,6 +29,10 @@ pub(super) fn posting(
 ) -> Result<Option<(To, Signed)>, Error> {
     let posting = match pending.transport {
         Transport::Channel => bridge::envelope_post(app, sender, pending, envelope)?,
+        Transport::Harness => Some((
+            pending.receiver.harness.clone().unwrap_or_default(),
+            bridge::envelope_request(app, sender, pending, envelope)?,
+        )),
         Transport::Webhook | Transport::Inbox => Some((
             pending.receiver.endpoint.clone().unwrap_or_default(),
             format!("{{\"envelope\":{}}}", envelope.get()),
@@ -38,7 +43,8 @@ pub(super) fn posting(
     let message = Signed::new(&secrets, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
     let receiver = &pending.receiver;
     let proven = match pending.transport {
-        Transport::Channel => true,
+        // Whoever answered `initialize`, or pasted a connection string, wants what is sent there.
+        Transport::Harness | Transport::Channel => true,
         Transport::Webhook | Transport::Inbox => receiver.proven,
     };
     if !proven {
@@ -49,8 +55,22 @@ pub(super) fn posting(
 
 /// POSTs an envelope to its receiver's endpoint and records what came of it.
 pub(super) async fn post(app: &App, pending: Pending, to: &To, message: Signed) -> Outcome {
-    let posted = app.outbound.post(to, message).await;
+    let posted = answer_to(app, &pending, to, message).await;
     conclude(app, pending, posted).await
+}
+
+/// What the receiver says to the POST of an envelope: of a harness, what it says to the request in it.
+pub(super) async fn answer_to(
+    app: &App,
+    pending: &Pending,
+    to: &To,
+    message: Signed,
+) -> Result<Value, PostError> {
+    let answer = app.outbound.post(to, message).await?;
+    match pending.transport {
+        Transport::Harness => harness::taken(&answer, &delivery_id(pending.seq)),
+        Transport::Webhook | Transport::Channel | Transport::Inbox => Ok(answer),
+    }
 }
 
 /// Records what came of a POST.

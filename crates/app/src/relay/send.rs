@@ -181,8 +181,8 @@ async fn deliver(
     if pending.transport == Transport::Inbox {
         return Ok(SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
     }
-    // What is POSTed to a connection string is answered by a callback, not by the answer to the POST.
-    let by_callback = pending.transport == Transport::Channel;
+    // What is POSTed to a connection string or a harness is answered by a call, not by the answer to the POST.
+    let by_callback = pending.transport != Transport::Webhook;
     let is_streamed = wants_stream && !by_callback;
     let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, is_streamed)?;
     Ok(match posting {

@@ -26,6 +26,41 @@ fn thanks_in_many_languages() {
     );
 }
 
+/// Whoever thanks at some length asks for no more than who says it in a word.
+#[test]
+fn thanks_at_some_length() {
+    check(
+        Intent::Thanks,
+        "Thank you, that is very kind | Thank you, that's very kind of you! | Thanks a lot, this was very helpful |
+         Thanks @bob, that helps a lot. Have a nice day! | Oh, how nice of you, thank you so much 🙏 |
+         Great, exactly what I needed, thanks again | I really appreciate it, thank you for your time |
+         Vielen Dank, das ist sehr nett von dir! | Danke, das hilft mir sehr | Merci, c’est très gentil de votre part |
+         Muchas gracias, es muy amable de su parte | Obrigado, muito gentil da sua parte | Grazie mille, molto gentile |
+         Dank je wel, dat is heel aardig | Dziękuję, to bardzo miłe z twojej strony |
+         Спасибо, это очень любезно с вашей стороны | Дякую, це дуже мило | Teşekkürler, çok naziksiniz |
+         谢谢，你真好 | 太感谢了，帮大忙了！ | ありがとうございます、とても助かりました | 감사합니다, 큰 도움이 됐어요 |
+         धन्यवाद, आप बहुत दयालु हैं | شكرا، هذا لطف منك",
+    );
+    let rows = [
+        ("thank you, but could you also check staging", Intent::Assignment),
+        ("Thank you, that is very kind. Could you also look at the logs?", Intent::Assignment),
+        ("that is very kind, but the build is still red", Intent::Chat),
+        ("Thanks, that helps. What about staging?", Intent::Question),
+        ("Thanks, that is very kind of you, please deploy", Intent::Assignment),
+        ("Danke, das ist sehr nett, kannst du es noch prüfen", Intent::Assignment),
+        ("merci, c'est très gentil, peux-tu vérifier aussi", Intent::Assignment),
+        ("gracias, muy amable, ¿puedes revisarlo?", Intent::Assignment),
+        ("спасибо, очень мило, можешь проверить", Intent::Assignment),
+        ("谢谢，你真好，请部署", Intent::Assignment),
+        ("that is not very kind", Intent::Chat),
+        ("that helps nobody", Intent::Chat),
+        ("it is very helpful to have logs", Intent::Chat),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(plain(text), expected, "{text:?}");
+    }
+}
+
 #[test]
 fn acknowledgements_in_many_languages() {
     check(

@@ -3,27 +3,27 @@
 //! An adapter decides what something means; here it is decided whose it is, whether it was told before, and what of
 //! it may be copied. Nothing is dropped silently: what does not fit is counted, and the count is the last warning.
 
-use crate::names::Voices;
+use super::About;
+use super::clean::{is_voice, without_credentials};
+use crate::names::{Voices, same};
 use chorus_protocol::choir::evidence::{
     AdapterWarning, Bundle, Event, EventType, MAX_DETAIL, MAX_EVENTS, MAX_NAME, MAX_WARNINGS,
 };
-use chorus_protocol::choir::score::Voice;
 use chorus_protocol::redact::redact;
 use std::collections::{HashMap, HashSet};
 
 /// Sources that one node or task may cite.
 pub(super) const MAX_CITED: usize = 50;
 const MAX_REFERENCE: usize = 200;
-/// Room for what is only known at the end: events and warnings left out, voices missing, secrets seen.
-const LAST_WARNINGS: usize = 6;
+/// Room for what is only known at the end: events and warnings left out, voices missing, secrets seen, no end.
+const LAST_WARNINGS: usize = 8;
 /// Nodes and tasks whose citations are counted one by one.
 const MAX_CITING: usize = 10_000;
 
 /// What is collected of one trace.
 pub(super) struct Collector<'a> {
+    about: &'a About<'a>,
     voices: Voices<'a>,
-    /// Whether there is a Score at all.
-    declared: bool,
     events: Vec<Event>,
     events_left_out: usize,
     warnings: Vec<(AdapterWarning, usize)>,
@@ -37,13 +37,17 @@ pub(super) struct Collector<'a> {
     path: String,
     /// Whether anything was what the adapter is for.
     recognised: bool,
+    /// Why the trace does not hold everything that happened.
+    incomplete: Option<&'static str>,
+    /// How often each call's id was used.
+    calls: HashMap<Box<str>, usize>,
 }
 
 impl<'a> Collector<'a> {
-    pub(super) fn new(voices: &'a [Voice]) -> Self {
+    pub(super) fn new(about: &'a About<'a>) -> Self {
         Self {
-            voices: Voices::of(voices),
-            declared: !voices.is_empty(),
+            about,
+            voices: Voices::of(about.voices),
             events: Vec::new(),
             events_left_out: 0,
             warnings: Vec::new(),
@@ -54,6 +58,8 @@ impl<'a> Collector<'a> {
             masked: false,
             path: String::new(),
             recognised: false,
+            incomplete: None,
+            calls: HashMap::new(),
         }
     }
 
@@ -76,12 +82,39 @@ impl<'a> Collector<'a> {
         self.recognised
     }
 
+    /// The trace cannot hold everything: it breaks off, the run has not ended, or it tells only a part.
+    pub(super) fn incomplete(&mut self, why: &'static str) {
+        self.incomplete.get_or_insert(why);
+    }
+
+    /// Whether a voice is called so, by the Score or by the caller.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.mapped(name).is_some() || self.voices.find(name).is_some()
+    }
+
+    fn mapped(&self, name: &str) -> Option<&'a str> {
+        self.about.names.iter().find(|(known, _)| same(known, name)).map(|(_, voice)| voice.as_str())
+    }
+
     /// Whether this is told for the first time; `key` is a call's id or the like.
     pub(super) fn first(&mut self, key: &str) -> bool {
         if self.seen.contains(key) {
             return false;
         }
         self.seen.insert(key.into())
+    }
+
+    /// Whether this call is told for the first time. An id may be used again, for another tool or in another message;
+    /// whoever tells a call without saying in which message it stands means one that is known.
+    pub(super) fn first_call(&mut self, id: &str, name: &str, message: Option<&str>) -> bool {
+        const BETWEEN: char = '\u{1f}';
+        let call = format!("call:{id}{BETWEEN}{name}");
+        let here = format!("{call}{BETWEEN}{}", message.unwrap_or_default());
+        if self.first(&call) {
+            return self.first(&here);
+        }
+        let somewhere = format!("{call}{BETWEEN}");
+        message.is_some() && !self.told(&somewhere) && self.first(&here)
     }
 
     /// Whether this was told.
@@ -99,25 +132,35 @@ impl<'a> Collector<'a> {
         *count <= MAX_CITED
     }
 
-    /// The first of these names that a voice of the Score has; else the first there is, with a warning.
+    /// The first of these names that a voice of the Score has, or that the caller says whose it is; else the first there
+    /// is, with a warning; and where nobody is named, whoever the caller says.
     pub(super) fn voice<'n>(&mut self, names: impl IntoIterator<Item = Option<&'n str>>) -> Option<String> {
         // Nobody will ask whose an event was that has no room.
         if self.events.len() == MAX_EVENTS {
             return None;
         }
         let mut first = None;
-        for name in names.into_iter().flatten().filter(|name| !name.trim().is_empty()) {
+        for name in names.into_iter().flatten().filter(|name| is_voice(name)) {
+            if let Some(voice) = self.mapped(name) {
+                return Some(self.voices.spelled(voice));
+            }
             if let Some(voice) = self.voices.find(name) {
                 return Some(voice.name.0.clone());
             }
             first = first.or(Some(name));
         }
-        let name = self.clean(first?, MAX_NAME);
-        if self.declared {
+        let Some(first) = first else { return self.unnamed() };
+        let name = self.clean(first, MAX_NAME);
+        if !self.about.voices.is_empty() {
             let message = format!("\"{name}\" is no voice of the Score, nor an alias of one");
             self.warn("unknown_voice", message);
         }
         Some(name)
+    }
+
+    /// Whose events are that name nobody.
+    fn unnamed(&self) -> Option<String> {
+        self.about.voice.as_deref().map(|voice| self.voices.spelled(voice))
     }
 
     /// Adds an event. Its texts are those of the trace still.
@@ -137,9 +180,26 @@ impl<'a> Collector<'a> {
                 *text = Some(self.clean(&raw, limit)).filter(|text| !text.is_empty());
             }
         }
+        self.tell_apart(&mut event);
         event.occurred_at =
             event.occurred_at.filter(|time| chorus_protocol::time::parse_rfc3339(time).is_some());
         self.events.push(event);
+    }
+
+    /// Two calls may have one id, where a model's server counts from the beginning in every turn.
+    fn tell_apart(&mut self, event: &mut Event) {
+        if event.event_type != EventType::ToolCall {
+            return;
+        }
+        if let Some(reference) = &mut event.reference {
+            let count = self.calls.entry(reference.as_str().into()).or_default();
+            *count += 1;
+            if *count > 1 {
+                // Told apart by a mark at the end, so there must be room for it.
+                let kept: String = reference.chars().take(MAX_REFERENCE - 8).collect();
+                *reference = format!("{kept}#{count}");
+            }
+        }
     }
 
     /// Events that an adapter had to leave out itself.
@@ -157,6 +217,10 @@ impl<'a> Collector<'a> {
     /// What may be copied: no control characters, no credentials, not too long.
     fn clean(&mut self, raw: &str, limit: usize) -> String {
         let mut text: String = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if let Some(clean) = without_credentials(&text) {
+            self.masked = true;
+            text = clean;
+        }
         // Masked before it is cut: half a credential is not known for one.
         if let Some(redacted) = redact(&text) {
             self.masked = true;
@@ -192,12 +256,15 @@ impl<'a> Collector<'a> {
         self.warnings.push((AdapterWarning { code: code.to_owned(), message, path }, 1));
     }
 
-    /// Puts everything into the bundle, with what is only known now.
-    pub(super) fn finish(mut self, bundle: &mut Bundle, secret: bool) {
+    /// Puts everything into the bundle, with what is only known now. `digest` is that of the whole trace.
+    pub(super) fn finish(mut self, bundle: &mut Bundle, secret: bool, digest: &str) {
         let mut last = Vec::new();
         let mut say = |code: &str, message: String| {
             last.push(AdapterWarning { code: code.to_owned(), message, path: None });
         };
+        if self.events.is_empty() && self.warnings.is_empty() {
+            say("no_events", "the trace was read, and nothing in it is an event".to_owned());
+        }
         let count = self.events.iter().filter(|event| event.voice_name.is_none()).count();
         if count > 0 {
             say(
@@ -227,11 +294,29 @@ impl<'a> Collector<'a> {
             let count = self.warnings_left_out;
             say("warnings_left_out", format!("{count} further warnings were left out"));
         }
+        let left_out = (self.events_left_out > 0).then_some("events were left out");
+        if let Some(why) = self.incomplete.or(left_out).filter(|_| self.about.complete) {
+            let message = format!("the bundle is not complete, although that was said: {why}");
+            say("not_complete", message);
+            bundle.complete = false;
+        }
+        for reference in self.events.iter_mut().filter_map(|event| event.reference.as_mut()) {
+            // A place is the same in every trace; with the trace's own digest it is not.
+            if is_place(reference) {
+                let kept: String = reference.chars().take(MAX_REFERENCE - 1 - digest.len()).collect();
+                *reference = format!("{kept}@{digest}");
+            }
+        }
         bundle.events = self.events;
         bundle.adapter_warnings =
             self.warnings.drain(..).map(|(warning, count)| counted(warning, count)).collect();
         bundle.adapter_warnings.extend(last);
     }
+}
+
+/// Whether a reference is a place in the trace, for want of an id.
+fn is_place(reference: &str) -> bool {
+    reference.starts_with('$') || reference.starts_with("line ")
 }
 
 fn counted(mut warning: AdapterWarning, count: usize) -> AdapterWarning {

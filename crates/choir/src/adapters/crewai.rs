@@ -2,17 +2,21 @@
 //!
 //! A dumped event embeds whole agents, tasks and crews, with the keys of their models in clear text: of those only
 //! names are read. A call is told when it starts and when it ends; it counts once. [`kinds`] says what the type of an
-//! event means, [`tasks`] what a task's output says.
+//! event means, [`tasks`] what a task's output says, [`runs`] whether what began came to its end.
 
 mod kinds;
+mod runs;
 mod tasks;
 
+use super::clean::{self, explanation};
 use super::collector::{Collector, event};
 use super::node::{Keep, Node};
 use super::records::Adapter;
-use super::signs::{guarded, is_reviewer, reason, reviewed};
+use super::reviews::{self, dissents};
+use super::signs::{guarded, is_reviewer, reason};
 use chorus_protocol::choir::evidence::{Disposition, Event, EventType};
 use kinds::{Kind, kind_of, snake};
+use runs::Runs;
 use std::collections::HashMap;
 
 /// The adapter.
@@ -20,6 +24,9 @@ use std::collections::HashMap;
 pub(super) struct CrewAi {
     /// Calls that began and have not ended yet, by what they are: for ends that do not say which beginning is theirs.
     open: HashMap<String, u32>,
+    runs: Runs,
+    /// Tasks that were completed since the last crew was.
+    tasks: usize,
     kickoffs: bool,
     events: bool,
 }
@@ -31,12 +38,21 @@ impl Adapter for CrewAi {
     fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
         match &record {
             Node::Object(_) => self.object(&record, collector),
-            Node::Text(_) => collector.warn("text_record", "a record is a text: texts are never parsed"),
+            Node::Text(_) => {
+                collector.incomplete("some records are texts, which are not read");
+                collector.warn("text_record", "a record is a text: texts are never parsed");
+            }
             other => collector.warn("unmapped_record", format!("a record is {}", other.kind())),
         }
     }
 
     fn finish(&mut self, collector: &mut Collector<'_>) {
+        if let Some(why) = self.runs.unfinished() {
+            collector.incomplete(why);
+        }
+        if self.kickoffs && !self.events {
+            collector.incomplete("results do not say what was done for them");
+        }
         if self.kickoffs && !self.events {
             collector.warn(
                 "results_only",
@@ -50,26 +66,9 @@ impl Adapter for CrewAi {
 fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
     match name {
         "agent" | "task" | "agent_info" | "tool_args" => Keep::Shallow,
-        "crew"
-        | "from_agent"
-        | "from_task"
-        | "tools"
-        | "messages"
-        | "guardrail"
-        | "llm"
-        | "agents"
-        | "tasks"
-        | "tools_results"
-        | "raw"
-        | "description"
-        | "expected_output"
-        | "tool_input"
-        | "thought"
-        | "usage"
-        | "retrieved_knowledge"
-        | "agent_card"
-        | "chunk"
-        | "token_usage" => Keep::Skip,
+        "crew" | "from_agent" | "from_task" | "tools" | "messages" | "guardrail" | "llm" | "agents"
+        | "tasks" | "tools_results" | "raw" | "description" | "expected_output" | "tool_input"
+        | "thought" | "usage" | "response" | "state" | "agent_card" | "chunk" | "token_usage" => Keep::Skip,
         _ => parent,
     }
 }
@@ -97,7 +96,7 @@ impl<'a> Record<'a> {
     }
 
     /// Names of whoever did it, in the order in which they are believed.
-    fn names(&self) -> [Option<&'a str>; 11] {
+    fn names(&self) -> [Option<&'a str>; 12] {
         let (agent, task) = (self.get("agent"), self.get("task"));
         [
             self.text("voice_name"),
@@ -111,6 +110,8 @@ impl<'a> Record<'a> {
             task.get("agent").text().or_else(|| task.get("agent").get("role").text()),
             task.get("name").text(),
             self.text("task_name"),
+            // A flow has methods and no agents.
+            self.text("method_name"),
         ]
     }
 }
@@ -125,6 +126,9 @@ impl CrewAi {
         let kind = record.outer.get("type").text().or_else(|| record.outer.get("event_type").text());
         let kind = kind.or_else(|| record.outer.get("event").text());
         match kind {
+            Some(kind) if kind.trim().contains(char::is_whitespace) => {
+                collector.warn("unmapped_record", "a record's type is a text: texts are never parsed");
+            }
             Some(kind) => self.event(&snake(kind), &record, collector),
             None if record.get("tool").text().is_some() && record.node.has("tool_input") => {
                 collector.recognise();
@@ -154,23 +158,37 @@ impl CrewAi {
         let meaning = kind_of(kind);
         if meaning != Kind::Unknown {
             collector.recognise();
-            self.events = true;
+            self.events |= !matches!(meaning, Kind::RunStarted | Kind::KickoffCompleted | Kind::RunEnded);
         }
+        self.runs.note(meaning, kind, record.text("crew_name").or_else(|| record.text("flow_name")));
         match meaning {
             Kind::ToolStarted => self.started("tool", record, collector),
             Kind::ToolEnded => self.ended("tool", record, collector),
             Kind::DelegationStarted => self.started("delegation", record, collector),
             Kind::DelegationEnded => self.ended("delegation", record, collector),
-            Kind::HumanAsked => self.started("human", record, collector),
             Kind::HumanAnswered => self.ended("human", record, collector),
+            // A method stops, and its flow with it, for what may have been asked before.
+            Kind::Paused if self.open.get(&Self::key("human", record)).is_some_and(|count| *count > 0) => {}
+            Kind::HumanAsked | Kind::Paused => self.started("human", record, collector),
+            Kind::Knowledge => tasks::retrieved(record, collector),
+            Kind::ModelEnded => filtered(record, collector),
+            Kind::KickoffCompleted => {
+                if std::mem::take(&mut self.tasks) == 0 {
+                    self.kickoffs = true;
+                    tasks::of_crew(record, collector);
+                }
+            }
             Kind::Guard { says_so } => guard(kind, says_so, record, collector),
             Kind::TaskCompleted => {
+                self.tasks += 1;
                 let output = record.get("output");
                 tasks::map(output, &Record { node: output, outer: record.node }, collector);
             }
-            Kind::Failure => collector.warn("run_error", format!("the run reports a {kind}")),
+            Kind::Failure | Kind::RunFailed => {
+                collector.warn("run_error", format!("the run reports a {kind}"));
+            }
             Kind::Review => self.review(record, collector),
-            Kind::Nothing => {}
+            Kind::Nothing | Kind::RunStarted | Kind::RunEnded => {}
             Kind::Unknown => {
                 if is_review(record) {
                     self.review(record, collector);
@@ -188,12 +206,15 @@ impl CrewAi {
     }
 
     fn started(&mut self, what: &str, record: &Record<'_>, collector: &mut Collector<'_>) {
-        if let Some(id) = record.id()
-            && !collector.first(&format!("event:{id}"))
-        {
-            return;
+        let key = Self::key(what, record);
+        if let Some(id) = record.id() {
+            collector.first(&format!("event:{id}"));
+            // An id may be used again for another call.
+            if !collector.first(&format!("event:{id}\u{1f}{key}")) {
+                return;
+            }
         }
-        *self.open.entry(Self::key(what, record)).or_default() += 1;
+        *self.open.entry(key).or_default() += 1;
         emit(what, record, collector);
     }
 
@@ -263,11 +284,13 @@ fn escalate(record: &Record<'_>, collector: &mut Collector<'_>) {
     let mut escalation = begun(EventType::Escalation, record, collector);
     let args = record.get("tool_args");
     let target = args.get("coworker").text().or_else(|| record.text("coworker"));
+    let target = target.or_else(|| record.text("a2a_agent_name"));
     if target.is_some() {
         escalation.target_voice = collector.voice([target]);
     }
     escalation.action = tool_of(record).map(str::to_owned);
-    escalation.detail = record.text("message").or_else(|| record.text("reason")).map(str::to_owned);
+    let question = explanation(record.get("message")).or_else(|| explanation(record.get("reason")));
+    escalation.detail = question.map(str::to_owned);
     collector.event(escalation);
 }
 
@@ -281,8 +304,8 @@ fn guard(kind: &str, says_so: bool, record: &Record<'_>, collector: &mut Collect
     let fine = is(&passed, true) || is(&["flagged", "blocked", "refused", "unsafe", "triggered"], false);
     if failed || (says_so && !fine) {
         let mut warning = begun(EventType::Warning, record, collector);
-        warning.action = record.text("guardrail_name").map(str::to_owned);
-        let detail = record.text("error").or(flags.text).or_else(|| reason(record.node));
+        warning.action = clean::title(record.get("guardrail_name")).map(str::to_owned);
+        let detail = explanation(record.get("error")).or(flags.text).or_else(|| reason(record.node));
         warning.detail = detail.map(str::to_owned);
         collector.event(warning);
     } else if !fine {
@@ -292,24 +315,48 @@ fn guard(kind: &str, says_so: bool, record: &Record<'_>, collector: &mut Collect
 
 /// A critic's or reviewer's record, by whoever made it.
 fn is_review(record: &Record<'_>) -> bool {
-    let flags = reviewed(record.node);
     let named = record.names().into_iter().flatten().next().is_some_and(is_reviewer);
-    named && (flags.raised || flags.approved || flags.not_approved)
+    named && reviews::is_review(record.node)
 }
 
-/// Dissent, if that is what the reviewer's structure says.
+/// Everybody's dissent, if that is what the reviewer's structure says.
 fn dissent(node: &Node, record: &Record<'_>, collector: &mut Collector<'_>) {
-    let flags = reviewed(node);
-    if flags.raised && !flags.approved {
-        let mut dissent = begun(EventType::Dissent, record, collector);
-        dissent.detail = flags.text.or_else(|| reason(node)).map(str::to_owned);
-        collector.event(dissent);
-    } else if flags.raised {
-        collector.warn("approved_with_objections", "a reviewer approves and objects at once: no dissent");
-    } else if flags.not_approved {
-        let message = "a reviewer did not approve, but does not say that it disagrees, objects or rejects";
-        collector.warn("not_approved", message);
+    let own = record.names().into_iter().flatten().next().unwrap_or("a reviewer");
+    for dissent in dissents(node, own, collector) {
+        let mut event = begun(EventType::Dissent, record, collector);
+        if let Some(who) = dissent.who.filter(|who| *who != own) {
+            event.voice_name = collector.voice([Some(who)]);
+            event.reference = event.reference.map(|reference| format!("{reference}.{who}"));
+        }
+        event.detail = dissent.why.map(str::to_owned);
+        collector.event(event);
     }
+}
+
+/// A model's answer that its provider kept back.
+fn filtered(record: &Record<'_>, collector: &mut Collector<'_>) {
+    const KEPT_BACK: [&str; 9] = [
+        "content_filter",
+        "content_filtered",
+        "guardrail_intervened",
+        "refusal",
+        "safety",
+        "prohibited_content",
+        "blocklist",
+        "spii",
+        "image_safety",
+    ];
+    let reason = record.text("finish_reason").map(|reason| snake(after_dot(reason)));
+    if let Some(reason) = reason.filter(|reason| KEPT_BACK.contains(&reason.as_str())) {
+        let mut warning = begun(EventType::Warning, record, collector);
+        warning.detail = Some(reason);
+        collector.event(warning);
+    }
+}
+
+/// `FinishReason.SAFETY`, as Python prints an enum, is SAFETY.
+fn after_dot(reason: &str) -> &str {
+    reason.rsplit('.').next().unwrap_or(reason)
 }
 
 /// A caller's own word for what happened, if it is one of the evidence's.

@@ -8,15 +8,20 @@
 mod calls;
 mod output;
 
+use super::clean::explanation;
 use super::collector::{Collector, event};
 use super::node::{Keep, Node};
 use super::records::Adapter;
 use super::signs::is_message;
 use chorus_protocol::choir::evidence::EventType;
 use output::Told;
+use std::collections::HashSet;
 
 const MODES: [&str; 8] =
     ["updates", "values", "messages", "messages-tuple", "debug", "tasks", "checkpoints", "custom"];
+
+/// Tasks and runs whose ends are waited for.
+const MAX_OPEN: usize = 10_000;
 
 /// Where an output comes from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +63,10 @@ pub(super) struct LangGraph {
     /// States without a node's name, and whether anything had one.
     snapshots: usize,
     nodes: bool,
+    /// It stopped for somebody, and nothing came after that.
+    paused: bool,
+    /// Tasks and runs that began and did not end yet.
+    open: HashSet<String>,
 }
 
 impl Adapter for LangGraph {
@@ -80,16 +89,26 @@ impl Adapter for LangGraph {
         match &record {
             Node::Object(_) => self.object(&record, collector),
             Node::List(items) => self.tuple(items, collector),
-            Node::Text(_) => collector.warn(
-                "text_record",
-                "a record is a text (json.dumps(default=str) writes Python's repr): texts are never parsed",
-            ),
+            Node::Text(_) => {
+                collector.incomplete("some records are texts, which are not read");
+                collector.warn(
+                    "text_record",
+                    "a record is a text (json.dumps(default=str) writes Python's repr): texts are never parsed",
+                );
+            }
             other => collector.warn("unmapped_record", format!("a record is {}", other.kind())),
         }
     }
 
     fn finish(&mut self, collector: &mut Collector<'_>) {
+        if self.paused {
+            collector.incomplete("the run stopped for somebody to decide, and did not go on");
+        }
+        if !self.open.is_empty() {
+            collector.incomplete("something began and did not end: the stream was cut");
+        }
         if self.snapshots > 0 && !self.nodes {
+            collector.incomplete("states do not say which node did what");
             collector.warn(
                 "snapshots_only",
                 "states (stream_mode=\"values\") name no node: guards, retrievers, reviewers and escalations cannot \
@@ -103,9 +122,16 @@ impl Adapter for LangGraph {
 fn rule(parent: Keep, name: &str, before: &[(Box<str>, Node)]) -> Keep {
     let after = |name: &str| before.iter().any(|(known, _)| **known == *name);
     match name {
-        "content" | "additional_kwargs" | "response_metadata" | "usage_metadata" | "args"
-        | "page_content" | "artifact" | "tool_call_chunks" | "langgraph_path" | "langgraph_triggers"
-        | "lc_versions" | "embedding" | "parent_config" | "config" => Keep::Skip,
+        // Of what a message says only its blocks' types, names and ids.
+        "content" | "additional_kwargs" => Keep::Blocks,
+        _ if parent == Keep::Blocks => match name {
+            "type" | "id" | "name" => Keep::All,
+            "tool_calls" | "function_call" | "function" => Keep::Blocks,
+            _ => Keep::Skip,
+        },
+        "response_metadata" | "usage_metadata" | "args" | "arguments" | "page_content" | "artifact"
+        | "tool_call_chunks" | "langgraph_path" | "langgraph_triggers" | "lc_versions" | "embedding"
+        | "parent_config" | "config" => Keep::Skip,
         // The state that a task begins with, not a node of that name.
         "input" if after("name") || after("output") => Keep::Skip,
         _ => parent,
@@ -121,6 +147,13 @@ fn is_namespace(node: &Node) -> bool {
     node.is_list()
         && node.items().iter().all(|item| matches!(item, Node::Text(_)))
         && !node.items().first().and_then(Node::text).is_some_and(is_mode)
+}
+
+/// Whether a task may be called so: by an identifier, and not as envelopes call their members.
+fn is_step(name: &str) -> bool {
+    let is_identifier = name.chars().all(|sign| sign.is_alphanumeric() || sign == '_');
+    is_identifier
+        && !matches!(name, "error" | "type" | "event" | "data" | "id" | "name" | "hello" | "message")
 }
 
 fn texts(node: &Node) -> Vec<&str> {
@@ -207,7 +240,10 @@ impl LangGraph {
             "messages/partial" | "messages/complete" => messages(data, namespace, collector),
             "events" => self.object(data, collector),
             "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" => {}
-            "error" => collector.warn("run_error", "the run ended with an error"),
+            "error" => {
+                collector.incomplete("the run ended with an error");
+                collector.warn("run_error", "the run ended with an error");
+            }
             "custom" => {
                 let what = if data.has("tool_calls") { ", not even with \"tool_calls\" in it" } else { "" };
                 collector
@@ -222,10 +258,11 @@ impl LangGraph {
     /// A record that says nothing of its mode: updates of nodes, or a state.
     fn bare(&mut self, record: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
         let members = record.members();
+        let is_nested = |value: &Node| matches!(value, Node::Null | Node::Object(_) | Node::List(_));
+        // Tasks of the functional API return what they like: one member is one of them. An error is told so too.
+        let is_task = matches!(members, [(name, _)] if is_step(name));
         let is_state = record.get("messages").is_list()
-            || members
-                .iter()
-                .any(|(_, value)| !matches!(value, Node::Null | Node::Object(_) | Node::List(_)));
+            || (!is_task && members.iter().any(|(_, value)| !is_nested(value)));
         if record.has("__interrupt__") || (!members.is_empty() && !is_state) {
             self.updates(record, namespace, collector);
         } else if record.get("messages").is_list() {
@@ -283,23 +320,40 @@ impl LangGraph {
     fn task(&mut self, task: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
         let origin = Origin { node: task.get("name").text(), ..*origin };
-        if !task.has("result") && !task.has("error") {
+        let is_start = !task.has("result") && !task.has("error");
+        if let Some(id) = task.get("id").text() {
+            self.opened(&format!("task:{id}"), is_start, collector);
+        }
+        if is_start {
             return;
         }
         if !task.get("error").is_null() {
+            collector.incomplete("a node ended with an error");
             let node = origin.node.unwrap_or("?");
             collector.warn("node_error", format!("node \"{node}\" ended with an error"));
         }
-        if !task.get("interrupts").items().is_empty() {
-            self.interrupts(task.get("interrupts"), &origin, collector);
-        }
+        let interrupts = task.get("interrupts");
         self.output(task.get("result"), &origin, collector);
+        if !interrupts.items().is_empty() {
+            self.interrupts(interrupts, &origin, collector);
+        }
+    }
+
+    /// Notes that something began or ended. What is resumed begins again, and does not end twice.
+    fn opened(&mut self, key: &str, is_start: bool, collector: &mut Collector<'_>) {
+        if !is_start {
+            self.open.remove(key);
+            collector.first(key);
+        } else if self.open.len() < MAX_OPEN && !collector.told(key) {
+            self.open.insert(key.to_owned());
+        }
     }
 
     /// A state: no node's name, so only tool calls can be told.
     fn snapshot(&mut self, state: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
         collector.recognise();
         self.snapshots += 1;
+        self.paused &= state.is_null();
         let origin = Origin { namespace, ..Origin::default() };
         if state.has("__interrupt__") {
             self.interrupts(state.get("__interrupt__"), &origin, collector);
@@ -331,6 +385,7 @@ impl LangGraph {
 
     fn output(&mut self, output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         self.nodes |= origin.node.is_some();
+        self.paused = false;
         collector.recognise();
         if self.told.is_new(origin) {
             output::map(output, origin, collector);
@@ -341,6 +396,7 @@ impl LangGraph {
     fn interrupts(&mut self, list: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
         self.nodes = true;
+        self.paused = true;
         let anonymous = self.told.is_new(&Origin { node: Some("__interrupt__"), ..*origin });
         let items = list.items();
         for item in items {
@@ -372,6 +428,13 @@ impl LangGraph {
             ..Origin::default()
         };
         self.nodes |= origin.node.is_some();
+        if let (Some(run), true) = (record.get("run_id").text(), kind.starts_with("on_chain_")) {
+            match kind {
+                "on_chain_start" => self.opened(&format!("run:{run}"), true, collector),
+                "on_chain_end" => self.opened(&format!("run:{run}"), false, collector),
+                _ => {}
+            }
+        }
         let interrupts = data.get("chunk").get("__interrupt__");
         if interrupts.is_list() {
             self.interrupts(interrupts, &origin, collector);
@@ -408,15 +471,16 @@ fn is_task(record: &Node) -> bool {
 }
 
 fn escalate(item: &Node, id: Option<&str>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
-    const QUESTIONS: [&str; 6] = ["question", "message", "reason", "prompt", "description", "task"];
+    // A description of a tool call, as middleware writes it, quotes its arguments.
+    const QUESTIONS: [&str; 3] = ["question", "message", "reason"];
     let value = item.get("value");
     let request = value.get("action_requests").items().first().unwrap_or(value);
     let mut escalation = event(EventType::Escalation);
     escalation.voice_name = collector.voice(origin.names(None));
     escalation.reference =
         Some(id.map_or_else(|| format!("{}.__interrupt__", collector.path()), str::to_owned));
-    let question = QUESTIONS.iter().find_map(|name| request.get(name).text());
-    escalation.detail = question.or_else(|| value.text()).map(str::to_owned);
+    let question = QUESTIONS.iter().find_map(|name| explanation(request.get(name)));
+    escalation.detail = question.or_else(|| explanation(value)).map(str::to_owned);
     escalation.action = request.get("name").text().map(str::to_owned);
     escalation.occurred_at = origin.occurred_at.map(str::to_owned);
     collector.event(escalation);

@@ -27,6 +27,8 @@ pub(super) enum Keep {
     Long(usize),
     /// Of an object only what stands by itself, and what the rule names.
     Shallow,
+    /// Of objects and lists what the rule names; of a text that there is one.
+    Blocks,
     /// That there is something.
     Skip,
 }
@@ -151,7 +153,8 @@ pub(super) fn read<R: Read>(
 ) -> Result<Node, ReadError> {
     let kind = reader.kind()?;
     let nested = matches!(kind, Kind::Object | Kind::List);
-    if keep == Keep::Skip || !budget.node() || (nested && depth >= KEPT_DEPTH) {
+    let passed_over = keep == Keep::Skip || (keep == Keep::Blocks && kind == Kind::Text);
+    if passed_over || !budget.node() || (nested && depth >= KEPT_DEPTH) {
         reader.skip()?;
         return Ok(Node::Omitted);
     }

@@ -6,8 +6,9 @@
 
 mod steps;
 
+use super::clean::{self, explanation};
 use super::collector::{Collector, event};
-use super::node::{Keep, Node};
+use super::node::{Keep, Node, Text};
 use super::records::Adapter;
 use chorus_protocol::choir::evidence::EventType;
 
@@ -31,8 +32,9 @@ const NAMED: [&str; 4] = ["function_call", "custom_tool_call", "tool_call", "mcp
 /// The adapter.
 #[derive(Default)]
 pub(super) struct OpenAi {
-    /// Items of the running response of a stream.
+    /// Items of the running response of a stream, and whether one runs.
     pending: Vec<Node>,
+    running: bool,
     /// Whether something was no run step, and whether something was.
     responses: bool,
     pub(super) steps: bool,
@@ -92,7 +94,7 @@ impl OpenAi {
             for item in take_list(record, "data") {
                 self.value(item, voice, collector);
             }
-        } else if kind.starts_with("response.") {
+        } else if kind.starts_with("response.") || (kind == "error" && record.has("sequence_number")) {
             self.stream_event(record, collector);
         } else if what == "response" || (record.has("output") && kind.is_empty()) {
             self.response(record, collector);
@@ -120,6 +122,7 @@ impl OpenAi {
         match response.get("status").text() {
             None | Some("completed") => {}
             Some(status) => {
+                collector.incomplete("a response was not completed");
                 let code = response.get("error").get("code").text();
                 let code = code.or_else(|| response.get("incomplete_details").get("reason").text());
                 let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
@@ -136,10 +139,14 @@ impl OpenAi {
                 }
                 collector.at(place);
             }
-            Node::Null => {
-                collector.warn("no_output", "a response has no output yet: was it asked for too early?");
+            other => {
+                collector.incomplete("a response has no output");
+                let message = match other {
+                    Node::Null => "a response has no output yet: was it asked for too early?".to_owned(),
+                    other => format!("the output of a response is {}", other.kind()),
+                };
+                collector.warn("no_output", message);
             }
-            other => collector.warn("no_output", format!("the output of a response is {}", other.kind())),
         }
     }
 
@@ -147,32 +154,60 @@ impl OpenAi {
         collector.recognise();
         self.responses = true;
         match record.get("type").text().unwrap_or_default() {
-            "response.created" => self.broken_off(collector),
-            "response.output_item.done" => {
-                if self.pending.len() < MAX_PENDING {
-                    self.pending.push(take(record, "item"));
-                } else {
-                    collector.warn("stream_too_long", "an unfinished response has more items than are kept");
-                }
+            "response.created" => {
+                self.broken_off(collector);
+                self.running = true;
+            }
+            "response.output_item.done" => self.finished(take(record, "item"), collector),
+            // It is told before its message is finished, which may never be.
+            "response.refusal.done" => {
+                let id = record.get("item_id").clone();
+                let part = Node::Object(vec![
+                    ("type".into(), text("refusal")),
+                    ("refusal".into(), take(record, "refusal")),
+                ]);
+                let message = Node::Object(vec![
+                    ("type".into(), text("message")),
+                    ("id".into(), id),
+                    ("content".into(), Node::List(vec![part])),
+                ]);
+                self.finished(message, collector);
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
                 self.pending.clear();
+                self.running = false;
                 let response = take(record, "response");
                 let id = response.get("id").text();
                 if id.is_none_or(|id| collector.first(&format!("response:{id}"))) {
                     self.response(response, collector);
                 }
             }
-            "response.error" => collector.warn("run_error", "the stream reports an error"),
-            _ => {}
+            "response.error" | "error" => {
+                collector.incomplete("the stream reports an error");
+                collector.warn("run_error", "the stream reports an error");
+            }
+            _ => self.running = true,
+        }
+    }
+
+    /// An item of a stream that is finished, in the place of what was told of it before.
+    fn finished(&mut self, item: Node, collector: &mut Collector<'_>) {
+        self.running = true;
+        let id = item.get("id");
+        self.pending.retain(|known| id.is_null() || known.get("id") != id);
+        if self.pending.len() < MAX_PENDING {
+            self.pending.push(item);
+        } else {
+            collector.warn("stream_too_long", "an unfinished response has more items than are kept");
         }
     }
 
     /// A stream that never said how it ended: what was finished is still true.
     fn broken_off(&mut self, collector: &mut Collector<'_>) {
-        if self.pending.is_empty() {
+        if !std::mem::take(&mut self.running) {
             return;
         }
+        collector.incomplete("a stream ends before its response does");
         collector.warn(
             "stream_broken_off",
             "a stream ends before response.completed: only the items that were finished are mapped",
@@ -187,6 +222,10 @@ impl OpenAi {
 fn take(node: Node, name: &str) -> Node {
     let Node::Object(members) = node else { return Node::Null };
     members.into_iter().find(|(known, _)| **known == *name).map_or(Node::Null, |(_, value)| value)
+}
+
+fn text(text: &str) -> Node {
+    Node::Text(Text { text: text.into(), whole: true })
 }
 
 fn take_list(node: Node, name: &str) -> Vec<Node> {
@@ -250,8 +289,9 @@ fn item(item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
 }
 
 fn tool_call(name: &str, item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
-    let id = item.get("call_id").text().or_else(|| item.get("id").text());
-    if id.is_some_and(|id| !collector.first(&format!("call:{id}"))) {
+    let own = item.get("id").text();
+    let id = item.get("call_id").text().or(own);
+    if id.is_some_and(|id| !collector.first_call(id, name, own)) {
         return;
     }
     let mut call = event(EventType::ToolCall);
@@ -266,6 +306,10 @@ fn message(message: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
     if matches!(message.get("role").text(), Some("user" | "system" | "developer" | "tool")) {
         return;
     }
+    // A refusal as chat.completions and some servers tell it: beside the content.
+    if message.get("refusal").text().is_some() {
+        refused(explanation(message.get("refusal")), ".refusal", voice, collector);
+    }
     match message.get("content") {
         Node::List(parts) => {
             for (index, part) in parts.iter().enumerate() {
@@ -273,6 +317,7 @@ fn message(message: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
             }
         }
         Node::Text(_) => {}
+        Node::Null if message.get("refusal").text().is_some() => {}
         other => collector.warn("odd_message", format!("the content of a message is {}", other.kind())),
     }
 }
@@ -288,13 +333,7 @@ fn content(part: &Node, place: &str, voice: Option<&str>, collector: &mut Collec
             }
             other => collector.warn_at("odd_annotations", format!("annotations are {}", other.kind()), place),
         },
-        Some("refusal") => {
-            let mut warning = event(EventType::Warning);
-            warning.voice_name = collector.voice([voice]);
-            warning.reference = Some(format!("{}{place}", collector.path()));
-            warning.detail = part.get("refusal").text().map(str::to_owned);
-            collector.event(warning);
-        }
+        Some("refusal") => refused(explanation(part.get("refusal")), place, voice, collector),
         Some("input_text" | "input_image" | "input_file" | "reasoning_text" | "summary_text") => {}
         Some(kind) => {
             collector.warn_at("unmapped_content", format!("content of type \"{kind}\" is no event"), place);
@@ -305,8 +344,16 @@ fn content(part: &Node, place: &str, voice: Option<&str>, collector: &mut Collec
     }
 }
 
+fn refused(why: Option<&str>, place: &str, voice: Option<&str>, collector: &mut Collector<'_>) {
+    let mut warning = event(EventType::Warning);
+    warning.voice_name = collector.voice([voice]);
+    warning.reference = Some(format!("{}{place}", collector.path()));
+    warning.detail = why.map(str::to_owned);
+    collector.event(warning);
+}
+
 fn cited(annotation: &Node, place: &str, voice: Option<&str>, collector: &mut Collector<'_>) {
-    let named = |name: &str| annotation.get(name).text().map(str::to_owned);
+    let named = |name: &str| clean::name(annotation.get(name)).map(str::to_owned);
     let number =
         |name: &str| annotation.get(name).integer().map(|number| number.to_string()).unwrap_or_default();
     let (reference, detail) = match annotation.get("type").text() {
@@ -317,10 +364,10 @@ fn cited(annotation: &Node, place: &str, voice: Option<&str>, collector: &mut Co
             (format!("{file}@{}", number("index")), named("filename"))
         }
         Some("url_citation") => {
-            let Some(url) = named("url") else {
+            let Some(url) = annotation.get("url").text() else {
                 return collector.warn_at("odd_citation", "a url_citation names no address", place);
             };
-            let detail = named("title").map_or_else(|| url.clone(), |title| format!("{title} {url}"));
+            let detail = named("title").map_or_else(|| url.to_owned(), |title| format!("{title} {url}"));
             (format!("{}-{}@{url}", number("start_index"), number("end_index")), Some(detail))
         }
         Some(kind) => {

@@ -6,6 +6,7 @@
 
 mod span;
 
+use super::clean::explanation;
 use super::collector::{Collector, event};
 use super::node::{Keep, Node, embedded};
 use super::records::Adapter;
@@ -32,6 +33,8 @@ pub(super) struct Otel {
     spans: HashMap<u64, (u64, Option<Rc<str>>)>,
     agents: HashMap<Rc<str>, Rc<str>>,
     count: usize,
+    /// Whether a span has no parent.
+    rooted: bool,
 }
 
 /// An event until its voice is known.
@@ -69,6 +72,10 @@ impl Adapter for Otel {
         if self.count > MAX_SPANS {
             let message = format!("{} spans are more than are remembered: voices may be missing", self.count);
             collector.warn("many_spans", message);
+        }
+        if self.count > 0 && !self.rooted {
+            // A root is exported last, when all is over.
+            collector.incomplete("the span around all others is missing");
         }
         self.keep_earliest(MAX_EVENTS);
         for mut waiting in std::mem::take(&mut self.waiting) {
@@ -155,6 +162,7 @@ impl Otel {
     fn span(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
         self.count += 1;
+        self.rooted |= span.parent == 0;
         if self.spans.len() < MAX_SPANS {
             let agent = span.agent().map(|name| self.interned(name));
             self.spans.insert(span.id, (span.parent, agent));
@@ -224,7 +232,7 @@ impl Otel {
             return collector.warn("nameless_call", "a tool's span names no tool");
         };
         let id = ["gen_ai.tool.call.id", "tool_call.id", "tool.id"].iter().find_map(|name| span.text(name));
-        if id.is_some_and(|id| !collector.first(&format!("call:{id}"))) {
+        if id.is_some_and(|id| !collector.first_call(id, name, None)) {
             return;
         }
         let mut call = span.event(EventType::ToolCall);
@@ -292,7 +300,8 @@ impl Otel {
         let refusals: Vec<_> = parts.filter(|part| part.get("type").text() == Some("refusal")).collect();
         for refusal in &refusals {
             let mut warning = span.event(EventType::Warning);
-            let detail = ["content", "refusal", "text"].iter().find_map(|name| refusal.get(name).text());
+            let detail =
+                ["content", "refusal", "text"].iter().find_map(|name| explanation(refusal.get(name)));
             warning.detail = detail.map(str::to_owned);
             self.wait(span, warning);
         }

@@ -190,6 +190,7 @@ impl<'a, 'c, R: Read, A: Adapter> Records<'a, 'c, R, A> {
         self.collector.at(place);
         if self.budget.exceeded {
             self.collector.warn("record_too_large", "a record is too large: the rest of it was not read");
+            self.collector.incomplete("a record was not read to its end");
         }
         self.adapter.record(record, self.collector);
     }

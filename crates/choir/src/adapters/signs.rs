@@ -3,37 +3,15 @@
 //! A name alone is nothing, and an output alone is nothing: both must say it, and outputs only by their structure
 //! (a flag, a status, a list), never by their prose.
 
+use super::clean::{explanation, is_nothing, tokens};
 use super::node::Node;
 
-/// How deep flags are searched: `{flagged}` and `{result: {flagged}}`.
-const FLAG_DEPTH: usize = 2;
+/// How deep flags are searched: `{flagged}`, and as deep as `{moderation: {response: {results: [{flagged}]}}}`.
+pub(super) const FLAG_DEPTH: usize = 4;
 /// Elements of a list that are searched for flags.
-const FLAG_ITEMS: usize = 100;
+pub(super) const FLAG_ITEMS: usize = 100;
 /// Where a status stands as a word.
 const STATUS: [&str; 6] = ["status", "verdict", "decision", "outcome", "result", "action"];
-
-/// The words of a name, in lower case: split where no letter is and where a capital begins.
-pub(super) fn tokens(name: &str) -> Vec<String> {
-    let mut tokens = vec![String::new()];
-    let signs: Vec<char> = name.chars().take(300).collect();
-    for (index, sign) in signs.iter().enumerate() {
-        let before = index.checked_sub(1).map(|before| signs[before]);
-        let after = signs.get(index + 1);
-        // `HandOff`, and the last capital of `RAGSearch`.
-        let begins = sign.is_uppercase()
-            && (before.is_some_and(char::is_lowercase)
-                || (before.is_some_and(char::is_uppercase)
-                    && after.is_some_and(|after| after.is_lowercase())));
-        if begins || !sign.is_alphabetic() {
-            tokens.push(String::new());
-        }
-        if let (true, Some(token)) = (sign.is_alphabetic(), tokens.last_mut()) {
-            token.extend(sign.to_lowercase());
-        }
-    }
-    tokens.retain(|token| !token.is_empty());
-    tokens
-}
 
 fn starts_with_any(name: &str, beginnings: &[&str], whole: &[&str]) -> bool {
     tokens(name).iter().any(|token| {
@@ -60,7 +38,8 @@ pub(super) fn is_escalation(name: &str) -> bool {
         || tokens.windows(2).any(|pair| pair[0] == "hand" && (pair[1] == "off" || pair[1] == "offs"))
 }
 
-/// What an output says of itself.
+/// What an output, or a part of it, says of itself.
+#[derive(Default)]
 pub(super) struct Flags<'a> {
     /// It says one of the words, in one way or another.
     pub(super) raised: bool,
@@ -72,14 +51,20 @@ pub(super) struct Flags<'a> {
     pub(super) not_approved: bool,
 }
 
+impl Flags<'_> {
+    pub(super) fn says_something(&self) -> bool {
+        self.raised || self.approved || self.not_approved
+    }
+}
+
 /// Words for one kind of flag.
-struct Words {
+pub(super) struct Words {
     /// Members that are true or false.
-    booleans: &'static [&'static str],
+    pub(super) booleans: &'static [&'static str],
     /// Members that hold what was said, if anything was.
-    texts: &'static [&'static str],
+    pub(super) texts: &'static [&'static str],
     /// What a status says.
-    statuses: &'static [&'static str],
+    pub(super) statuses: &'static [&'static str],
 }
 
 const GUARD: Words = Words {
@@ -88,38 +73,62 @@ const GUARD: Words = Words {
     statuses: &["flagged", "flag", "blocked", "block", "refused", "refuse", "refusal"],
 };
 
-const REVIEW: Words = Words {
-    booleans: &["disagree", "disagrees", "disagreed", "rejected", "objection", "is_rejected"],
-    texts: &["objection", "objections"],
-    statuses: &[
-        "disagree",
-        "disagrees",
-        "disagreed",
+/// Words that mean much the same, and are not the protocol's: somebody should look.
+const ALMOST_GUARD: Words = Words {
+    booleans: &[
+        "unsafe",
+        "denied",
         "rejected",
+        "violation",
+        "violated",
+        "violates",
+        "triggered",
+        "tripwire_triggered",
+        "is_unsafe",
+        "harmful",
+    ],
+    texts: &["violations"],
+    statuses: &[
+        "deny",
+        "denied",
+        "unsafe",
+        "violation",
+        "violated",
         "reject",
-        "rejects",
-        "objection",
-        "object",
-        "objects",
+        "rejected",
+        "fail",
+        "failed",
+        "harmful",
+        "not_allowed",
+        "disallowed",
     ],
 };
+const FINE: [&str; 7] = ["safe", "is_safe", "allowed", "is_allowed", "passed", "valid", "success"];
 
 /// Whether a guard's output says that it flagged, blocked or refused.
 pub(super) fn guarded(output: &Node) -> Flags<'_> {
-    flags(output, &GUARD)
-}
-
-/// Whether a reviewer's output disagrees, objects or rejects.
-pub(super) fn reviewed(output: &Node) -> Flags<'_> {
-    flags(output, &REVIEW)
-}
-
-fn flags<'a>(output: &'a Node, words: &Words) -> Flags<'a> {
-    let mut flags = Flags { raised: false, text: None, approved: false, not_approved: false };
-    search(output, words, 1, &mut flags);
+    let mut flags = Flags::default();
+    search(output, &GUARD, 1, &mut flags);
     flags
 }
 
+/// Whether a guard's output says as much in other words.
+pub(super) fn almost_guarded(output: &Node) -> bool {
+    let mut flags = Flags::default();
+    search(output, &ALMOST_GUARD, 1, &mut flags);
+    flags.raised || is_not_fine(output, 1)
+}
+
+fn is_not_fine(node: &Node, depth: usize) -> bool {
+    let inside = node.items().iter().take(FLAG_ITEMS).any(|item| is_not_fine(item, depth));
+    inside
+        || node.members().iter().any(|(name, value)| {
+            (FINE.contains(&&*name.to_lowercase()) && *value == Node::Bool(false))
+                || (depth < FLAG_DEPTH && !is_message(value) && is_not_fine(value, depth + 1))
+        })
+}
+
+/// Adds up what is said in a value and below it.
 fn search<'a>(node: &'a Node, words: &Words, depth: usize, flags: &mut Flags<'a>) {
     for item in node.items().iter().take(FLAG_ITEMS) {
         search(item, words, depth, flags);
@@ -128,26 +137,41 @@ fn search<'a>(node: &'a Node, words: &Words, depth: usize, flags: &mut Flags<'a>
         return;
     }
     for (name, value) in node.members() {
-        let name = name.to_lowercase();
-        let says = |known: &[&str]| known.contains(&name.as_str());
-        if says(words.booleans) && *value == Node::Bool(true) {
-            flags.raised = true;
-        }
-        if says(words.texts) && is_said(value) {
-            flags.raised = true;
-            flags.text = flags.text.or_else(|| words_of(value));
-        }
-        if let (true, Some(status)) = (says(&STATUS), value.text()) {
-            let status = status.trim().to_lowercase();
-            flags.raised |= words.statuses.contains(&status.as_str());
-            flags.approved |= APPROVING.contains(&status.as_str());
-        }
-        if name == "approved" {
-            flags.approved |= *value == Node::Bool(true);
-            flags.not_approved |= *value == Node::Bool(false);
-        }
+        look(name, value, words, flags);
         if depth < FLAG_DEPTH {
             search(value, words, depth + 1, flags);
+        }
+    }
+}
+
+/// Adds what one member says.
+pub(super) fn look<'a>(name: &str, value: &'a Node, words: &Words, flags: &mut Flags<'a>) {
+    let name = name.to_lowercase();
+    let says = |known: &[&str]| known.contains(&name.as_str());
+    if says(words.booleans) && is_true(value) {
+        flags.raised = true;
+    }
+    if says(words.texts) && is_said(value) {
+        flags.raised = true;
+        flags.text = flags.text.or_else(|| words_of(value));
+    }
+    if let (true, Some(status)) = (says(&STATUS), value.text()) {
+        let status = status.trim().to_lowercase();
+        flags.raised |= words.statuses.contains(&status.as_str());
+        flags.approved |= APPROVING.contains(&status.as_str());
+    }
+    if name == "approved" {
+        flags.approved |= is_true(value);
+        flags.not_approved |= *value == Node::Bool(false);
+    }
+}
+
+fn is_true(node: &Node) -> bool {
+    match node {
+        Node::Bool(value) => *value,
+        Node::Integer(number) => *number == 1,
+        other => {
+            other.text().is_some_and(|text| matches!(text.trim().to_lowercase().as_str(), "true" | "yes"))
         }
     }
 }
@@ -155,22 +179,21 @@ fn search<'a>(node: &'a Node, words: &Words, depth: usize, flags: &mut Flags<'a>
 const APPROVING: [&str; 9] =
     ["approve", "approved", "approves", "accept", "accepted", "pass", "passed", "ok", "agree"];
 
-/// A text that is not empty, or a list or object in which something is.
+/// A text that says something, or a list or object in which one does.
 fn is_said(node: &Node) -> bool {
     match node {
         Node::List(items) => items.iter().any(is_said),
-        Node::Object(members) => !members.is_empty(),
-        other => other.text().is_some(),
+        Node::Object(members) => members.iter().any(|(_, value)| is_said(value)),
+        Node::Omitted => true,
+        other => other.text().is_some_and(|text| !is_nothing(text)),
     }
 }
 
 fn words_of(node: &Node) -> Option<&str> {
     match node {
         Node::List(items) => items.iter().find_map(words_of),
-        Node::Object(_) => {
-            ["text", "message", "reason", "comment"].iter().find_map(|name| node.get(name).text())
-        }
-        other => other.text(),
+        Node::Object(_) => ["text", "reason", "comment"].iter().find_map(|name| explanation(node.get(name))),
+        other => explanation(other),
     }
 }
 
@@ -181,44 +204,77 @@ pub(super) fn is_message(node: &Node) -> bool {
     message.has("content") && (message.has("type") || message.has("role"))
 }
 
-/// Why a guard, reviewer or escalation says what it says: its own short explanation.
+/// Why a guard, reviewer or escalation says what it says: its own short explanation. What is called a message or an
+/// error may hold what was guarded.
 pub(super) fn reason(output: &Node) -> Option<&str> {
-    const REASONS: [&str; 6] = ["reason", "message", "comment", "comments", "explanation", "error"];
+    const REASONS: [&str; 6] = ["reason", "explanation", "rationale", "comment", "comments", "category"];
     let here = |node: &Node| REASONS.iter().find_map(|name| node.member(name)).is_some();
     let nested = output.members().iter().map(|(_, value)| value).find(|value| here(value));
     let holder = if here(output) { output } else { nested? };
     REASONS.iter().find_map(|name| match holder.get(name) {
-        Node::List(items) => items.iter().find_map(Node::text),
-        text => text.text(),
+        Node::List(items) => items.iter().find_map(explanation),
+        text => explanation(text),
     })
 }
 
-/// Whether an escalation's output says that it happened. `None`, nothing or "not needed" says it did not.
+/// Whether an escalation's output says that it happened, by its structure: a flag, whom it went to, a payload. No text
+/// says it, for "escalate" stands in those that deny it as well; a text that denies keeps it from counting.
 pub(super) fn fired(output: &Node) -> bool {
     match output {
-        Node::Null | Node::Bool(false) => false,
-        Node::Text(_) => output.text().is_some_and(|text| !is_denial(text)),
         Node::List(items) => items.iter().any(fired),
         Node::Object(members) => {
             // What is called an escalation decides, if there is such a member; otherwise anything that is there.
             let named = |name: &str| is_escalation(name) || matches!(name, "needed" | "required" | "fired");
             let mut deciding = members.iter().filter(|(name, _)| named(name)).peekable();
             if deciding.peek().is_some() {
-                deciding.any(|(_, value)| fired(value))
+                deciding.any(|(_, value)| is_payload(value) || is_word(value))
             } else {
-                members.iter().any(|(_, value)| fired(value))
+                members.iter().any(|(name, value)| is_payload(value) || (is_target(name) && is_word(value)))
             }
         }
+        other => is_payload(other),
+    }
+}
+
+/// Something that is no text, or an object or list with something in it.
+fn is_payload(node: &Node) -> bool {
+    match node {
+        Node::Null | Node::Bool(false) | Node::Text(_) => false,
+        Node::List(items) => items.iter().any(|item| is_payload(item) || is_word(item)),
+        Node::Object(members) => members.iter().any(|(_, value)| match value {
+            Node::Text(text) => !text.text.trim().is_empty() && !is_denial(&text.text),
+            other => is_payload(other),
+        }),
         _ => true,
     }
 }
 
-/// "No escalation needed": the beginning of a text that denies.
+/// Where an escalation says whom it went to.
+fn is_target(member: &str) -> bool {
+    let known = ["to", "goto", "target", "assignee", "queue", "desk", "recipient", "ticket"];
+    tokens(member).iter().any(|token| known.contains(&token.as_str()))
+}
+
+/// One or two words that deny nothing: a name, a status, an id.
+fn is_word(node: &Node) -> bool {
+    node.text().is_some_and(|text| text.split_whitespace().count() <= 2 && !is_denial(text))
+}
+
+/// "No escalation needed": a text that denies.
 fn is_denial(text: &str) -> bool {
-    let tokens = tokens(text);
-    let first = tokens.first().map_or("", String::as_str);
-    matches!(
-        first,
-        "no" | "not" | "none" | "false" | "nothing" | "never" | "unnecessary" | "n" | "skip" | "skipped"
-    )
+    let denies = |token: &String| {
+        matches!(
+            token.as_str(),
+            "no" | "not"
+                | "none"
+                | "false"
+                | "nothing"
+                | "never"
+                | "unnecessary"
+                | "skip"
+                | "skipped"
+                | "unneeded"
+        )
+    };
+    is_nothing(text) || tokens(text).iter().take(12).any(denies)
 }

@@ -1,11 +1,9 @@
 //! Sources that a node or task cites: one event for each, with what names it and nothing of its text.
 
+use super::clean;
 use super::collector::{Collector, event};
 use super::node::Node;
 use chorus_protocol::choir::evidence::EventType;
-
-/// Longer texts are passages, not names of sources.
-const LONGEST_NAME: usize = 300;
 
 /// What names a source, the best first.
 const NAMES: [&str; 9] =
@@ -71,10 +69,10 @@ struct Source {
 
 fn source(item: &Node, index: usize) -> Option<Source> {
     match item {
-        Node::Text(text) => {
-            let name = item.text()?;
-            let short = text.whole && name.chars().count() <= LONGEST_NAME;
-            let name = short.then(|| name.to_owned());
+        Node::Text(_) => {
+            item.text()?;
+            // A passage is a source as well, but nothing of it is copied.
+            let name = clean::title(item).map(str::to_owned);
             Some(Source { key: name.clone(), name })
         }
         Node::Object(members) if !members.is_empty() => {
@@ -98,7 +96,6 @@ fn source(item: &Node, index: usize) -> Option<Source> {
 fn named(node: &Node) -> Option<String> {
     match node {
         Node::Integer(number) => Some(number.to_string()),
-        Node::Text(text) if text.text.chars().count() <= LONGEST_NAME => node.text().map(str::to_owned),
-        _ => None,
+        other => clean::name(other).map(str::to_owned),
     }
 }

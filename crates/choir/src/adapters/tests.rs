@@ -14,14 +14,25 @@ fn bundle(format: Format, trace: &Value) -> Bundle {
     adapt(Some(format), trace.to_string().as_bytes(), &About::default()).unwrap()
 }
 
-/// Events as `type voice action ref`, in order.
+/// Events as `type voice action ref`, in order. Of a place, the trace's digest is left out.
 fn told(bundle: &Bundle) -> Vec<String> {
     let word = |text: &Option<String>| text.clone().unwrap_or("-".into());
     let line = |event: &Event| {
-        let [voice, action, reference] = [&event.voice_name, &event.action, &event.reference].map(word);
+        let [voice, action, mut reference] = [&event.voice_name, &event.action, &event.reference].map(word);
+        if reference.starts_with(['$', 'l']) {
+            reference.truncate(reference.rfind('@').unwrap_or(reference.len()));
+        }
         format!("{} {voice} {action} {reference}", event.event_type)
     };
     bundle.events.iter().map(line).collect()
+}
+
+/// A trace that is said to be complete, and whether it is taken for that.
+fn is_complete(format: Format, trace: &Value) -> bool {
+    let about = About { complete: true, ..About::default() };
+    let bundle = adapt(Some(format), trace.to_string().as_bytes(), &about).unwrap();
+    assert_eq!(bundle.complete, !codes(&bundle).contains(&"not_complete"), "{trace}");
+    bundle.complete
 }
 
 fn codes(bundle: &Bundle) -> Vec<&str> {

@@ -272,6 +272,29 @@ fn section_17_merging_keeps_order_and_collapses_exact_duplicates_only() {
 }
 
 #[test]
+fn section_17_what_happened_in_two_runs_is_never_lost() {
+    let run = |id: &str| {
+        let mut run = bundle(json!([
+            {"event_type": "tool_call", "action": "look_up", "ref": "step-1"},
+            {"event_type": "warning", "voice_name": "Policy"},
+            {"event_type": "authority_breach", "ref": "x".repeat(200), "refers_to": 0},
+        ]));
+        run["run_id"] = json!(id);
+        Taken::read(run).unwrap().bundle
+    };
+    let merged = merge(&[run("a"), run("b"), run("a")]);
+    let told: Vec<_> = merged.events.iter().map(|event| event.reference.as_deref().unwrap()).collect();
+    assert_eq!((told.len(), &told[..2], &told[3..5]), (6, &["a/step-1", "a"][..], &["b/step-1", "b"][..]));
+    assert_ne!(told[2], told[5]);
+    assert_eq!(merged.events[5].refers_to, Some(3));
+    // It is a bundle like any other, and merging it again changes nothing.
+    assert!(Taken::read(json!(merged)).is_ok());
+    assert_eq!(merge(&[merged.clone(), merged.clone()]), merged);
+    // Segments of one run keep their references.
+    assert_eq!(merge(&[run("a"), run("a")]), run("a"));
+}
+
+#[test]
 fn a_receipt_is_bounded() {
     let many: Vec<_> =
         (0..21).map(|n| bundle(json!([{"event_type": "voice_entry", "ref": n.to_string()}]))).collect();

@@ -43,6 +43,13 @@ fn section_8_anyone_can_verify_and_what_fails_is_named() {
     assert_eq!(fails(&|one| one["receipt_id"] = json!("r2")), "inclusion");
     assert_eq!(fails(&|one| one["generated_at"] = json!("2025-01-01T00:00:00.000Z")), "inclusion");
     assert_eq!(fails(&|one| one["log"]["index"] = json!(1)), "inclusion");
+    // Without what the hub signed it may be anybody's: keys that were given must find something to check.
+    for left in [json!(null), json!({}), json!("x"), json!([])] {
+        assert_eq!(fails(&|one| one["attestation"] = left.clone()), "signature", "{left}");
+        assert_eq!(fails(&|one| one["log"] = left.clone()), "inclusion", "{left}");
+    }
+    assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("attestation"))), "signature");
+    assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("log"))), "inclusion");
     assert!(matches!(verify(&json!({"a": 1}), None), Err(VerifyError::NotAReceipt(_))));
     let stranger = Keys { public: vec![vec![1; 32]], ..keys };
     assert!(matches!(verify(&receipt, Some(&stranger)), Err(VerifyError::Signature(_))));

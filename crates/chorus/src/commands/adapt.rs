@@ -11,6 +11,8 @@ const EXAMPLES: &str = "\
 Examples:
   chorus adapt langgraph run.json > bundle.json              stream chunks, one JSON value per line or in a list
   chorus adapt auto run.json --score score.json --complete   say whose events they are, and that nothing is missing
+  chorus adapt openai run.json --scenario refund --voice Drafter   for what a trace does not say: which scenario, and who
+  chorus adapt crewai - --voice 'Senior Writer=Drafter'      who is meant by a name in the trace
   chorus adapt crewai - --run-id 17 < events.json | chorus sign --secret acs_… --submit URL -
 
 Formats: openai (Responses, their streams, run steps), langgraph (every stream mode), crewai (events, traces, results),
@@ -32,6 +34,12 @@ pub(crate) struct Args {
     /// What the run is called
     #[arg(long, value_name = "ID")]
     run_id: Option<String>,
+    /// The scenario that was run
+    #[arg(long, value_name = "ID")]
+    scenario: Option<String>,
+    /// Whose events are that name nobody; or, as NAME=VOICE, whose those are that name NAME. May be given several times
+    #[arg(long, value_name = "[NAME=]VOICE")]
+    voice: Vec<String>,
     /// The trace holds everything that happened: only then does silence mean something
     #[arg(long)]
     complete: bool,
@@ -51,15 +59,42 @@ fn format(text: &str) -> Result<Asked, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let score = args.score.as_ref().map(|path| files::read(path, "Score", read_score)).transpose()?;
+    let (names, voice) = voices(&args.voice)?;
     let about = About {
         run_id: args.run_id.clone(),
+        scenario_id: args.scenario.clone(),
         complete: args.complete,
+        names,
+        voice,
         voices: score.as_ref().map_or(&[], |score| &score.voices),
     };
+    if let Some(score) = &score {
+        about.check(score).map_err(|error| Explained::usage(error, "the Score says what there is"))?;
+    }
     let bundle =
         adapt(args.format.0, open(&args.file)?, &about).map_err(|error| explained(&args.file, error))?;
     output::json(&bundle)?;
     Ok(ExitCode::SUCCESS)
+}
+
+type Names = Vec<(String, String)>;
+
+/// `NAME=VOICE` maps a name; a voice alone is everybody's that is not named.
+fn voices(given: &[String]) -> anyhow::Result<(Names, Option<String>)> {
+    let (mut names, mut unnamed) = (Vec::new(), None);
+    for one in given {
+        match one.rsplit_once('=') {
+            Some((name, voice)) if !name.trim().is_empty() && !voice.trim().is_empty() => {
+                names.push((name.trim().to_owned(), voice.trim().to_owned()));
+            }
+            None if !one.trim().is_empty() && unnamed.is_none() => unnamed = Some(one.trim().to_owned()),
+            _ => {
+                let what = format!("--voice {one} says no voice, or one more for those that name nobody");
+                return Err(Explained::usage(what, "give one VOICE, and NAME=VOICE for each name").into());
+            }
+        }
+    }
+    Ok((names, unnamed))
 }
 
 fn open(path: &str) -> anyhow::Result<Box<dyn Read>> {

@@ -183,7 +183,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         if running.is_empty() && failed.is_none() {
             return Err(error);
         }
-        let code = failure::report(&error);
+        let code = failure::report(&error, global.key_kind());
         failed.get_or_insert(code);
     }
     Ok(failed.unwrap_or(ExitCode::SUCCESS))

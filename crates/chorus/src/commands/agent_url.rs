@@ -1,5 +1,6 @@
 //! `chorus agent-url`: connection strings, the hub's for others and an agent's own.
 
+use super::channel::done;
 use crate::answer::tell;
 use crate::global::Global;
 use crate::output::one_line;
@@ -70,6 +71,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             client
                 .api_write::<IgnoredAny>(Method::DELETE, &["agents", &agent, "connection"], &[], None)
                 .await?;
+            let line = format!("{} has no connection string of its own any more", one_line(&agent));
+            done(global, &json!({"agent": agent, "connection_string": null}), &line)?;
         }
         Command::Mend { agent } => {
             let path = ["agents", &agent, "connection", "mend"];

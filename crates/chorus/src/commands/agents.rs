@@ -1,11 +1,12 @@
 //! `chorus agents`: who is there; and getting back what was stolen.
 
+use super::send::read_text;
 use crate::answer::{joined, or_dash, read, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::{Client, ClientError, Method};
 use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
-use chorus_protocol::api::agents::{AgentCard, AgentView, ConnectionView};
+use chorus_protocol::api::agents::{AgentCard, AgentProof, AgentView, ConnectionView};
 use chorus_protocol::relay::Registration;
 use clap::Subcommand;
 use serde::Deserialize as _;
@@ -20,10 +21,11 @@ Examples:
   chorus agents reset-key bob                       bob's key was lost: a new one, the old one stops at once
   chorus agents reset-key bob --detach              bob's key was stolen: take off what a thief may have set, too
   chorus agents reset-key bob --detach --release    as the operator: and a thief has claimed bob with it
+  chorus agents claim - < key.txt                   with your token: the agent of this key, if it has no owner, is yours
   chorus agents rotate-secret bob                   a new webhook secret; the old one goes on for 24 hours
   chorus agents disable bob                         keep bob out until `chorus agents enable bob`
 
-reset-key and rotate-secret are for bob's owner (a token ct_…) and the operator (co_…), the others for the operator.";
+claim is for a person (a token ct_…). reset-key and rotate-secret are for bob's owner (a token ct_…) and the operator (co_…), the others for the operator.";
 
 /// How many agents one request asks for.
 const PAGE: u32 = 100;
@@ -56,6 +58,11 @@ enum Command {
         /// The key was stolen and a thief has claimed the agent: it belongs to nobody from now on (for the operator)
         #[arg(long)]
         release: bool,
+    },
+    /// Make an agent yours that belongs to nobody, by its key
+    Claim {
+        /// The agent's key ca_…, or - to read it from standard input, where other users cannot see it
+        agent_key: String,
     },
     /// Give an agent a new webhook secret; the old one goes on for 24 hours, unless you do it twice
     RotateSecret {
@@ -98,6 +105,12 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
                     "{address} belongs to nobody: whoever has the new key may claim it"
                 ));
             }
+        }
+        Command::Claim { agent_key } => {
+            let api_key = if agent_key == "-" { read_text(std::io::stdin().lock())? } else { agent_key };
+            let body = json!(AgentProof { api_key: api_key.trim().to_owned() });
+            let answer = client.api_write(Method::POST, &["agents", "claim"], &[], Some(&body)).await?;
+            tell(global, &answer, |agent: AgentView| format!("{} is yours", one_line(&agent.address)))?;
         }
         Command::RotateSecret { agent } => {
             let answer = post(&["agents", &agent, "webhook-secret", "rotate"]).await?;

@@ -2,8 +2,10 @@
 
 use super::channel::find;
 use crate::answer::list;
+use crate::failure::Explained;
 use crate::global::Global;
 use chorus_protocol::api::audit::TrailEntry;
+use chorus_protocol::credentials::SecretKind;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -29,7 +31,7 @@ pub(crate) struct Args {
     /// Only those about this event
     #[arg(long)]
     event: Option<String>,
-    /// Only those of this channel: its id, or its name if none other of yours has it
+    /// Only those of this channel: its id, or its name if none other of yours has it; the operator gives the id
     #[arg(long)]
     channel: Option<String>,
     /// Only those since this time, such as 2026-11-15T08:00:00Z
@@ -40,8 +42,13 @@ pub(crate) struct Args {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let Args { kind, actor, event, channel, since } = args;
     let channel = match channel {
-        Some(id) if id.starts_with("ch_") => Some(id),
         Some(name) => Some(find(global, name).await?),
+        None if global.has_key() && global.key_kind() != Some(SecretKind::OperatorKey) => {
+            let hint = "--channel names one of yours; everything else is the operator's to read";
+            return Err(
+                Explained::usage("whose audit? This key reads that of a channel that it owns", hint).into()
+            );
+        }
         None => None,
     };
     let asked = [("kind", kind), ("actor", actor), ("event", event), ("channel", channel), ("since", since)];

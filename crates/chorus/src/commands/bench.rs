@@ -4,6 +4,7 @@
 //! a ratio of two things measured by turns (or a size). The servers run as processes of their own on fresh data, with
 //! every fsync; nothing is left behind. bench/README.md says how to read what is printed.
 
+mod c2a;
 mod channel;
 mod child;
 mod choir;
@@ -16,8 +17,10 @@ mod http;
 mod inboxes;
 mod listener;
 mod load;
+mod market;
 mod mcp;
 mod options;
+mod page;
 mod progress;
 mod relay;
 mod report;
@@ -29,6 +32,7 @@ mod spread;
 mod start;
 mod store;
 mod target;
+mod websocket;
 
 use crate::failure::Explained;
 use crate::global::Global;
@@ -83,8 +87,10 @@ enum What {
     /// Messages per second and their latency, durable, from the sender to the open inbox
     Relay {
         /// postgres://…: hubs on this database instead, against one on SQLite. It should be an empty one, to be thrown away
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", conflicts_with = "before")]
         database: Option<String>,
+        #[command(flatten)]
+        earlier: Earlier,
         #[command(flatten)]
         load: Load,
     },
@@ -115,6 +121,30 @@ enum What {
         #[command(flatten)]
         pace: Pace,
     },
+    /// Deciding whom a message in a very large channel concerns, and deliveries by C2A against inboxes
+    C2a {
+        #[command(flatten)]
+        throng: Throng,
+        #[command(flatten)]
+        load: Load,
+    },
+    /// Transfers, jobs, discovery and heartbeats, against the relay and the echo server
+    Market {
+        #[command(flatten)]
+        offering: Offering,
+        #[command(flatten)]
+        load: Load,
+    },
+    /// Opening a long channel as a person does, and watching it, against a short one and inboxes
+    Page {
+        #[command(flatten)]
+        shown: Shown,
+        /// How many messages were said in the long one
+        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
+        said: u64,
+        #[command(flatten)]
+        pace: Pace,
+    },
     /// Tool calls per second over MCP, against a bare server of the official SDK
     #[command(after_help = mcp::HELP)]
     Mcp {
@@ -138,23 +168,17 @@ enum What {
     /// The size of this program and the memory of an idle hub
     Size,
     /// All of these; `mcp` only if --peer is given
-    All {
-        /// postgres://…: an empty database to measure hubs on as well
-        #[arg(long, value_name = "URL")]
-        database: Option<String>,
-        #[command(flatten)]
-        stored: Stored,
-        #[command(flatten)]
-        opened: Opened,
-        #[command(flatten)]
-        crowd: Crowd,
-        /// The server to compare MCP with: see `chorus bench mcp --help`
-        #[arg(long, value_name = "PROGRAM")]
-        peer: Option<PathBuf>,
-    },
+    All(Everything),
     /// The reference server; a process of its own, started by the others
     #[command(hide = true)]
     EchoServer,
+}
+
+#[derive(clap::Args)]
+struct Earlier {
+    /// An earlier version of this program, to compare the relay with
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -174,6 +198,51 @@ struct Crowd {
     /// How many messages were said in it before
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     said: u64,
+}
+
+#[derive(clap::Args)]
+struct Throng {
+    /// How many are in the very large channel
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    throng: u32,
+}
+
+#[derive(clap::Args)]
+struct Offering {
+    /// How many agents offer skills
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    agents: u32,
+}
+
+#[derive(clap::Args)]
+struct Shown {
+    /// How many watch a channel
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    viewers: u32,
+}
+
+#[derive(clap::Args)]
+struct Everything {
+    /// postgres://…: an empty database to measure hubs on as well
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    #[command(flatten)]
+    earlier: Earlier,
+    #[command(flatten)]
+    stored: Stored,
+    #[command(flatten)]
+    opened: Opened,
+    #[command(flatten)]
+    crowd: Crowd,
+    #[command(flatten)]
+    throng: Throng,
+    #[command(flatten)]
+    offering: Offering,
+    #[command(flatten)]
+    shown: Shown,
+    /// The server to compare MCP with: see `chorus bench mcp --help`
+    #[arg(long, value_name = "PROGRAM")]
+    peer: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -256,10 +325,12 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         progress.done("this is a debug build: its figures say nothing about a release");
     }
     Ok(match what {
-        What::Relay { database: Some(url), load } => {
+        What::Relay { database: Some(url), load, .. } => {
             vec![served::measure(folder, &url, &load, progress).await?]
         }
-        What::Relay { database: None, load } => vec![relay::measure(folder, &load, against, progress).await?],
+        What::Relay { database: None, earlier, load } => {
+            vec![relay::measure(folder, &load, against, earlier.before.as_deref(), progress).await?]
+        }
         What::History { stored: Stored { messages, load } } => {
             let filled = Filled::make(folder, &load, messages, progress).await?;
             vec![history::measure(folder, &filled, &load, progress).await?]
@@ -273,6 +344,15 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         What::Channel { crowd, pace } => {
             vec![channel::measure(folder, crowd.members as usize, crowd.said, &pace, progress).await?]
         }
+        What::C2a { throng, load } => {
+            vec![c2a::measure(folder, throng.throng as usize, &load, progress).await?]
+        }
+        What::Market { offering, load } => {
+            vec![market::measure(folder, offering.agents as usize, &load, progress).await?]
+        }
+        What::Page { shown, said, pace } => {
+            vec![page::measure(folder, said, shown.viewers as usize, &pace, progress).await?]
+        }
         What::Mcp { peer: Peer { peer, callers }, pace } => {
             vec![mcp::measure(folder, &peer, callers as usize, &pace, progress).await?]
         }
@@ -281,29 +361,38 @@ async fn measure(dir: &Path, what: What, against: Option<&str>) -> anyhow::Resul
         }
         What::Choir { megabytes } => vec![choir::measure(folder, megabytes as usize, progress).await?],
         What::Size => vec![size::measure(folder, progress).await?],
-        What::All { database, stored: Stored { messages, load }, opened, crowd, peer } => {
-            let mut sections = vec![relay::measure(folder, &load, None, progress).await?];
-            if let Some(url) = database {
-                sections.push(served::measure(folder, &url, &load, progress).await?);
-            }
-            let filled = Filled::make(folder, &load, messages, progress).await?;
-            sections.push(history::measure(folder, &filled, &load, progress).await?);
-            sections.push(start::measure(&filled, &load, progress).await?);
-            sections.push(inboxes::measure(folder, opened.count as usize, progress).await?);
-            sections.push(spread::measure(folder, &load.pace, progress).await?);
-            let members = crowd.members as usize;
-            sections.push(channel::measure(folder, members, crowd.said, &load.pace, progress).await?);
-            if let Some(peer) = peer {
-                sections
-                    .push(mcp::measure(folder, &peer, mcp::CALLERS as usize, &load.pace, progress).await?);
-            }
-            sections.push(siege::measure(folder, SIEGE, progress).await?);
-            sections.push(choir::measure(folder, TRACE as usize, progress).await?);
-            sections.push(size::measure(folder, progress).await?);
-            sections
-        }
+        What::All(everything) => all(folder, everything, progress).await?,
         What::EchoServer => vec![],
     })
+}
+
+/// One after the other.
+async fn all(folder: &Path, everything: Everything, progress: &Progress) -> anyhow::Result<Vec<Section>> {
+    let Everything { database, earlier, stored, opened, crowd, throng, offering, shown, peer } = everything;
+    let Stored { messages, load } = stored;
+    let before = earlier.before.as_deref();
+    let mut sections = vec![relay::measure(folder, &load, None, before, progress).await?];
+    if let Some(url) = database {
+        sections.push(served::measure(folder, &url, &load, progress).await?);
+    }
+    let filled = Filled::make(folder, &load, messages, progress).await?;
+    sections.push(history::measure(folder, &filled, &load, progress).await?);
+    sections.push(start::measure(&filled, &load, progress).await?);
+    sections.push(inboxes::measure(folder, opened.count as usize, progress).await?);
+    sections.push(spread::measure(folder, &load.pace, progress).await?);
+    let members = crowd.members as usize;
+    sections.push(channel::measure(folder, members, crowd.said, &load.pace, progress).await?);
+    sections.push(c2a::measure(folder, throng.throng as usize, &load, progress).await?);
+    sections.push(market::measure(folder, offering.agents as usize, &load, progress).await?);
+    let viewers = shown.viewers as usize;
+    sections.push(page::measure(folder, crowd.said, viewers, &load.pace, progress).await?);
+    if let Some(peer) = peer {
+        sections.push(mcp::measure(folder, &peer, mcp::CALLERS as usize, &load.pace, progress).await?);
+    }
+    sections.push(siege::measure(folder, SIEGE, progress).await?);
+    sections.push(choir::measure(folder, TRACE as usize, progress).await?);
+    sections.push(size::measure(folder, progress).await?);
+    Ok(sections)
 }
 
 #[cfg(test)]

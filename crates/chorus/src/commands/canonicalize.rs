@@ -5,8 +5,13 @@ use chorus_protocol::canonical;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+const EXAMPLES: &str = "\
+Examples:
+  chorus canonicalize score.json | sha256sum    what `chorus hash score.json` prints";
+
 /// Print JSON in its canonical form (RFC 8785), without a line end
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file, or - for standard input
     #[arg(default_value = "-")]

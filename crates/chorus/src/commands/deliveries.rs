@@ -4,13 +4,14 @@ use super::channel::find;
 use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use chorus_agent::Method;
-use chorus_protocol::api::deliveries::{DeliveryView, ReplayView, ReplayedView};
+use chorus_protocol::api::deliveries::{AttemptView, DeliveryView, ReplayView, ReplayedView};
 use clap::Subcommand;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
   chorus deliveries list --state dead               what was given up
+  chorus deliveries tries dlv_…                     every try of one, with its time and what came of it
   chorus deliveries replay dlv_…                    try one again
   chorus deliveries replay --state dead --agent bob try all of bob's again
 
@@ -28,6 +29,11 @@ pub(crate) struct Args {
 enum Command {
     /// List deliveries, the oldest first
     List(Filter),
+    /// List every try of one delivery, those before a replay as well
+    Tries {
+        /// The delivery
+        id: String,
+    },
     /// Try deliveries again that were given up or refused
     Replay {
         /// One delivery
@@ -46,7 +52,7 @@ struct Filter {
     /// Only those to this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Only those of this channel: its id, or its name if none other of yours has it
+    /// Only those of this channel: its id, or its name if none other of yours has it; the operator gives the id
     #[arg(long)]
     channel: Option<String>,
     /// Only those since this time, such as 2026-11-15T08:00:00Z
@@ -87,6 +93,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 let (state, transport, tries) =
                     (state.to_string(), transport.to_string(), attempts.to_string());
                 [id, created_at, agent.address, state, transport, tries, or_dash(next_try), or_dash(error)]
+            })?;
+        }
+        Command::Tries { id } => {
+            let tries = global.all_items(&["deliveries", &id, "attempts"], &[]).await?;
+            list(global, &tries, ["AT", "STATUS", "TOOK", "ERROR"], |one: AttemptView| {
+                let status = or_dash(one.status.map(|status| status.to_string()));
+                [one.at, status, format!("{} ms", one.latency_ms), or_dash(one.error)]
             })?;
         }
         Command::Replay { id: Some(id), .. } => {

@@ -15,7 +15,9 @@ use crate::output;
 use crate::settings::{Layer, Settings};
 use chorus_hub::Environment;
 use chorus_protocol::credentials::SecretKind;
-use std::path::PathBuf;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -60,17 +62,26 @@ impl Pace {
     }
 }
 
+/// The demo makes a hub of its own: whatever is there already is somebody's.
+fn must_be_empty(folder: &Path) -> anyhow::Result<()> {
+    let what = match fs::read_dir(folder).map(|mut files| files.next().is_none()) {
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("the folder {} is not empty", folder.display()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => format!("cannot look into the folder {}: {error}", folder.display()),
+    };
+    Err(Explained::failed(
+        what,
+        "the demo makes a hub of its own: give it an empty folder, a new one, or none",
+    )
+    .into())
+}
+
 pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let environment = Environment::system();
     let temporary = tempfile::Builder::new().prefix("chorus-demo-").tempdir()?;
     let data = args.data.unwrap_or_else(|| temporary.path().join("data"));
-    if data.join("chorus.db").exists() {
-        return Err(Explained::failed(
-            format!("there is a hub in {} already", data.display()),
-            "the demo makes its own: give it an empty folder, or none",
-        )
-        .into());
-    }
+    must_be_empty(&data)?;
     let operator = SecretKind::OperatorKey.secret(&environment.random_hex());
     let flags = [
         ("CHORUS_LISTEN", args.listen),

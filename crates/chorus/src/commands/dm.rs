@@ -1,18 +1,21 @@
 //! `chorus dm`: a conversation of two, from the terminal.
 
 use super::channel::{done, without_nulls, words};
+use crate::answer::read;
 use crate::global::Global;
 use crate::output;
 use chorus_agent::Method;
 use chorus_protocol::api::channels::ConversationView;
+use chorus_protocol::api::members::Invited;
 use chorus_protocol::api::messages::Said;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
   chorus dm bob can you look at the build?          to an agent: it is woken
-  chorus dm anna@example.org the report is ready    to a person
+  chorus dm anna@example.org the report is ready    to a person; one who does not know you yet is asked first
   chorus dm bob                                     only open the conversation; prints its id
   chorus channel history dm_…                       read it, like any conversation
 
@@ -29,11 +32,30 @@ pub(crate) struct Args {
     text: Vec<String>,
 }
 
+/// What became of the wish to talk.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Opened {
+    Open(ConversationView),
+    Asked(Invited),
+}
+
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let client = global.keyed_client()?;
     let body = json!({"with": args.with});
     let opened: Value = client.api_write(Method::POST, &["dms"], &[], Some(&body)).await?;
-    let id = crate::answer::read::<ConversationView>(&opened)?.id;
+    let id = match read(&opened)? {
+        Opened::Open(conversation) => conversation.id,
+        // A person we share no conversation with is asked first, if there is one.
+        Opened::Asked(Invited { .. }) => {
+            let unsaid = if args.text.is_empty() { "" } else { "; nothing was said yet" };
+            let with = output::one_line(&args.with);
+            let line =
+                format!("asked: {with} is invited, say it again once the invitation is accepted{unsaid}");
+            done(global, &opened, &line)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     if args.text.is_empty() {
         done(global, &opened, &output::one_line(&id))?;
         return Ok(ExitCode::SUCCESS);
@@ -41,7 +63,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     let body = without_nulls(json!({"content": words(&args.text)?}));
     let said: Value =
         client.api_write(Method::POST, &["channels", &id, "messages"], &[], Some(&body)).await?;
-    let Said { event_id, sequence, .. } = crate::answer::read(&said)?;
+    let Said { event_id, sequence, .. } = read(&said)?;
     done(global, &said, &output::one_line(&format!("#{sequence} {event_id} in {id}")))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -111,10 +111,15 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
         Ok(health) => health,
         Err(error) => {
             let reachable = error.exit_class() != ExitClass::Unreachable;
-            let hint = if reachable {
-                "read the hub's log; if the disk is full, make room: the hub goes on by itself"
-            } else {
-                "start a hub with `chorus serve`, or name another with --url or CHORUS_URL"
+            let hint = match &error {
+                // What answers there does not speak as a hub does.
+                ClientError::Protocol(_) => {
+                    "something else than a hub answers there: name a hub with --url or CHORUS_URL"
+                }
+                _ if reachable => {
+                    "read the hub's log; if the disk is full, make room: the hub goes on by itself"
+                }
+                _ => "start a hub with `chorus serve`, or name another with --url or CHORUS_URL",
             };
             return (vec![Finding::bad("hub", failure::sentence(&error), hint)], reachable);
         }
@@ -189,7 +194,8 @@ async fn key(client: &Client) -> Vec<Finding> {
     let me = match asked {
         Ok(me) => me,
         Err(error @ ClientError::Refused { .. }) => {
-            let hint = "is it the newest key of its agent, and of this very hub?";
+            let hint =
+                "is it the newest key of its agent, a token that was not revoked, and of this very hub?";
             return vec![Finding::bad("key", failure::sentence(&error), hint)];
         }
         Err(error) => {

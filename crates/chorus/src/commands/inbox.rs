@@ -7,9 +7,7 @@ use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
 use crate::{message, output};
 use chorus_agent::{Client, ClientError, ExitClass, Inbox, InboxItem};
-use chorus_protocol::channel::InboxPost;
 use chorus_protocol::relay::{InboxMessage, Notice};
-use chorus_protocol::words::EntryKind;
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -22,6 +20,7 @@ Examples:
   chorus inbox                                      listen until Ctrl-C
   chorus inbox --count 1 --timeout 60               wait a minute for one message
   chorus inbox --after 41                           begin after the message 41
+  chorus inbox --after 0                            begin with the oldest that is kept
   chorus inbox --history --limit 20                 read the first twenty messages
   chorus inbox --count 1 --json | jq -r '.data.event.content // empty'    what was said in a channel
   chorus inbox --json | jq -r '.envelope.original_text // empty'";
@@ -33,7 +32,7 @@ const PAGE: u32 = 100;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Begin after the message with this id [default: what no listener was given before]
+    /// Begin after the message with this id, 0 for all of them [default: what no listener was given before]
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     /// Read what came before, from the oldest on, and end
@@ -60,7 +59,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         inbox = inbox.with_limit(count);
     }
     let code = follow(global, &args, &mut inbox).await?;
-    if let Some(id) = inbox.last_id() {
+    if let Some(id) = inbox.last_id().filter(|id| Some(*id) != args.after.as_deref()) {
         output::talk(format_args!("\nto go on from here: chorus inbox --after {}", output::one_line(id)));
     }
     Ok(code)
@@ -143,21 +142,15 @@ async fn expiry(end: Option<Instant>) {
     }
 }
 
+fn place(id: Option<&str>) -> String {
+    id.map(|id| format!("#{id} ")).unwrap_or_default()
+}
+
 /// An event that is no envelope: for programs as it is, for people in short.
 fn other(global: &Global, event: &str, id: Option<&str>, data: &str) -> anyhow::Result<()> {
-    match EntryKind::parse(event) {
-        Some(EntryKind::Chat) => return message::tell_chat(global, id, data),
-        Some(EntryKind::Channel) if !global.json => {
-            if let Ok(InboxPost { post, .. }) = InboxPost::read(data.as_bytes()) {
-                output::data(message::show_post(id, &post))?;
-                return Ok(());
-            }
-        }
-        _ => {}
-    }
     if !global.json {
-        let id = id.map(|id| format!("#{id} ")).unwrap_or_default();
-        output::data(output::one_line(&format!("{id}{event} {data}")))?;
+        let id_first = || output::one_line(&format!("{}{event} {data}", place(id)));
+        output::data(message::show_entry(event, id, data).unwrap_or_else(id_first))?;
         return Ok(());
     }
     // What is not JSON is passed on as a text.

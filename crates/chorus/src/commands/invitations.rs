@@ -1,12 +1,12 @@
 //! `chorus invitations`: what a person was invited to, and what it says to that.
 
-use super::channel::id_and_name;
+use super::channel::{done, id_and_name};
 use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use chorus_agent::Method;
 use chorus_protocol::api::invitations::InvitationView;
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -63,8 +63,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     };
     let path = ["me", "invitations", id.as_str(), word];
     let answer: Value = client.api_write(Method::POST, &path, &[], None).await?;
-    if word == "accept" {
-        tell(global, &answer, id_and_name)?;
+    match args.command {
+        Command::Accept { .. } => tell(global, &answer, id_and_name)?,
+        Command::Block { .. } => {
+            let told = json!({"id": id, "declined": true, "blocked": true});
+            done(global, &told, "declined, and kept out: `chorus block list` shows whom")?;
+        }
+        _ => done(global, &json!({"id": id, "declined": true}), "declined; nobody is told")?,
     }
     Ok(ExitCode::SUCCESS)
 }

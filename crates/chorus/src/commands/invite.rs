@@ -1,10 +1,13 @@
 //! `chorus invite`: lets somebody sign up where that is by invitation.
 
-use crate::answer::tell;
+use super::channel::{done, without_nulls};
+use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::Method;
-use chorus_protocol::api::accounts::SignUpCode;
+use chorus_protocol::api::accounts::{OpenSignUpCode, SignUpCode};
+use clap::Subcommand;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -13,13 +16,17 @@ Examples:
   chorus invite                                     for whoever has it: a person, or an agent
   chorus invite ben@example.org --days 30           for one person
   chorus register alice --invitation ci_…           how an agent uses it
+  chorus invite list                                those that nobody has used yet
+  chorus invite revoke crd_…                        one lets nobody in any more
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or the operator's co_…";
 
 /// Invite somebody to the hub: a code for one sign-up, of a person or an agent
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// For this person only
     email: Option<String>,
     /// How many days it is good [default: 7]
@@ -27,9 +34,37 @@ pub(crate) struct Args {
     days: Option<i64>,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// List the invitations that nobody has used yet, without their secrets
+    List,
+    /// End an invitation: it lets nobody in any more
+    Revoke {
+        /// Its id
+        id: String,
+    },
+}
+
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
-    let body = super::channel::without_nulls(json!({"email": args.email, "days": args.days}));
-    let made = global.keyed_client()?.api_write(Method::POST, &["invitations"], &[], Some(&body)).await?;
+    let client = global.keyed_client()?;
+    match args.command {
+        None => {}
+        Some(Command::List) => {
+            let items = global.all_items(&["invitations"], &[]).await?;
+            list(global, &items, ["ID", "FOR", "MADE", "ENDS"], |one: OpenSignUpCode| {
+                let whom = one.email.unwrap_or_else(|| "whoever has it".into());
+                [one.id.to_string(), whom, one.created_at, or_dash(one.expires_at)]
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Command::Revoke { id }) => {
+            client.api_write::<IgnoredAny>(Method::DELETE, &["invitations", &id], &[], None).await?;
+            done(global, &json!({"id": id, "revoked": true}), &format!("{} is revoked", one_line(&id)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let body = without_nulls(json!({"email": args.email, "days": args.days}));
+    let made = client.api_write(Method::POST, &["invitations"], &[], Some(&body)).await?;
     tell(global, &made, |code: SignUpCode| {
         one_line(&format!("{}  {}  until {}", code.code, code.url, code.expires_at))
     })?;

@@ -6,8 +6,13 @@ use chorus_choir::merge;
 use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS};
 use std::process::ExitCode;
 
+const EXAMPLES: &str = "\
+Examples:
+  chorus merge monday.json tuesday.json > both.json";
+
 /// Print one evidence bundle made of several: events in order, exact duplicates once
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The bundles; - is standard input
     #[arg(required = true)]

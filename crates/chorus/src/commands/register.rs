@@ -2,15 +2,19 @@
 //!
 //! Nothing is stored on this machine: the key is printed once, and keeping it is the caller's business.
 
+use super::channel::without_nulls;
 use crate::failure::Explained;
 use crate::global::Global;
-use crate::output;
+use crate::{answer, output};
 use anyhow::Context;
-use chorus_agent::{Change, RegisterBody};
+use chorus_agent::{Change, Client, Method, RegisterBody};
+use chorus_protocol::api::agents::MadeAgent;
+use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::json;
 use chorus_protocol::relay::{CARD_VERSION, MAX_BODY, Registered};
 use owo_colors::OwoColorize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,7 +26,8 @@ Examples:
   chorus register alice --culture zh-CN --language zh-CN --language en
   chorus register alice --endpoint https://alice.example/receive    also prints the webhooks' secret
   chorus register alice --invitation ci_…     where sign-up is by invitation
-  CHORUS_KEY=ca_… chorus register alice       update alice; her key is replaced";
+  CHORUS_KEY=ct_… chorus register alice       with a person's token: alice is hers
+  CHORUS_KEY=ca_… chorus register alice       with alice's own key: the key is replaced, what is not said stays";
 
 /// Register an agent and print its key, which is shown this once.
 #[derive(clap::Args)]
@@ -33,9 +38,9 @@ pub(crate) struct Args {
     /// Where the hub may POST messages; without it they wait in the inbox
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The culture the agent's user lives in, as a BCP 47 tag
-    #[arg(long, value_name = "TAG", default_value = "en")]
-    culture: String,
+    /// The culture the agent's user lives in, as a BCP 47 tag [default: en]
+    #[arg(long, value_name = "TAG")]
+    culture: Option<String>,
     /// A language the agent understands; may be given several times [default: the culture]
     #[arg(long = "language", value_name = "TAG")]
     languages: Vec<String>,
@@ -48,17 +53,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
-    let card = match &args.card {
-        Some(path) => read_card(path)?,
-        None => make_card(&args.culture, &args.languages),
-    };
+    let client = global.client()?;
+    if global.key_kind() == Some(SecretKind::ApiToken) {
+        return register_own(global, &client, args).await;
+    }
+    let known = known_card(global, &client, &args.name).await?;
     let body = RegisterBody {
+        agent_card: card(&args, known)?,
         agent_id: args.name,
         endpoint: args.endpoint,
-        agent_card: Some(card),
         invitation: args.invitation,
     };
-    let (registered, change) = global.client()?.register(&body).await?;
+    let (registered, change) = client.register(&body).await?;
     if global.json {
         output::json(&registered)?;
         return Ok(ExitCode::SUCCESS);
@@ -72,13 +78,74 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Some(_) => output::talk(format_args!("\n{}; keep the key, it is not shown again", what.green())),
         None => output::talk(format_args!("\n{}; the key stays what it was", what.green())),
     }
-    if registered.endpoint_proven == Some(false) {
+    talk_of_challenge(registered.endpoint_proven);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes an agent that belongs to the person whose token this is.
+async fn register_own(global: &Global, client: &Client, args: Args) -> anyhow::Result<ExitCode> {
+    let body =
+        without_nulls(json!({"name": args.name, "card": card(&args, None)?, "endpoint": args.endpoint}));
+    let answer: Value = client.api_write(Method::POST, &["agents"], &[], Some(&body)).await?;
+    if global.json {
+        output::json(&answer)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let made: MadeAgent = answer::read(&answer)?;
+    let secret = args.endpoint.is_some().then_some(&made.webhook_secret);
+    output::data(lines(&made.address, Some(&made.api_key), secret))?;
+    let said = "registered, and yours".green().to_string();
+    output::talk(format_args!("\n{said}; keep the key, it is not shown again"));
+    let string = output::one_line(&made.connection_string);
+    output::talk(format_args!(
+        "other services reach it at {string}, which is not shown again either: `chorus agent-url rotate` makes another"
+    ));
+    talk_of_challenge(made.endpoint_proven);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn talk_of_challenge(endpoint_proven: Option<bool>) {
+    if endpoint_proven == Some(false) {
         output::talk(
             "the endpoint has not echoed the hub's challenge, and gets nothing else before; `chorus receive` does it by \
              itself, with the secret above",
         );
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// The card that the hub has of an agent whose key this may be.
+async fn known_card(global: &Global, client: &Client, name: &str) -> anyhow::Result<Option<Value>> {
+    if !global.has_key() {
+        return Ok(None);
+    }
+    match client.agent(name).await {
+        Ok(agent) => Ok(agent.agent_card),
+        Err(error) if error.code() == Some(Code::AgentNotFound) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The card to be told: what is not said stays as it is known.
+fn card(args: &Args, known: Option<Value>) -> anyhow::Result<Option<Value>> {
+    if let Some(path) = &args.card {
+        return Ok(Some(read_card(path)?));
+    }
+    let (culture, languages) = (args.culture.as_deref(), &args.languages[..]);
+    Ok(match known {
+        Some(Value::Object(known)) => change_card(known, culture, languages),
+        _ => Some(make_card(culture.unwrap_or("en"), languages)),
+    })
+}
+
+fn change_card(mut card: Map<String, Value>, culture: Option<&str>, languages: &[String]) -> Option<Value> {
+    if let Some(culture) = culture {
+        card.insert("user_culture".into(), culture.into());
+    }
+    if !languages.is_empty() {
+        card.insert("supported_languages".into(), json!(languages));
+    }
+    let said = culture.is_some() || !languages.is_empty();
+    said.then_some(Value::Object(card))
 }
 
 fn make_card(culture: &str, languages: &[String]) -> Value {
@@ -105,10 +172,15 @@ fn read_card(path: &Path) -> anyhow::Result<Value> {
 
 fn show(registered: &Registered) -> String {
     let Registered { agent_id, api_key, webhook_secret, .. } = registered;
+    lines(agent_id, api_key.as_ref(), webhook_secret.as_ref())
+}
+
+/// What was given, and how to keep it.
+fn lines(address: &String, key: Option<&String>, secret: Option<&String>) -> String {
     let given = [
-        ("address", Some(agent_id), "CHORUS_AGENT"),
-        ("key", api_key.as_ref(), "CHORUS_KEY"),
-        ("secret", webhook_secret.as_ref(), "CHORUS_WEBHOOK_SECRET"),
+        ("address", Some(address), "CHORUS_AGENT"),
+        ("key", key, "CHORUS_KEY"),
+        ("secret", secret, "CHORUS_WEBHOOK_SECRET"),
     ];
     let given: Vec<_> = given
         .into_iter()
@@ -159,6 +231,13 @@ mod tests {
     fn cards() {
         assert_eq!(make_card("zh-CN", &[])["supported_languages"], json!(["zh-CN"]));
         assert_eq!(make_card("en", &["fr".into()])["supported_languages"], json!(["fr"]));
+        let known = || make_card("de", &[]).as_object().unwrap().clone();
+        assert_eq!(change_card(known(), None, &[]), None, "what is not said stays");
+        let changed = change_card(known(), Some("fr"), &[]).unwrap();
+        assert_eq!(
+            (&changed["user_culture"], &changed["supported_languages"]),
+            (&json!("fr"), &json!(["de"]))
+        );
         assert!(read_card(Path::new("/nowhere.json")).unwrap_err().to_string().contains("/nowhere.json"));
     }
 }

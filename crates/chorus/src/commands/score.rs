@@ -1,5 +1,6 @@
 //! `chorus score`: Scores in files and at a hub, and the scenarios to begin with.
 
+use super::channel::done;
 use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use crate::{files, output};
@@ -154,7 +155,9 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
             tell(global, &answer, |score: MadeScore| format!("version {}", score.version))
         }
         Command::Archive { id } => {
-            ask(Method::DELETE, &["scores", &id], None).await.map(drop).map_err(Into::into)
+            ask(Method::DELETE, &["scores", &id], None).await?;
+            let line = format!("{} is archived; its receipts stay", output::one_line(&id));
+            done(global, &json!({"score_id": id, "archived": true}), &line)
         }
         Command::Claim { id, edit_link } => {
             let answer =
@@ -179,7 +182,9 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
         }
         Command::RevokeSecret { id, prefix } => {
             let path = ["scores", &id, "signing-secrets", &prefix];
-            ask(Method::DELETE, &path, None).await.map(drop).map_err(Into::into)
+            ask(Method::DELETE, &path, None).await?;
+            let line = format!("{} signs nothing any more", output::one_line(&prefix));
+            done(global, &json!({"prefix": prefix, "revoked": true}), &line)
         }
         Command::Check { .. }
         | Command::Scenarios

@@ -4,17 +4,35 @@
 
 use super::serve::{Place, prepare_folder};
 use crate::failure::Explained;
+use crate::global::Global;
 use crate::output;
 use crate::settings::{self, Layer, Settings};
 use anyhow::Context;
 use chorus_hub::Environment;
 use chorus_store::transfer::{self, Import, TransferError};
 use chorus_store::{Store, Tx};
+use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  chorus backup copies/monday/chorus.db                 of the hub in ./chorus-data
+  chorus backup copy.db --data /var/lib/chorus
+  chorus serve --data copies/monday                     the copy is a hub, with the master key of the first";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  chorus export hub.export                              of the hub in ./chorus-data, which is stopped
+  chorus export hub.export --database postgres://…      of one on PostgreSQL";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  chorus import hub.export --data ./new                 into SQLite
+  chorus import hub.export --database postgres://…      into PostgreSQL";
 
 /// Which database.
 #[derive(clap::Args)]
@@ -44,15 +62,16 @@ impl Which {
 /// apart from it: without that key nobody can read the secrets in it, and neither can you. A hub on PostgreSQL is backed up with
 /// pg_dump.
 #[derive(clap::Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {
     #[command(flatten)]
     which: Which,
-    /// The copy, a new file
+    /// The copy, a new file; its folder is made if it is not there
     #[arg(value_name = "FILE")]
     to: PathBuf,
 }
 
-pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn backup(global: &Global, args: BackupArgs) -> anyhow::Result<ExitCode> {
     let settings = args.which.load()?;
     if settings.database_url.is_some() {
         let hint = "use pg_dump, or `chorus export`";
@@ -62,8 +81,16 @@ pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<ExitCode> {
     if !database.exists() {
         return Err(no_database(&database));
     }
+    if let Some(folder) = args.to.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+    {
+        prepare_folder(folder)?;
+    }
     chorus_store::backup(&database, &args.to)?;
-    output::talk(format_args!("{} is a copy of {}", args.to.display(), database.display()));
+    if global.json {
+        output::json(&json!({"file": args.to, "copy_of": database}))?;
+    } else {
+        output::talk(format_args!("{} is a copy of {}", args.to.display(), database.display()));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,6 +104,7 @@ fn no_database(path: &Path) -> anyhow::Error {
 /// From SQLite or PostgreSQL, as it stands at one moment. A hub on SQLite must be stopped, or export a copy of it: `chorus
 /// backup copy/chorus.db`, then `--data copy`. The file holds everything that was said: keep it like the database.
 #[derive(clap::Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     which: Which,
@@ -85,7 +113,7 @@ pub(crate) struct ExportArgs {
     to: PathBuf,
 }
 
-pub(crate) async fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn export(global: &Global, args: ExportArgs) -> anyhow::Result<ExitCode> {
     let settings = args.which.load()?;
     let database = settings.data.join("chorus.db");
     if settings.database_url.is_none() && !database.exists() {
@@ -106,6 +134,10 @@ pub(crate) async fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
         Ok(rows)
     };
     let rows = store.read::<_, TransferError, _>(work).await.with_context(told)?;
+    if global.json {
+        output::json(&json!({"file": args.to, "rows": rows}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     output::talk(format_args!(
         "{} holds {rows} rows. The other hub needs the same master key to read the secrets among them.",
         args.to.display()
@@ -119,6 +151,7 @@ pub(crate) async fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
 /// interrupted, run it again: it goes on where it was. Give the new hub the old one's master key (master.key in its folder, or
 /// CHORUS_MASTER_KEY).
 #[derive(clap::Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     which: Which,
@@ -127,7 +160,7 @@ pub(crate) struct ImportArgs {
     from: PathBuf,
 }
 
-pub(crate) async fn import(args: ImportArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn import(global: &Global, args: ImportArgs) -> anyhow::Result<ExitCode> {
     let settings = args.which.load()?;
     let told = || format!("cannot import {}", args.from.display());
     let file = File::open(&args.from).with_context(told)?;
@@ -137,6 +170,10 @@ pub(crate) async fn import(args: ImportArgs) -> anyhow::Result<ExitCode> {
     }
     let store = Place::of(&settings, Environment::system().uuid_v4()).open()?;
     let rows = fill(&store, &mut import).await.with_context(told)?;
+    if global.json {
+        output::json(&json!({"file": args.from, "lines": rows}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     output::talk(format_args!(
         "imported {rows} lines; messages are found by their words again once the hub has indexed them"
     ));

@@ -18,7 +18,7 @@ Examples:
 /// Where a hub publishes its keys.
 const KEYS: &str = "/.well-known/chorus-keys.json";
 
-/// Check a receipt: its hash, and, with the keys of its hub, its signature and its place in the log
+/// Check a receipt: its hash, and, with the keys of its hub, its signature and its place in the log, which it must then have
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,11 +51,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             output::data(format_args!("ok: {label}, {verdict}; {checks}; {}", verified.payload_hash))?;
         }
         Err(error) => {
-            return Err(Explained::failed(
-                error.to_string(),
-                "do not rely on this receipt; ask who gave it to you",
-            )
-            .into());
+            let hint = "do not rely on this file; the hub that issued it has the whole receipt at /api/v1/receipts/ID";
+            return Err(Explained::failed(error.to_string(), hint).into());
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -58,6 +58,19 @@ fn relay_in_a_moment() {
     }
 }
 
+/// A version of this program beside itself: the same way, measured by turns.
+#[test]
+fn an_earlier_version_is_measured_beside_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "relay");
+    command.args(SHORT).args(["--before", env!("CARGO_BIN_EXE_chorus")]);
+    let relay = found(command, dir.path());
+    let names = relay["figures"].as_array().unwrap().iter().map(|figure| figure["name"].as_str().unwrap());
+    assert!(names.clone().any(|name| name == "relay/before"), "{:?}", names.collect::<Vec<_>>());
+    assert_eq!(relay["phases"][2]["name"], "relay, before");
+    positive(&relay["figures"][1]["median"]);
+}
+
 /// The same client against a server that it did not start; a variable in the environment is not enough for that.
 #[test]
 fn another_relay_is_measured_when_it_is_named() {
@@ -102,6 +115,53 @@ fn inboxes_and_size_in_a_moment() {
     let size = found(command, dir.path());
     positive(&size["figures"][0]["median"]);
     positive(&size["figures"][1]["median"]);
+}
+
+#[test]
+fn c2a_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "c2a");
+    command.args(SHORT).args(["--throng", "30"]);
+    let c2a = found(command, dir.path());
+    positive(&c2a["exactly_once"]);
+    let figures = c2a["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 3);
+    for figure in figures {
+        positive(&figure["median"]);
+    }
+    assert!(c2a["phases"][1]["received_ms"].is_object(), "deliveries by sessions were looked at: {c2a}");
+}
+
+#[test]
+fn market_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "market");
+    command.args(SHORT).args(["--agents", "1000"]);
+    let market = found(command, dir.path());
+    positive(&market["exactly_once"]);
+    let phases = market["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 6);
+    for phase in phases {
+        positive(&phase["count"]);
+    }
+    let figures = market["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 4);
+    // That nobody writes at all meanwhile is possible.
+    assert!(figures.iter().all(|figure| figure["median"].is_number()), "{market}");
+}
+
+#[test]
+fn page_in_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), "page");
+    command.args(["--seconds", "0.2", "--rounds", "1", "--viewers", "5", "--said", "300", "--json"]);
+    let page = found(command, dir.path());
+    positive(&page["exactly_once"]);
+    let figures = page["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 4);
+    assert!(figures.iter().all(|figure| figure["median"].is_number()), "{page}");
+    // How many bytes a page has is the same on every machine.
+    assert_eq!(figures[1]["reached"], true, "{page}");
 }
 
 #[test]

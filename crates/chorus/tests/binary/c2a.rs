@@ -25,7 +25,10 @@ fn run(fixture: &HubFixture, name: &str, door: &[&str], script: &str) -> Agent {
 
 /// Lets an agent in, with these roles, once it listens.
 async fn admit(fixture: &HubFixture, name: &str, roles: Value) {
-    until(&format!("{name} listens"), || fixture.read("log").contains(&format!("{name} listens to "))).await;
+    until(&format!("{name} listens"), || {
+        fixture.read("log").contains(&format!("{name} listens to {name}@localhost"))
+    })
+    .await;
     let path = format!("/channels/{}/members", fixture.channel);
     fixture.api(Method::POST, &path, &fixture.anna, json!({"agent": name, "roles": roles})).await;
 }
@@ -80,6 +83,9 @@ async fn two_that_repeat_everything_answer_one_message_once_each() {
         }
         assert_eq!(disposed(&fixture, &event, name).await, "responded");
     }
+    // It is told where, by the name that people know.
+    let took = format!("ada took {event} from anna in ops\n");
+    assert!(fixture.read("log").contains(&took), "{}", fixture.read("log"));
     // The next thing is answered by both too, and is the second.
     post(&fixture, json!({"content": "@ada @bob and what do you do?"})).await;
     for name in ["ada", "bob"] {

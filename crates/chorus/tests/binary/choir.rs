@@ -90,11 +90,15 @@ fn a_rehearsal_in_a_pipeline() {
     let mut altered: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     altered["payload"]["verdict"] = json!("ready");
     fails(&["verify", "-"], altered.to_string().as_bytes(), 1, "hash: the payload was altered");
+    // What no hub issued has nothing that keys could check.
+    let keys = at("keys.json");
+    std::fs::write(&keys, r#"{"origin": "https://hub.example", "keys": []}"#).unwrap();
+    fails(&["verify", &after, "--keys", &keys], b"", 1, "signature: the receipt has no attestation");
     let merged: Value = serde_json::from_str(&good(&["merge", &good_run, &good_run, &bad_run], b"")).unwrap();
     assert_eq!(
         merged["events"].as_array().unwrap().len(),
-        8,
-        "the final outputs and one citation are the same"
+        10,
+        "what happened in two runs happened twice; a run that is given twice happened once"
     );
 }
 

@@ -19,6 +19,8 @@ mod choir;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod client;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod durability;
@@ -33,6 +35,8 @@ mod market_fire;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
+mod newcomer;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod p2p;
@@ -40,6 +44,8 @@ mod p2p;
 mod start;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod terminal;
 #[cfg(test)]
 mod transfer;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::body;
 use crate::credentials::bearer;
 use crate::error::{ApiError, OwnFailure};
 use crate::extract::Agent;
-use crate::route::Route;
+use crate::route::{ForeignPages, Route};
 use crate::routes::Routes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -29,7 +29,7 @@ use utoipa_axum::routes;
 pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
 
 /// Opening a session takes over another, although it is a GET: pages of other sites are kept out altogether.
-const C2A: Route = Route { own_pages_only: true, ..Route::API };
+const C2A: Route = Route { foreign_pages: ForeignPages::Refused, ..Route::API };
 
 pub(crate) fn routes() -> Routes {
     Routes::default().at(C2A, routes!(open, call))

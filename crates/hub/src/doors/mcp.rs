@@ -14,7 +14,7 @@ mod words;
 use crate::body;
 use crate::credentials::bearer;
 use crate::error::ApiError;
-use crate::route::{Grant, Route};
+use crate::route::{ForeignPages, Grant, Route};
 use crate::routes::Routes;
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -46,7 +46,7 @@ const MCP: Route = Route {
         purpose: "mcp tokens",
         read: |app, request| Some(token(app, request.headers())?.agent),
     }),
-    own_pages_only: true,
+    foreign_pages: ForeignPages::Refused,
     ..Route::API
 };
 

@@ -87,6 +87,9 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("put", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection-string/rotate", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection/mend", [401, 401, 200, 403, 200, 403, 200]),
+    ("delete", "/api/v1/agents/{id}/harness", [401, 401, 200, 403, 200, 403, 200]),
+    // Nobody answers there: who may set it learns that.
+    ("put", "/api/v1/agents/{id}/harness", [401, 401, 502, 403, 502, 403, 502]),
     ("post", "/api/v1/agents/{id}/key/reset", [401, 401, 403, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/webhook-secret/rotate", [401, 401, 200, 403, 200, 403, 200]),
     ("delete", "/api/v1/me/sessions", [401, 401, 403, 403, 200, 200, 403]),
@@ -117,6 +120,7 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/channels/{id}/typing", [401, 401, 204, 404, 204, 404, 403]),
     ("get", "/api/v1/deliveries", [401, 401, 200, 200, 200, 200, 200]),
     ("post", "/api/v1/deliveries/replay", [401, 401, 202, 202, 202, 202, 202]),
+    ("get", "/api/v1/deliveries/{id}/attempts", [401, 401, 200, 404, 200, 404, 200]),
     ("post", "/api/v1/deliveries/{id}/replay", [401, 401, 409, 404, 409, 404, 409]),
     ("post", "/api/v1/dms", [401, 401, 201, 201, 201, 201, 403]),
     ("get", "/api/v1/events/{event_id}", [401, 401, 200, 404, 200, 404, 403]),
@@ -447,6 +451,7 @@ impl World {
             ("put", "/api/v1/agents/{id}/connection") => {
                 json!({"connection_string": "https://agent.example/inbox/sk_a1b2c3d4e5f6"})
             }
+            ("put", "/api/v1/agents/{id}/harness") => json!({"endpoint": "http://127.0.0.1:1/c2a"}),
             ("post", "/api/v1/channels") => json!({"name": "another"}),
             ("patch", "/api/v1/channels/{id}") => json!({"name": "renamed"}),
             ("patch", "/api/v1/me") => json!({"name": "Another"}),

@@ -51,6 +51,11 @@ async fn a_channel_from_its_making_to_its_end() {
         assert_eq!((gone.status, &*gone.text), (204, ""), "again and again");
     }
     assert_eq!(hub.get(CHANNELS, Some(&anna)).await.body["items"], json!([]));
+    let archived = hub.get(&format!("{CHANNELS}?archived=true"), Some(&anna)).await.body;
+    assert_eq!(
+        (&archived["items"][0]["name"], &archived["items"][0]["archived"]),
+        (&json!("release 2"), &json!(true))
+    );
     assert_eq!(hub.get(&path, Some(&anna)).await.body["archived"], true);
     let log = hub.log(&path, &anna, "").await;
     let kinds: Vec<_> = log.iter().map(|event| event["kind"].as_str().unwrap()).collect();

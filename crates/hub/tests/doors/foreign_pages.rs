@@ -69,9 +69,13 @@ async fn no_route_answers_to_a_foreign_name() {
     }
 }
 
-/// What any page may read.
-fn is_public(path: &str) -> bool {
-    path.starts_with("/api/public/") || path == "/.well-known/chorus-keys.json"
+/// What any page may use: receipts, the log they are in, the keys they are signed with, and signed evidence.
+fn is_public(method: &Method, path: &str) -> bool {
+    let receipt = method == Method::GET && path.starts_with("/api/v1/receipts/");
+    receipt
+        || path.starts_with("/api/public/")
+        || path.starts_with("/api/v1/log/")
+        || path == "/.well-known/chorus-keys.json"
 }
 
 /// What changes something, from a page of another site.
@@ -81,7 +85,7 @@ async fn no_route_lets_other_pages_change_anything() {
     let port = hub.addr.port();
     let (next_door, own) = (format!("http://127.0.0.1:{}", port ^ 1), format!("http://127.0.0.1:{port}"));
     for (method, path) in routes() {
-        let safe = method.is_safe() && !path.starts_with("/mcp") && path != "/c2a";
+        let safe = method.is_safe() && !path.starts_with("/mcp") && path != "/c2a" && path != "/agent/inbox";
         for headers in [
             &[("origin", "https://evil.example")][..],
             &[("origin", "null")],
@@ -90,12 +94,13 @@ async fn no_route_lets_other_pages_change_anything() {
             &[("sec-fetch-site", "same-site"), ("origin", &next_door)],
             &[("sec-fetch-site", "none"), ("origin", "chrome-extension://abcdef")],
         ] {
-            if safe && path.ends_with("stream") | path.ends_with("inbox") {
+            if safe && path.ends_with("stream") {
                 continue;
             }
             let answer = with(&hub, &method, &path, headers).await;
-            if safe && is_public(&path) {
+            if is_public(&method, &path) {
                 assert!(!is_refused(&answer), "{method} {path} {headers:?}: {}", answer.text);
+                assert_eq!(answer.header("access-control-allow-origin"), "*", "{method} {path}");
                 let credentials = answer.headers.get("access-control-allow-credentials");
                 assert!(credentials.is_none(), "{method} {path}: {:?}", answer.headers);
                 continue;
@@ -109,6 +114,24 @@ async fn no_route_lets_other_pages_change_anything() {
             assert!(!is_refused(&ours), "{method} {path}: {}", ours.text);
         }
     }
+}
+
+/// A browser asks before it lets a page send headers of its own, and lets the page read why something was refused.
+#[tokio::test]
+async fn any_page_brings_signed_evidence_and_reads_what_is_wrong_with_it() {
+    let hub = TestHub::start();
+    let page = ("origin", "https://ci.example");
+    let wanted = ("access-control-request-method", "POST");
+    let asked = with(&hub, &Method::OPTIONS, "/api/public/evidence/x", &[page, wanted]).await;
+    assert_eq!(asked.status, 204, "{}", asked.text);
+    assert_eq!(asked.header("access-control-allow-headers"), "*");
+    assert_eq!(asked.header("access-control-allow-methods"), "GET, POST");
+    let refused = with(&hub, &Method::POST, "/api/public/evidence/x", &[page]).await;
+    assert!(refused.status >= 400 && !is_refused(&refused), "{} {}", refused.status, refused.text);
+    assert_eq!(refused.header("access-control-allow-origin"), "*");
+    // Elsewhere nothing is allowed.
+    let asked = with(&hub, &Method::OPTIONS, "/api/v1/channels", &[page, wanted]).await;
+    assert!(!asked.headers.keys().any(|name| name.as_str().starts_with("access-control")));
 }
 
 /// A WebSocket needs no leave of a browser: it opens with a GET, and says where it comes from.

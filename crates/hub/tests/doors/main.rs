@@ -64,6 +64,8 @@ mod foreign_pages;
 #[cfg(test)]
 mod growing;
 #[cfg(test)]
+mod heartbeats;
+#[cfg(test)]
 mod held_receiver;
 #[cfg(test)]
 mod idempotency;
@@ -85,6 +87,8 @@ mod lockouts;
 mod market;
 #[cfg(test)]
 mod market_abuse;
+#[cfg(test)]
+mod market_forms;
 #[cfg(test)]
 mod market_jobs;
 #[cfg(test)]

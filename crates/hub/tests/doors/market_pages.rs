@@ -7,7 +7,7 @@ use crate::web::send;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const ANN: &str = "ann@mail.example";
+pub(crate) const ANN: &str = "ann@mail.example";
 
 /// A hub with a person who has so many credits, and an agent that can be hired.
 struct Fair {
@@ -62,7 +62,7 @@ impl Fair {
 }
 
 /// What a hidden field of a form holds.
-fn hidden(page: &str, name: &str) -> String {
+pub(crate) fn hidden(page: &str, name: &str) -> String {
     let field = page
         .split(&format!("name=\"{name}\" value=\""))
         .nth(1)
@@ -249,7 +249,15 @@ async fn the_operator_makes_credits_and_takes_them_away_once() {
 async fn market_pages_are_for_who_is_signed_in_and_guarded() {
     let fair = Fair::open(1).await;
     let agent = format!("/directory/{}", fair.worker.id);
-    for path in ["/market", "/jobs", "/wallet", &fair.hire_path(), &agent, &format!("{agent}/reputation")] {
+    for path in [
+        "/market",
+        "/jobs",
+        "/wallet",
+        "/quotes/new",
+        &fair.hire_path(),
+        &agent,
+        &format!("{agent}/reputation"),
+    ] {
         let page = fair.hub.get(path, Some(&fair.ann)).await;
         assert_eq!(page.status, 200, "{path}: {}", page.text);
         assert!(page.header("content-security-policy").starts_with("default-src 'none'"), "{path}");
@@ -271,6 +279,10 @@ async fn market_pages_are_for_who_is_signed_in_and_guarded() {
         "/wallet/send",
         "/jobs/f81d4fae-7dec-11d0-a765-000000000009/cancel",
         "/operator/market",
+        "/quotes/new",
+        "/quotes/f81d4fae-7dec-11d0-a765-000000000009/take",
+        "/directory/f81d4fae-7dec-11d0-a765-000000000009/skills",
+        "/directory/f81d4fae-7dec-11d0-a765-000000000009/skills/remove",
     ] {
         for site in [Some("cross-site"), Some("same-site"), None] {
             let mut request =
@@ -320,6 +332,11 @@ async fn nothing_on_the_market_is_markup() {
         format!("/directory/{id}/hire"),
         format!("/directory/{id}/reputation"),
     ];
+    let ask = json!({"skill_name": "analyze_text"});
+    let quote = hub.post("/market/quotes", Some(&fair.ann), &ask).await;
+    assert_eq!(quote.status, 201, "{}", quote.text);
+    paths.push(format!("/quotes/{}", quote.body["quote_id"].as_str().unwrap()));
+    paths.push(format!("/quotes/new?skill={quoted}"));
     paths.extend(jobs.iter().map(|job| format!("/jobs/{job}")));
     let mut shown = 0;
     let check = |path: &str, text: &str| {
@@ -346,6 +363,16 @@ async fn nothing_on_the_market_is_markup() {
     let faulty = send(hub, &format!("/directory/{id}/hire"), Some(&fair.ann), &fields).await;
     assert_eq!(faulty.status, 400, "{}", faulty.text);
     assert!(check("a form", &faulty.text) > 0);
+    let fields =
+        [("skill", ATTACK), ("input", ATTACK), ("budget", ATTACK), ("seconds", ATTACK), ("minutes", ATTACK)];
+    let faulty = send(hub, "/quotes/new", Some(&fair.ann), &fields).await;
+    assert!(faulty.status == 400 && check("a question", &faulty.text) > 3, "{}", faulty.text);
+    let own = hub.post("/api/v1/agents", Some(&fair.ann), &json!({"name": "own"})).await.body;
+    let skills = format!("/directory/{}/skills", own["agent_id"].as_str().unwrap());
+    let fields =
+        ["skill_name", "cost", "description", "input_schema", "output_schema"].map(|name| (name, ATTACK));
+    let faulty = send(hub, &skills, Some(&fair.ann), &fields).await;
+    assert!(faulty.status == 400 && check("an offer", &faulty.text) > 4, "{}", faulty.text);
     let fields = [("transfer_id", ATTACK), ("from_owner", ATTACK), ("to_owner", ATTACK), ("amount", "1")];
     let faulty = send(hub, "/wallet/send", Some(&fair.ann), &fields).await;
     assert!(faulty.status < 500 && check("a transfer", &faulty.text) > 0, "{}", faulty.text);

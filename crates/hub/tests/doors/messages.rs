@@ -221,6 +221,9 @@ async fn mentions_that_reach_nobody_are_reported() {
     let many: Vec<_> = (0..60).map(|n| format!("@a{n}")).collect();
     let said = hub.say(&channel, &anna, &json!({"content": many.join(" ")})).await;
     let left_out: Vec<_> = (50..60).map(|n| format!("a{n}")).collect();
+    let path = format!("{channel}/messages?dry_run=true");
+    let preview = hub.post(&path, Some(&anna), &json!({"content": many.join(" ")})).await;
+    assert_eq!(preview.body["left_out"], json!(left_out));
     assert_eq!((&said["left_out"], said["unknown"].as_array().unwrap().len()), (&json!(left_out), 50));
 }
 

@@ -278,6 +278,13 @@ async fn what_was_refused_is_replayed_from_the_page() {
     let replayed = send(&house.hub, "/fleet/deliveries/replay", Some(&house.ann), &[("id", id)]).await;
     assert_eq!(replayed.status, 303, "{}", replayed.text);
     receiver.wait_for(2, Duration::from_secs(30)).await;
+    // The try before the replay is still told of, with its time, although the count began anew.
+    let tries = format!("/api/v1/deliveries/{id}/attempts");
+    let told = async || house.hub.get(&tries, Some(&house.ann)).await.body["items"].clone();
+    let told = eventually(told, |items| items.as_array().is_some_and(|items| items.len() == 2)).await;
+    assert!(told[0]["at"].as_str() < told[1]["at"].as_str(), "{told}");
+    assert_eq!((&told[0]["status"], &told[1]["status"]), (&json!(422), &json!(422)));
+    assert_eq!(house.hub.get(&tries, Some(&eve)).await.status, 404);
 }
 
 /// Every text that a user or an agent can set, with markup in it, on every page that shows it.
@@ -371,4 +378,32 @@ async fn a_long_conversation_opens_with_its_end() {
     let earlier = house.main(&format!("{path}?before={before}")).await;
     assert!(earlier.contains("number 20.") && !earlier.contains("number 179."), "{earlier}");
     assert!(earlier.contains("This is the past"));
+}
+
+/// Whoever follows a dead link in a browser gets a page with the ways on; a program gets its format, as before.
+#[tokio::test]
+async fn a_path_that_is_none_is_a_page_for_a_person() {
+    let house = House::start().await;
+    let look = async |method: Method, path: &str, accept: &str| {
+        Answer::of(house.hub.request(method, path, None).header("accept", accept)).await
+    };
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    for path in ["/nowhere", "/c", "/api/v1/nowhere", "/signin/x/y"] {
+        let page = look(Method::GET, path, browser).await;
+        assert_eq!((page.status, page.header("content-type")), (404, "text/html; charset=utf-8"), "{path}");
+        assert!(page.text.contains("class=\"rail\"") && page.text.contains("href=\"/\""), "{}", page.text);
+        assert!(page.header("content-security-policy").contains("default-src 'none'"));
+    }
+    let odd = look(Method::GET, "/%3Cscript%3Ealert(1)%3C/script%3E", browser).await;
+    assert!(!odd.text.contains("<script>"), "{}", odd.text);
+    for (method, accept) in [(Method::GET, "application/json"), (Method::GET, "*/*"), (Method::POST, browser)]
+    {
+        let answer = look(method, "/nowhere", accept).await;
+        assert_eq!(
+            (answer.status, &answer.body["error"]["code"]),
+            (404, &json!("ERR_NOT_FOUND")),
+            "{}",
+            answer.text
+        );
+    }
 }

@@ -84,6 +84,9 @@ pub struct AgentView {
     /// How its own connection string is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionView>,
+    /// Where its C2A harness is called: the name of the host alone; for its owner, itself and the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<String>,
     /// Since when it is kept out by the operator, if it is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_since: Option<String>,
@@ -184,6 +187,14 @@ pub struct AgentProof {
 pub struct NewConnection {
     /// A secret: it is kept sealed and never shown again.
     pub connection_string: EndpointUrl,
+}
+
+/// Where an agent's C2A harness is called.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = HarnessBody)]
+pub struct NewHarness {
+    /// Answers a POST of a JSON-RPC request, `initialize` or `chat/deliver`, with its response.
+    pub endpoint: EndpointUrl,
 }
 
 /// A connection string that the hub issues.

@@ -134,4 +134,8 @@ pub struct ConversationPage {
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
+    /// Those that are archived, instead of the others
+    #[serde(default)]
+    #[param(required = false)]
+    pub archived: bool,
 }

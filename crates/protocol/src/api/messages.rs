@@ -84,6 +84,9 @@ pub struct Preview {
     /// Names that it mentions and nobody here has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+    /// Names that it mentions beyond the first 50, which are all that count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// What is decided for one agent.

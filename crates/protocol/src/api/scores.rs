@@ -235,7 +235,13 @@ pub struct Adapting {
     /// What the run is called.
     #[param(max_length = 200)]
     pub run_id: Option<String>,
-    /// Whether the trace holds everything that happened.
+    /// The id of the scenario that was run.
+    #[param(max_length = 200)]
+    pub scenario: Option<String>,
+    /// Whose events are that name nobody. Other names of voices are the Score's to say, as aliases.
+    #[param(max_length = 200)]
+    pub voice: Option<String>,
+    /// Whether the trace holds everything that happened. A trace that shows that it does not is believed more.
     #[serde(default)]
     #[param(required = false)]
     pub complete: bool,

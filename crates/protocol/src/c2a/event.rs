@@ -83,6 +83,9 @@ pub struct Conversation {
     /// The thread in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
+    /// What people call it. The document has no such member; whoever does not know it loses nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 impl Conversation {
@@ -93,7 +96,7 @@ impl Conversation {
             ConversationKind::Dm => WireConversationKind::Dm,
             ConversationKind::Channel => WireConversationKind::Channel,
         };
-        Self { id: Some(id.into()), kind, stream_id: None, thread_id: thread.map(Into::into) }
+        Self { id: Some(id.into()), kind, stream_id: None, thread_id: thread.map(Into::into), name: None }
     }
 }
 

@@ -224,7 +224,7 @@ pub struct Found {
 pub struct Discovered {
     /// By reputation, then cost, then id.
     pub agents: Vec<Found>,
-    /// How many there are on all pages; up to 10,000 are counted.
+    /// How many there are on all pages; up to 10,000 are counted, and what is 100 or more may be some seconds old.
     #[serde(default)]
     #[schema(required)]
     pub total: i64,

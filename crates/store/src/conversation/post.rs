@@ -156,7 +156,9 @@ pub fn deliver(
     let (transport, state, push) = match deliveries::way(&agent, first, act.now) {
         Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
         Way::Inbox => (Transport::Inbox, DeliveryState::Queued, None),
-        Way::Webhook | Way::Connection => (pushed, DeliveryState::Waiting, Some((Some(act.now), give_up_at))),
+        Way::Harness | Way::Webhook | Way::Connection => {
+            (pushed, DeliveryState::Waiting, Some((Some(act.now), give_up_at)))
+        }
         Way::WaitForOwner(_) => (pushed, DeliveryState::Waiting, Some((Some(give_up_at), give_up_at))),
         Way::WaitBehind(first) => {
             // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.

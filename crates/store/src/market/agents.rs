@@ -67,7 +67,7 @@ pub fn as_worker(tx: &mut dyn Tx, agent: Agent) -> Result<Agent, StoreError> {
 
 /// The agent as what came of its jobs reaches it: at the address it gave with each, whatever else it has open.
 pub fn as_hirer(agent: Agent, callback: String) -> Agent {
-    Agent { endpoint: Some(callback), open_until: 0, ..agent }
+    Agent { endpoint: Some(callback), harness: None, open_until: 0, ..agent }
 }
 
 /// Whether something else than an agent has this id: streams share their numbers.

@@ -274,7 +274,7 @@ pub fn hand_out(
     let (transport, state, push) = match deliveries::way(&agent, None, now) {
         Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
         Way::Inbox | Way::WaitBehind(_) => (Transport::Inbox, DeliveryState::Queued, None),
-        Way::Webhook | Way::Connection => {
+        Way::Harness | Way::Webhook | Way::Connection => {
             (pushed, DeliveryState::Waiting, Some((Some(now), job.deadline_at)))
         }
         Way::WaitForOwner(_) => {

@@ -1,24 +1,63 @@
 //! One connection and its prepared statements, and the transaction that a closure sees when its statements are executed one by
 //! one.
+//!
+//! What nobody waits for is put off: a BEGIN is sent with the first statement, if that only reads, and rows that are appended with
+//! the next statement, or with the COMMIT, in one round trip. The server takes them in order, and after one that failed in a
+//! transaction it refuses the rest and rolls back, COMMIT or not; the first error is the one that is told.
 
 use super::many;
+use super::target::Target;
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
 use crate::{Kind, StoreError};
+use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
+use postgres::Statement;
 use postgres::error::SqlState;
-use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Statement};
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
+/// The most appends that are put off; few, so that all of them are polled at once and in order.
+const MAX_PUT_OFF: usize = 16;
+
 pub(super) struct Session {
-    pub(super) client: Client,
+    client: Client,
+    /// The connection is a task in it, which goes on while somebody waits for an answer.
+    runtime: Runtime,
     prepared: HashMap<&'static str, Statement>,
     /// The forms that do many at once, by the statement that does one.
     many: HashMap<&'static str, Statement>,
+    begin: Begin,
+    put_off: Vec<(Statement, Vec<Column>)>,
+}
+
+/// How far the beginning of a transaction has come.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// It is sent with the first statement.
+    PutOff(&'static str),
+    Sent,
+    Done,
+}
+
+/// The value of a parameter, or of a whole column of them.
+pub(super) enum Column {
+    One(Cell),
+    Many(Vec<Cell>),
+}
+
+impl Column {
+    fn as_param(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Self::One(cell) => cell,
+            Self::Many(cells) => cells,
+        }
+    }
 }
 
 /// What follows a commit, and only a commit.
@@ -66,15 +105,113 @@ impl<'a> PostgresTx<'a> {
 }
 
 impl Session {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, prepared: HashMap::new(), many: HashMap::new() }
+    /// Connects; statements may take so long.
+    pub(super) fn open(target: &Target, statement_time: Option<Duration>) -> Result<Self, StoreError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(StoreError::unexpected)?;
+        let client = target.connect_in(&runtime).map_err(classify)?;
+        if let Some(time) = statement_time {
+            let limit = format!("SET statement_timeout = {}", time.as_millis());
+            runtime.block_on(client.batch_execute(&limit)).map_err(classify)?;
+        }
+        let (prepared, many) = (HashMap::new(), HashMap::new());
+        Ok(Self { client, runtime, prepared, many, begin: Begin::Done, put_off: vec![] })
+    }
+
+    /// Whether the connection is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Begins a transaction with the first statement that follows.
+    pub(super) fn begin(&mut self, begin: &'static str) {
+        self.begin = Begin::PutOff(begin);
+        self.put_off.clear();
+    }
+
+    /// Whether the server has taken the BEGIN.
+    pub(super) fn has_begun(&self) -> bool {
+        matches!(self.begin, Begin::Done)
+    }
+
+    /// Waits until the transaction has begun. Whoever writes has to: should the BEGIN fail, and nothing else, a statement that
+    /// was sent with it would be kept by itself.
+    pub(super) fn make_begun(&mut self) -> Result<(), postgres::Error> {
+        if let Begin::PutOff(sql) = self.begin {
+            self.runtime.block_on(self.client.batch_execute(sql))?;
+            self.begin = Begin::Done;
+        }
+        Ok(())
+    }
+
+    /// Sends what was put off, and then does this, without waiting in between.
+    fn after_put_off<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, postgres::Error>,
+    ) -> Result<T, postgres::Error> {
+        if !self.put_off.is_empty() {
+            self.make_begun()?;
+        }
+        let (client, put_off) = (&self.client, std::mem::take(&mut self.put_off));
+        let begin = std::cell::Cell::new(self.begin);
+        let begun = async {
+            if let Begin::PutOff(sql) = begin.replace(Begin::Sent) {
+                client.batch_execute(sql).await?;
+            }
+            begin.set(Begin::Done);
+            Ok(())
+        };
+        let appended = try_join_all(put_off.iter().map(async |(statement, columns)| {
+            let params: Vec<_> = columns.iter().map(Column::as_param).collect();
+            client.execute(statement, &params).await
+        }));
+        // Each is sent when it is first polled, so the order here is the order there. One that cannot be sent at all ends this
+        // before anything after it is sent, a COMMIT least of all.
+        let done = self.runtime.block_on(async { tokio::try_join!(biased; begun, appended, work(client)) });
+        self.begin = begin.get();
+        done.map(|(_, _, done)| done)
+    }
+
+    /// Has rows inserted before anything else is done. Whether they are refused is known then.
+    pub(super) fn put_off(
+        &mut self,
+        statement: Statement,
+        columns: Vec<Column>,
+    ) -> Result<(), postgres::Error> {
+        self.put_off.push((statement, columns));
+        if self.put_off.len() < MAX_PUT_OFF { Ok(()) } else { self.after_put_off(async |_| Ok(())) }
+    }
+
+    /// All rows of an answer.
+    pub(super) fn query(
+        &mut self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<postgres::Row>, postgres::Error> {
+        self.after_put_off(async |client| client.query(statement, params).await)
+    }
+
+    /// Ends the transaction and keeps what it did. One that did nothing was never begun.
+    pub(super) fn commit(&mut self) -> Result<(), postgres::Error> {
+        if self.has_begun() || !self.put_off.is_empty() {
+            self.after_put_off(async |client| client.batch_execute("COMMIT").await)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction and keeps nothing of it.
+    pub(super) fn roll_back(&mut self) -> Result<(), postgres::Error> {
+        self.put_off.clear();
+        match self.begin {
+            Begin::PutOff(_) => Ok(()),
+            Begin::Sent | Begin::Done => self.runtime.block_on(self.client.batch_execute("ROLLBACK")),
+        }
     }
 
     pub(super) fn prepare(&mut self, sql: &'static str) -> Result<Statement, postgres::Error> {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(sql)?;
+        let statement = self.runtime.block_on(self.client.prepare(sql))?;
         self.prepared.insert(sql, statement.clone());
         Ok(statement)
     }
@@ -86,7 +223,7 @@ impl Session {
         }
         let one = self.prepare(sql)?;
         let Some(text) = many::statement(sql, one.params()) else { return Ok(None) };
-        let statement = self.client.prepare(&text)?;
+        let statement = self.runtime.block_on(self.client.prepare(&text))?;
         self.many.insert(sql, statement.clone());
         Ok(Some(statement))
     }
@@ -99,7 +236,17 @@ impl Tx for PostgresTx<'_> {
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.note(|session| {
             let statement = session.prepare(sql)?;
-            session.client.execute(&statement, &params)
+            session.make_begun()?;
+            session.after_put_off(async |client| client.execute(&statement, &params).await)
+        })
+    }
+
+    fn append(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.wrote = true;
+        let columns = params.iter().map(|param| Column::One((*param).into())).collect();
+        self.note(|session| {
+            let statement = session.prepare(sql)?;
+            session.put_off(statement, columns)
         })
     }
 
@@ -118,20 +265,27 @@ impl Tx for PostgresTx<'_> {
         if is_over {
             return Err(StoreError::TooLong);
         }
-        self.wrote |= !many::is_select(sql);
+        let only_reads = many::is_select(sql);
+        self.wrote |= !only_reads;
         let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
         self.note(|session| {
             let statement = session.prepare(sql)?;
+            if !only_reads {
+                session.make_begun()?;
+            }
             // One by one, so that never more than a few are in memory. To the end, because only there is said whether all
             // went well: what is not wanted is dropped as it comes.
-            let (mut rows, mut taken) = (session.client.query_raw(&statement, params)?, Ok(true));
-            while let Some(row) = rows.next()? {
-                if let Ok(true) = taken {
-                    let cells = (0..row.len()).map(|column| cell(&row, column));
-                    taken = cells.collect::<Result<_, _>>().and_then(|cells| take(Row(cells)));
+            session.after_put_off(async |client| {
+                let (rows, mut taken) = (client.query_raw(&statement, params).await?, Ok(true));
+                let mut rows = std::pin::pin!(rows);
+                while let Some(row) = rows.next().await.transpose()? {
+                    if let Ok(true) = taken {
+                        let cells = (0..row.len()).map(|column| cell(&row, column));
+                        taken = cells.collect::<Result<_, _>>().and_then(|cells| take(Row(cells)));
+                    }
                 }
-            }
-            Ok(taken.map(drop))
+                Ok(taken.map(drop))
+            })
         })?
     }
 

@@ -7,14 +7,19 @@
 use super::tls::{self, Tls};
 use crate::StoreError;
 use postgres::config::{Host, SslMode};
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, NoTls};
 use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio_postgres::Config;
 use url::form_urlencoded;
 
 /// How long the server may leave something unacknowledged.
 const SILENCE: Duration = Duration::from_secs(15);
+/// Success means committed to disk, whatever the server's default is.
+const SETTINGS: &str =
+    "SET synchronous_commit = on; SET client_min_messages = warning; SET lock_timeout = '10s'";
 
 #[derive(Clone)]
 pub(super) struct Target {
@@ -52,7 +57,7 @@ impl Target {
         Ok(Self { config, tls })
     }
 
-    pub(super) fn connect(&self) -> Result<Client, postgres::Error> {
+    fn config(&self) -> Config {
         let mut config = self.config.clone();
         config
             .application_name("chorus")
@@ -60,15 +65,40 @@ impl Target {
             // A network that swallows everything must end as an error, not as a worker that waits for ever.
             .tcp_user_timeout(SILENCE)
             .keepalives_idle(SILENCE);
+        config
+    }
+
+    /// A connection that does one thing after the other.
+    pub(super) fn connect(&self) -> Result<Client, postgres::Error> {
+        let config = postgres::Config::from(self.config());
         let mut client = match &self.tls {
             Some(tls) => config.connect(tls.clone())?,
             None => config.connect(NoTls)?,
         };
-        // Success means committed to disk, whatever the server's default is.
-        client.batch_execute(
-            "SET synchronous_commit = on; SET client_min_messages = warning; SET lock_timeout = '10s'",
-        )?;
+        client.batch_execute(SETTINGS)?;
         Ok(client)
+    }
+
+    /// A connection on which statements need not wait for the answers to those before them. It lives in `runtime`.
+    pub(super) fn connect_in(&self, runtime: &Runtime) -> Result<tokio_postgres::Client, postgres::Error> {
+        let config = self.config();
+        runtime.block_on(async {
+            // What ends the connection is told to whoever uses it next.
+            let client = match &self.tls {
+                Some(tls) => {
+                    let (client, connection) = config.connect(tls.clone()).await?;
+                    drop(runtime.spawn(connection));
+                    client
+                }
+                None => {
+                    let (client, connection) = config.connect(NoTls).await?;
+                    drop(runtime.spawn(connection));
+                    client
+                }
+            };
+            client.batch_execute(SETTINGS).await?;
+            Ok(client)
+        })
     }
 
     /// Does something on a connection of its own, in a thread of its own: the blocking client must not run inside the

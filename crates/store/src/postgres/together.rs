@@ -1,5 +1,6 @@
 //! Closures that share their round trips: what each of them reads is asked for at once, their streams are numbered at once, and
-//! their rows are inserted at once. A batch costs as many round trips as one of its closures alone.
+//! their rows are inserted at once. A batch costs as many round trips as one of its closures alone: for a relay send three, the
+//! question, the numbers, and the rows with the COMMIT.
 //!
 //! A closure cannot be stopped in the middle, but it may be run again. So all closures of the batch are run without a
 //! database, in passes: each goes on until it needs something that is not known yet, notes it, and is stopped by an error. Then
@@ -24,7 +25,7 @@
 //! Streams are locked by one statement, in the order of their ids, and nothing that could wait comes after it.
 
 use super::many;
-use super::session::{After, Session, cell, classify};
+use super::session::{After, Column, Session, cell, classify};
 use crate::tx::{Cell, Param, Row, Tx};
 use crate::work::Work;
 use crate::{Kind, StoreError};
@@ -122,8 +123,9 @@ impl Pass {
         for (sql, rows) in self.rows.iter().filter(|(_, rows)| !rows.is_empty()) {
             let Some(statement) = session.prepare_many(sql).map_err(classify)? else { return Ok(None) };
             let columns = columns(rows, statement.params().len());
-            let params: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
-            session.client.execute(&statement, &params).map_err(classify)?;
+            let columns =
+                columns.into_iter().map(|column| Column::Many(column.into_iter().cloned().collect()));
+            session.put_off(statement, columns.collect()).map_err(classify)?;
         }
         let numbers = known.numbers.into_iter().flatten();
         self.after.moved = numbers.map(|(stream, (_, last))| (stream, last)).collect();
@@ -149,7 +151,7 @@ fn ask(session: &mut Session, questions: &HashSet<Question>, known: &mut Known) 
         let columns = columns(rows.iter().copied(), statement.params().len());
         let params: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
         let mut found: Vec<Vec<Row>> = rows.iter().map(|_| vec![]).collect();
-        for row in session.client.query(&statement, &params).map_err(classify)? {
+        for row in session.query(&statement, &params).map_err(classify)? {
             let number = row.try_get::<_, i64>(0).map_err(|error| StoreError::Unexpected(error.into()))?;
             let cells = (1..row.len()).map(|column| cell(&row, column)).collect::<Result<_, _>>()?;
             let place = usize::try_from(number - 1).ok().and_then(|place| found.get_mut(place));
@@ -170,8 +172,9 @@ fn number(
     let ids: Vec<&[u8]> = streams.keys().map(|stream| stream.as_bytes().as_slice()).collect();
     let places: Vec<i64> = streams.values().copied().collect();
     let statement = session.prepare(NUMBER).map_err(classify)?;
+    session.make_begun().map_err(classify)?;
     let mut numbers = BTreeMap::new();
-    for row in session.client.query(&statement, &[&ids, &places]).map_err(classify)? {
+    for row in session.query(&statement, &[&ids, &places]).map_err(classify)? {
         let mut row = Row(vec![cell(&row, 0)?, cell(&row, 1)?]);
         let (stream, last) = (row.uuid(0)?, row.int(1)?);
         let count = streams.get(&stream).copied().unwrap_or(0);

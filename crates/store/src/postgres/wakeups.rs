@@ -17,6 +17,8 @@ use uuid::Uuid;
 
 /// PostgreSQL takes 8000 bytes of NOTIFY payload; one stream is 33 to 52 of them.
 const STREAMS_PER_NOTIFY: usize = 140;
+/// A node tells no sooner again, so that the next time tells of more.
+const PAUSE: Duration = Duration::from_millis(2);
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const CHANNEL: &str = "chorus";
 
@@ -40,7 +42,10 @@ pub(super) fn notify_loop(target: &Target, moved: &Queue<(Uuid, i64)>, node: Uui
             Err(error) => Err(error),
         };
         match sent {
-            Ok(connected) => client = Some(connected),
+            Ok(connected) => {
+                client = Some(connected);
+                sleep(PAUSE);
+            }
             Err(error) => {
                 tracing::warn!(%error, "other nodes were not woken; their poll will find it");
                 sleep(RECONNECT_AFTER);

@@ -6,7 +6,7 @@
 //! the next one is tried only when the last was rolled back, or has failed before its COMMIT was sent, so that nothing of it
 //! was kept:
 //!
-//! 1. *Together* (only in a lane): closures that read a little, append rows and number one stream each share their round trips; see
+//! 1. *Together* (only in a lane, or to find out who calls): closures that read a little, append rows and number one stream each share their round trips; see
 //!    `together`.
 //! 2. *One after the other* in one transaction, without savepoints. A closure that fails and has written nothing has nothing to be
 //!    taken back, and the others go on. After any other failure (an error after a write, a panic after one, a statement the
@@ -55,6 +55,18 @@ pub(super) enum Duty {
     Write,
     /// Writes that come in crowds.
     Crowd,
+    /// Finding out who calls, which comes in crowds too and may take so long each.
+    Authenticate(Duration),
+}
+
+impl Duty {
+    /// How long a statement may take.
+    fn time(self) -> Option<Duration> {
+        match self {
+            Self::Read(time) | Self::Authenticate(time) => Some(time),
+            Self::Write | Self::Crowd => None,
+        }
+    }
 }
 
 pub(super) struct Worker {
@@ -65,7 +77,7 @@ pub(super) struct Worker {
     moved: Queue<(Uuid, i64)>,
 }
 
-/// Where a transaction failed: before anything was sent, or later.
+/// Where a transaction failed: before the server had begun it, or later.
 enum Failed {
     Begin(StoreError),
     Work(StoreError),
@@ -109,17 +121,26 @@ impl Worker {
         if batch.len() < 2 {
             return Ok(false);
         }
-        if self.duty == Duty::Crowd
-            && self.tried(BEGIN_WRITE, &mut |session| together::run(session, batch))?
+        let together = match self.duty {
+            Duty::Read(_) => return Ok(false),
+            Duty::Authenticate(_) => Some(BEGIN_READ),
+            Duty::Crowd => Some(BEGIN_WRITE),
+            Duty::Write => None,
+        };
+        if let Some(begin) = together
+            && self.tried(begin, &mut |session| together::run(session, batch))?
         {
             return Ok(true);
+        }
+        if self.duty.time().is_some() {
+            return Ok(false);
         }
         self.tried(BEGIN_BATCH, &mut |session| one_after_the_other(session, batch))
     }
 
     /// Whether this attempt worked out. An error means that no other will: the server is not there, or its disk is full, or nobody
     /// knows whether it has committed.
-    fn tried(&mut self, begin: &str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
+    fn tried(&mut self, begin: &'static str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
         match self.transaction(begin, attempt) {
             Ok(committed) => Ok(committed),
             Err(
@@ -133,10 +154,8 @@ impl Worker {
     }
 
     fn alone(&mut self, mut work: Box<dyn Work>) {
-        let (begin, time) = match self.duty {
-            Duty::Read(time) => (BEGIN_READ, Some(time)),
-            Duty::Write | Duty::Crowd => (BEGIN_WRITE, None),
-        };
+        let time = self.duty.time();
+        let begin = if time.is_some() { BEGIN_READ } else { BEGIN_WRITE };
         let mut tries = 0;
         let outcome = loop {
             tries += 1;
@@ -159,45 +178,41 @@ impl Worker {
     }
 
     /// Whether the transaction was committed, and not rolled back.
-    fn transaction(&mut self, begin: &str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
+    fn transaction(&mut self, begin: &'static str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
         loop {
             let fresh = self.session.is_none();
             let error = match self.try_transaction(begin, attempt) {
                 Ok(committed) => return Ok(committed),
                 Err(error) => error,
             };
-            let lost = self.session.as_ref().is_none_or(|session| session.client.is_closed());
+            let lost = self.session.as_ref().is_none_or(Session::is_closed);
             if lost {
                 self.session = None;
             }
             match error {
-                // An idle connection the server had closed: nothing was sent yet, so a new one may do it.
+                // An idle connection the server had closed: nothing was begun yet, so a new one may do it.
                 Failed::Begin(_) if lost && !fresh => {}
                 Failed::Begin(error) | Failed::Work(error) => return Err(error),
             }
         }
     }
 
-    fn try_transaction(&mut self, begin: &str, attempt: Attempt<'_>) -> Result<bool, Failed> {
-        if self.session.is_none() {
-            let mut client = self.target.connect().map_err(|error| Failed::Begin(classify(error)))?;
-            if let Duty::Read(time) = self.duty {
-                let limit = format!("SET statement_timeout = {}", time.as_millis());
-                client.batch_execute(&limit).map_err(|error| Failed::Begin(classify(error)))?;
-            }
-            self.session = Some(Session::new(client));
-        }
-        let Some(session) = &mut self.session else { return Err(Failed::Begin(StoreError::Closed)) };
-        session.client.batch_execute(begin).map_err(|error| Failed::Begin(classify(error)))?;
+    fn try_transaction(&mut self, begin: &'static str, attempt: Attempt<'_>) -> Result<bool, Failed> {
+        let session = match &mut self.session {
+            Some(session) => session,
+            none => none.insert(Session::open(&self.target, self.duty.time()).map_err(Failed::Begin)?),
+        };
+        session.begin(begin);
         let done = attempt(session);
         let Ok(Some(after)) = done else {
-            let rolled_back = session.client.batch_execute("ROLLBACK");
+            let (begun, rolled_back) = (session.has_begun(), session.roll_back());
             return match done {
-                Err(error) => Err(Failed::Work(error)),
+                Err(error) if begun => Err(Failed::Work(error)),
+                Err(error) => Err(Failed::Begin(error)),
                 Ok(_) => rolled_back.map(|()| false).map_err(|error| Failed::Work(classify(error))),
             };
         };
-        session.client.batch_execute("COMMIT").map_err(|error| Failed::Work(classify(error)))?;
+        session.commit().map_err(|error| Failed::Work(classify(error)))?;
         after.actions.into_iter().for_each(shield);
         for (stream, head) in after.moved {
             wake(&self.waker, stream, head);

@@ -189,8 +189,8 @@ fn goes_or_waits(
     let until = match way {
         // What does not go must not be told any more: whoever tries finds out.
         Way::Session => return into_inbox(tx, id, found, now),
-        Way::Webhook | Way::Connection if found.transport == transport => found.not_before,
-        Way::Webhook | Way::Connection => None,
+        Way::Harness | Way::Webhook | Way::Connection if found.transport == transport => found.not_before,
+        Way::Harness | Way::Webhook | Way::Connection => None,
         // At its end it is looked at once more.
         Way::Inbox | Way::WaitForOwner(_) | Way::WaitBehind(_) => Some(found.give_up_at),
     };
@@ -312,8 +312,9 @@ macro_rules! select_rerouted {
              WHERE c.due_at IS NOT NULL AND ",
             $which,
             " AND c.due_at > $1 AND d.lease_until IS NULL AND d.kind <> 'result'
-               AND ((i.open_until > $1 AND a.paused_at IS NULL) OR d.transport <> CASE WHEN CASE WHEN d.kind = 'job' THEN m.endpoint ELSE a.endpoint END IS NULL
-                                                                THEN 'channel' ELSE 'webhook' END)
+               AND ((i.open_until > $1 AND a.paused_at IS NULL) OR d.transport <> CASE
+                    WHEN a.harness IS NOT NULL THEN 'harness'
+                    WHEN CASE WHEN d.kind = 'job' THEN m.endpoint ELSE a.endpoint END IS NULL THEN 'channel' ELSE 'webhook' END)
              ORDER BY c.due_at LIMIT $2"
         )
     };

@@ -23,12 +23,13 @@ struct Database {
     writer: Writer,
     rerun_every: Option<NonZeroU32>,
     writes: u32,
+    waker: WakerSlot,
 }
 
 impl InPlace {
     pub(crate) fn open(rerun_every: Option<NonZeroU32>, waker: WakerSlot) -> Result<Self, StoreError> {
-        let writer = Writer::open(&SqliteOptions::in_memory(), waker)?;
-        Ok(Self::new(Database { writer, rerun_every, writes: 0 }))
+        let writer = Writer::open(&SqliteOptions::in_memory())?;
+        Ok(Self::new(Database { writer, rerun_every, writes: 0, waker }))
     }
 
     fn new(database: Database) -> Self {
@@ -37,9 +38,10 @@ impl InPlace {
 
     /// The same database as a new process finds it. For the former one it is closed.
     pub(crate) fn reopen(&self, waker: WakerSlot) -> Result<Self, StoreError> {
-        let Database { writer, rerun_every, writes } = *self.database().take().ok_or(StoreError::Closed)?;
-        let writer = Writer::begin(writer.session, waker)?;
-        Ok(Self::new(Database { writer, rerun_every, writes }))
+        let Database { writer, rerun_every, writes, .. } =
+            *self.database().take().ok_or(StoreError::Closed)?;
+        let writer = Writer::begin(writer.session)?;
+        Ok(Self::new(Database { writer, rerun_every, writes, waker }))
     }
 
     pub(crate) fn run(&self, purpose: Purpose, work: Box<dyn Work>) -> Result<(), StoreError> {
@@ -71,11 +73,11 @@ impl Database {
             Some(every) if self.writes % every == 0 => self.writer.run_and_roll_back(&mut **work),
             _ => Ok(()),
         };
-        let outcome = rolled_back.and_then(|()| self.writer.commit(batch));
+        let outcome = rolled_back.and_then(|()| self.writer.commit(batch, &mut || ()));
         if outcome.is_err() {
             self.writer.recover(&SqliteOptions::in_memory());
         }
-        outcome
+        outcome.map(|after| after.happen(&self.waker))
     }
 
     fn read(&mut self, [work]: &mut [Box<dyn Work>; 1]) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! One connection to the file: how it is set up, its prepared statements, and the transaction that closures see.
 
 use super::heads::Heads;
-use super::options::{Durability, SqliteOptions};
+use super::options::SqliteOptions;
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
 use crate::work::Work;
 use crate::{Kind, StoreError};
@@ -47,11 +47,8 @@ impl Session {
             if !read_only {
                 connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
             }
-            let synchronous = match options.durability {
-                Durability::Full => "FULL",
-                Durability::Relaxed => "NORMAL",
-            };
-            connection.pragma_update(None, "synchronous", synchronous)?;
+            // The log is flushed before it is carried over or begun anew. Each commit is too, but not by SQLite: see `flushing`.
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             // Checkpoints are the checkpointer's work, so that no commit has to wait for one.
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -1,7 +1,7 @@
-//! The one who writes to a SQLite database: runs closures in a transaction, commits them together, and only then does what
-//! follows a commit.
+//! The one who writes to a SQLite database: runs closures in a transaction and commits them together.
 //!
-//! It has no thread of its own and answers nobody: that is for whoever has it, a thread with a queue or a caller in place.
+//! It has no thread of its own, answers nobody and does nothing of what follows a commit: that is for whoever has it, a thread
+//! with a queue or a caller in place.
 
 use super::heads::Heads;
 use super::migrate::migrate;
@@ -9,41 +9,70 @@ use super::options::SqliteOptions;
 use super::session::{Session, SqliteTx};
 use crate::work::{Work, shield};
 use crate::{StoreError, WakerSlot, wake};
+use uuid::Uuid;
 
 pub(super) struct Writer {
     pub(super) session: Session,
     heads: Heads,
-    waker: WakerSlot,
+}
+
+/// What follows a commit, once that is known to last.
+#[derive(Default)]
+pub(super) struct After {
+    actions: Vec<Box<dyn FnOnce() + Send>>,
+    /// The streams that moved, and where they end now.
+    moved: Vec<(Uuid, i64)>,
+}
+
+impl After {
+    pub(super) fn happen(self, waker: &WakerSlot) {
+        self.actions.into_iter().for_each(shield);
+        for (stream, head) in self.moved {
+            wake(waker, stream, head);
+        }
+    }
 }
 
 impl Writer {
     /// Opens the database and brings its schema up to date.
-    pub(super) fn open(options: &SqliteOptions, waker: WakerSlot) -> Result<Self, StoreError> {
+    pub(super) fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
         let mut session = Session::open(options, false)?;
         migrate(&mut session.connection)?;
-        Self::begin(session, waker)
+        Self::begin(session)
     }
 
     /// Goes on with a database that another one has left, whatever it was doing.
-    pub(super) fn begin(mut session: Session, waker: WakerSlot) -> Result<Self, StoreError> {
+    pub(super) fn begin(mut session: Session) -> Result<Self, StoreError> {
         forget_the_dead(&mut session)?;
-        Ok(Self { session, heads: Heads::default(), waker })
+        Ok(Self { session, heads: Heads::default() })
     }
 
-    /// Runs a batch in one transaction. An error means that nothing of the batch was kept.
-    pub(super) fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<(), StoreError> {
+    /// Runs a batch in one transaction, and tells `visible` before others may see it. An error means that nothing of the
+    /// batch was kept.
+    pub(super) fn commit(
+        &mut self,
+        batch: &mut [Box<dyn Work>],
+        visible: &mut dyn FnMut(),
+    ) -> Result<After, StoreError> {
         // A savepoint makes SQLite copy each page before it changes, for a closure that will hardly ever be taken back. So
         // the first try does without; if a closure fails after it wrote, all of them run again, each in its savepoint.
-        if self.attempt(batch, false)? {
-            return Ok(());
+        let mut after = self.attempt(batch, false)?;
+        if after.is_none() {
+            self.heads = Heads::default();
+            self.session.batch("ROLLBACK")?;
+            after = self.attempt(batch, true)?;
         }
-        self.heads = Heads::default();
-        self.session.batch("ROLLBACK")?;
-        self.attempt(batch, true).map(drop)
+        visible();
+        self.session.batch("COMMIT")?;
+        Ok(after.unwrap_or_default())
     }
 
-    /// Whether the batch was committed; without savepoints, one closure that has to be taken back spoils all.
-    fn attempt(&mut self, batch: &mut [Box<dyn Work>], savepoints: bool) -> Result<bool, StoreError> {
+    /// All of a batch but its COMMIT; without savepoints, one closure that has to be taken back spoils all.
+    fn attempt(
+        &mut self,
+        batch: &mut [Box<dyn Work>],
+        savepoints: bool,
+    ) -> Result<Option<After>, StoreError> {
         self.session.batch("BEGIN IMMEDIATE")?;
         let mut actions = Vec::new();
         for work in batch {
@@ -64,7 +93,7 @@ impl Writer {
                 if savepoints {
                     self.session.batch("ROLLBACK TO work")?;
                 } else if wrote {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
             if savepoints {
@@ -78,12 +107,7 @@ impl Writer {
                 &[stream.into(), (*head).into()],
             )?;
         }
-        self.session.batch("COMMIT")?;
-        actions.into_iter().for_each(shield);
-        for (stream, head) in moved {
-            wake(&self.waker, stream, head);
-        }
-        Ok(true)
+        Ok(Some(After { actions, moved }))
     }
 
     /// Runs a closure and takes back all it did, as if it had met another transaction: it will be run again.

@@ -186,7 +186,7 @@ async fn a_conversation_and_its_members(fixture: Fixture) {
     assert_eq!((found, me), (conversation(room, History::All), member.clone()));
     let by_handle = read(store, move |tx| members::by_handle(tx, room.id, "aNNA")).await;
     assert_eq!(by_handle, Some(member));
-    let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, other, None, 10);
+    let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, other, false, None, 10);
     assert_eq!(read(store, mine).await.len(), 1);
     remove(store, room, "anna").await;
     assert_eq!(read(store, mine).await, []);

@@ -41,8 +41,10 @@ async fn nothing_in_an_archive(fixture: Fixture) {
         add(store, room, person(), Handle::Like("x".into())).await,
         Err(ConversationError::Archived)
     ));
-    let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, bob, None, 10);
+    let mine = move |tx: &mut dyn Tx| conversations::of_member(tx, bob, false, None, 10);
     assert_eq!(read(store, mine).await, []);
+    let old = move |tx: &mut dyn Tx| conversations::of_member(tx, bob, true, None, 10);
+    assert_eq!(read(store, old).await.len(), 1);
 }
 
 async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {

@@ -247,14 +247,17 @@ async fn what_waits_for_its_owner_is_not_tried(fixture: Fixture) {
 async fn every_way_is_found_and_taken(fixture: Fixture) {
     let store = &fixture.store;
     let mut n = 0;
-    for was in [Transport::Webhook, Transport::Channel] {
-        for (endpoint, connection, broken) in [
-            (true, true, true),
-            (true, true, false),
-            (true, false, false),
-            (false, true, true),
-            (false, true, false),
-            (false, false, false),
+    for was in [Transport::Harness, Transport::Webhook, Transport::Channel] {
+        for (harness, endpoint, connection, broken) in [
+            (true, true, true, true),
+            (true, false, true, false),
+            (true, false, false, false),
+            (false, true, true, true),
+            (false, true, true, false),
+            (false, true, false, false),
+            (false, false, true, true),
+            (false, false, true, false),
+            (false, false, false, false),
         ] {
             for (disabled, open) in [(false, false), (false, true), (true, false)] {
                 n += 1;
@@ -269,6 +272,8 @@ async fn every_way_is_found_and_taken(fixture: Fixture) {
                     let sql = "UPDATE deliveries SET transport = $3 WHERE agent_id = $1 AND seq = $2";
                     tx.execute(sql, &[(&bob).into(), id.seq.into(), was.as_str().into()])?;
                     directory::set_broken(tx, bob, broken.then_some(("gone", NOW)))?;
+                    let address = harness.then_some(("https://agent.example/c2a", "notify"));
+                    directory::set_harness(tx, bob, address, NOW)?;
                     if disabled { access::disable_agent(tx, bob, NOW).map(drop) } else { Ok(()) }
                 })
                 .await;
@@ -277,7 +282,11 @@ async fn every_way_is_found_and_taken(fixture: Fixture) {
                 }
                 let agent = read(store, move |tx| directory::by_id(tx, bob)).await.unwrap();
                 let way = deliveries::way(&agent, None, NOW + 1);
-                let marked = if endpoint { Transport::Webhook } else { Transport::Channel };
+                let marked = match (harness, endpoint) {
+                    (true, _) => Transport::Harness,
+                    (false, true) => Transport::Webhook,
+                    (false, false) => Transport::Channel,
+                };
                 let found = read(store, move |tx| push::find_rerouted(tx, NOW + 1, 100)).await;
                 let is_other = way == Way::Session || marked != was;
                 assert_eq!(found, if is_other { vec![id] } else { vec![] }, "{was} {agent:?}");
@@ -286,8 +295,10 @@ async fn every_way_is_found_and_taken(fixture: Fixture) {
                 let transports: Vec<_> = leased.iter().map(|due| due.transport).collect();
                 let (expected, waits) = match way {
                     Way::Session => (vec![], false),
-                    Way::Webhook | Way::Connection if is_other => (vec![marked], false),
-                    Way::Webhook | Way::Connection | Way::Inbox | Way::WaitForOwner(_) => (vec![], true),
+                    Way::Harness | Way::Webhook | Way::Connection if is_other => (vec![marked], false),
+                    Way::Harness | Way::Webhook | Way::Connection | Way::Inbox | Way::WaitForOwner(_) => {
+                        (vec![], true)
+                    }
                     Way::WaitBehind(other) => panic!("behind {other}"),
                 };
                 assert_eq!(transports, expected, "{was} {agent:?}");

@@ -68,11 +68,15 @@ mod recovery;
 #[cfg(test)]
 mod relay;
 #[cfg(test)]
+mod roster;
+#[cfg(test)]
 mod saying;
 #[cfg(test)]
 mod sealed;
 #[cfg(test)]
 mod search;
+#[cfg(test)]
+mod sent;
 #[cfg(test)]
 mod sequences;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One's own agents: making them, their keys and connection strings. And the card of any agent.
 
 use super::account::Secret;
-use super::market::Standing;
+use super::market::{SkillForm, Standing};
 use crate::face::{Face, State as Is};
 use crate::form::{Form, body};
 use crate::page::{Fault, page, query};
@@ -59,6 +59,8 @@ struct AgentPage {
     url: String,
     /// What it offers on the market, if it is there.
     market: Option<Offers>,
+    /// The form for one more of what it offers.
+    typed: SkillForm,
 }
 
 /// An agent on the market.
@@ -153,6 +155,7 @@ async fn show(
         connected: connection.is_some_and(|state| state != ConnectionState::None),
         url: app.config.public_url.clone(),
         market: Offers::find(&app, agent.agent_id).await?,
+        typed: SkillForm::default(),
         agent,
     })
 }

@@ -37,8 +37,8 @@ use chorus_protocol::words::{ConversationKind, PrincipalKind, Signal, Word};
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// As many events as a page opens with, and as one fragment holds.
-const OPENS_WITH: i64 = 120;
+/// As many events as a page opens with, and as one fragment holds: however long the conversation is, its page stays small.
+const OPENS_WITH: i64 = 50;
 /// As many members and documents as are shown.
 const MOST: i64 = 200;
 

@@ -8,9 +8,12 @@ mod hire;
 mod input;
 mod issue;
 mod jobs;
+mod offering;
+mod quotes;
 mod wallet;
 
 pub(crate) use chart::Standing;
+pub(crate) use offering::SkillForm;
 pub(crate) use wallet::Books;
 
 use crate::face::{Face, State as Is};
@@ -41,6 +44,8 @@ pub(crate) fn routes() -> Router<AppState> {
         .merge(hire::routes())
         .merge(issue::routes())
         .merge(jobs::routes())
+        .merge(offering::routes())
+        .merge(quotes::routes())
         .merge(wallet::routes())
 }
 
@@ -75,6 +80,11 @@ impl Wanted {
             min_reputation: text(&asked.min_reputation),
             offline: asked.offline.is_some(),
         }
+    }
+
+    /// The query of the form that asks several for their price.
+    fn ask(&self) -> String {
+        query(&[("skill", &self.skill)])
     }
 
     /// The same with another skill, from the beginning or from a place.

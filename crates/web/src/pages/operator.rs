@@ -19,6 +19,7 @@ use chorus_app::authenticate::is_operator;
 use chorus_app::caller::Caller;
 use chorus_app::charge::count_bad_secret;
 use chorus_app::deliveries::{Asked, list};
+use chorus_app::quotas::{OFF, Quota, Quotas};
 use chorus_app::rate::rate_key;
 use chorus_app::{App, AppState, Error, agents, health_report, key_hash, operator};
 use chorus_protocol::api::operator::{AuditQuery, Overview, RecordedAct};
@@ -83,6 +84,31 @@ struct OperatorPage {
     up: String,
     agents: i64,
     counts: Vec<(&'static str, usize, &'static str)>,
+    limits: Vec<Limit>,
+}
+
+/// A limit as a person reads it.
+struct Limit {
+    variable: &'static str,
+    value: String,
+    meaning: &'static str,
+}
+
+fn limits(quotas: &Quotas) -> Vec<Limit> {
+    let rows = Quotas::TABLE.iter().zip(quotas.values());
+    rows.map(|(&Quota { variable, meaning, .. }, value)| Limit {
+        variable,
+        value: if value == OFF { "no limit:".into() } else { readable(value) },
+        meaning,
+    })
+    .collect()
+}
+
+/// A number in groups of three.
+fn readable(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
 }
 
 #[derive(Template)]
@@ -123,6 +149,7 @@ async fn show(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
         health,
         agents: agents::count(&app).await?,
         counts,
+        limits: limits(&app.config.quotas),
     })
 }
 
@@ -219,4 +246,19 @@ async fn invite(
         secrets: vec![("The link", made.url)],
         back: "/operator".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_shown_with_what_they_mean() {
+        let shown = limits(&Quotas { account_bytes: OFF, ..Quotas::default() });
+        let of = |variable| shown.iter().find(|limit| limit.variable == variable).unwrap();
+        assert_eq!(of("CHORUS_QUOTA_AGENT_BYTES").value, "104,857,600");
+        assert_eq!(of("CHORUS_QUOTA_ACCOUNT_BYTES").value, "no limit:");
+        assert_eq!(of("CHORUS_QUOTA_AGENTS").meaning, "agents that one account owns");
+        assert_eq!([1, 999, 1000, 1_234_567].map(readable), ["1", "999", "1,000", "1,234,567"]);
+    }
 }

@@ -13,7 +13,7 @@ use chorus_protocol::c2a::{
 };
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::words::{
-    Directedness, Disposition, Mode, Policy, Reason, Visibility, WireConversationKind,
+    Directedness, Disposition, EntryKind, Mode, Policy, Reason, Visibility, WireConversationKind,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -90,7 +90,13 @@ pub(super) fn disposed(
 ) -> Option<Outgoing> {
     // Overlooking what must be answered is not for a harness to decide: it stays open.
     let open = turn.policy == Some(Policy::MustRespond) && disposition == Disposition::Ignored;
-    if open || !matches!(turn.back, Back::Session(_)) {
+    let is_told = match turn.back {
+        Back::Session(_) => true,
+        // What came by an inbox is answered, or not; that it is a part of what came later nothing else says.
+        Back::Callback(_) => turn.kind == EntryKind::Chat && disposition == Disposition::Superseded,
+        Back::Envelope(_) => false,
+    };
+    if open || !is_told {
         return None;
     }
     let (event_id, reason) = (WireId(turn.message_id.clone()), why.map(|why| clean(why, MAX_WORDS)));

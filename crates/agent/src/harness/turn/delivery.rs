@@ -52,6 +52,7 @@ impl Turn {
             place: Some(Place {
                 id: place.unwrap_or_default(),
                 kind: Some(conversation.kind.as_str().to_owned()),
+                name: conversation.name.filter(|name| !name.is_empty()),
                 thread,
                 sequence: header.timing.and_then(|timing| timing.sequence),
                 ..Place::default()

@@ -2,6 +2,7 @@
 
 use crate::app::{App, AppState};
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
+use crate::delivery::harness;
 use crate::market::callbacks::{self, Callback};
 use crate::market::handout;
 use crate::sealing;
@@ -13,6 +14,8 @@ use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{self, Hold, Transport, Way};
 use chorus_store::push::{Due, Outcome};
 use chorus_store::{StoreError, Tx, conversations, directory, market, members};
+
+const GONE: &str = "what was said is gone";
 
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch, signed with these.
@@ -72,7 +75,9 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
             // Until it is mended.
             format!("the connection was broken since {}: {why}", rfc3339(*since))
         }),
-        Way::Webhook | Way::Connection | Way::Session | Way::Inbox | Way::WaitBehind(_) => None,
+        Way::Harness | Way::Webhook | Way::Connection | Way::Session | Way::Inbox | Way::WaitBehind(_) => {
+            None
+        }
     };
     if let Some(why) = held {
         return Ok(Plan::wait(due, over, why));
@@ -81,6 +86,13 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     if over && due.attempt > 1 {
         return Ok(Plan::Without(Outcome::Dead, None));
     }
+    let body = match due.transport {
+        Transport::Harness => match harness::request(tx, app, &agent, due.id, due.attempt)? {
+            Some(request) => request,
+            None => return Ok(Plan::refuse(GONE)),
+        },
+        Transport::Webhook | Transport::Channel | Transport::Inbox => body,
+    };
     let secrets = webhooks::signing(&app.config.master_key, &agent, now);
     // Whoever pasted a connection string has shown that it wants what is sent there.
     let (url, proven) = match due.transport {
@@ -94,20 +106,25 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
             }
             None => (None, true),
         },
+        // It has answered `initialize`.
+        Transport::Harness => (agent.harness, true),
         Transport::Webhook if due.kind == EntryKind::Job => (agent.endpoint.map(handout::url), agent.proven),
         Transport::Webhook => (agent.endpoint, agent.proven),
         Transport::Inbox => (None, agent.proven),
     };
     // Until it has a way again.
     let Some(url) = url else {
-        return Ok(Plan::wait(due, over, "the agent has neither an endpoint nor a connection string".into()));
+        return Ok(Plan::wait(
+            due,
+            over,
+            "the agent has no harness, no endpoint and no connection string".into(),
+        ));
     };
     Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets })
 }
 
-/// What is POSTed, each time with a fresh callback; or why nothing is.
+/// What is POSTed, each time with a fresh callback; or why nothing is. A harness is told the same in C2A.
 fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
-    const GONE: &str = "what was said is gone";
     match due.kind {
         EntryKind::Chat => {}
         EntryKind::Channel => {
@@ -137,7 +154,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
             Some(post) => serde_json::to_vec(&post),
             None => return Ok(Err("a connection string takes messages only")),
         },
-        Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app)),
+        Transport::Harness | Transport::Webhook | Transport::Inbox => serde_json::to_vec(&said.data(app)),
     };
     body.map(|body| Ok(body.into())).map_err(|error| StoreError::Unexpected(error.into()))
 }

@@ -9,11 +9,22 @@ pub(super) enum Kind {
     DelegationEnded,
     HumanAsked,
     HumanAnswered,
+    /// A flow or its method stopped for somebody.
+    Paused,
     Guard {
         /// Whether the type itself says that something was wrong.
         says_so: bool,
     },
     TaskCompleted,
+    /// Sources that an agent was given.
+    Knowledge,
+    /// A model answered.
+    ModelEnded,
+    /// A crew or flow began, and how it ended.
+    RunStarted,
+    RunEnded,
+    RunFailed,
+    KickoffCompleted,
     Review,
     /// Something failed that is no event.
     Failure,
@@ -80,6 +91,15 @@ pub(super) fn kind_of(kind: &str) -> Kind {
         }
         "task_completed" => return Kind::TaskCompleted,
         "llm_guardrail_started" => return Kind::Nothing,
+        "flow_input_requested" => return Kind::HumanAsked,
+        "flow_input_received" => return Kind::HumanAnswered,
+        "method_execution_paused" | "flow_paused" => return Kind::Paused,
+        "knowledge_search_query_completed" | "knowledge_retrieval_completed" => return Kind::Knowledge,
+        "llm_call_completed" => return Kind::ModelEnded,
+        "crew_kickoff_started" | "flow_started" => return Kind::RunStarted,
+        "crew_kickoff_completed" => return Kind::KickoffCompleted,
+        "flow_finished" => return Kind::RunEnded,
+        "crew_kickoff_failed" | "flow_failed" | "sigterm" | "sigint" => return Kind::RunFailed,
         _ => {}
     }
     let tool = ["tool_call", "tool_use", "tool_usage", "tool_execution", "mcp_tool_execution"]
@@ -159,8 +179,20 @@ mod tests {
             ("policy_check", Kind::Guard { says_so: false }),
             ("task_completed", Kind::TaskCompleted),
             ("task_failed", Kind::Failure),
-            ("crew_kickoff_completed", Kind::Nothing),
-            ("knowledge_retrieval_completed", Kind::Nothing),
+            ("crew_kickoff_started", Kind::RunStarted),
+            ("CrewKickoffCompletedEvent", Kind::KickoffCompleted),
+            ("flow_finished", Kind::RunEnded),
+            ("flow_failed", Kind::RunFailed),
+            ("SIGTERM", Kind::RunFailed),
+            ("flow_input_requested", Kind::HumanAsked),
+            ("FlowInputReceivedEvent", Kind::HumanAnswered),
+            ("method_execution_paused", Kind::Paused),
+            ("flow_paused", Kind::Paused),
+            ("method_execution_started", Kind::Nothing),
+            ("knowledge_search_query_completed", Kind::Knowledge),
+            ("KnowledgeRetrievalCompletedEvent", Kind::Knowledge),
+            ("knowledge_query_started", Kind::Nothing),
+            ("llm_call_completed", Kind::ModelEnded),
             ("reviewer_decision", Kind::Review),
             ("something_else", Kind::Unknown),
         ] {

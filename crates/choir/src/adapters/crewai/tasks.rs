@@ -39,6 +39,34 @@ pub(super) fn map(output: &Node, record: &Record<'_>, collector: &mut Collector<
     }
 }
 
+/// Maps what a crew's end says of its tasks, where nobody told of them one by one.
+pub(super) fn of_crew(record: &Record<'_>, collector: &mut Collector<'_>) {
+    let (place, output) = (collector.path().to_owned(), record.get("output"));
+    let tasks = output.get("tasks_output").items();
+    for (index, task) in tasks.iter().enumerate() {
+        collector.at(format!("{place}.output.tasks_output[{index}]"));
+        map(task, &Record { node: task, outer: &Node::Null }, collector);
+    }
+    collector.at(place);
+    if tasks.is_empty() {
+        map(output, &Record { node: output, outer: record.node }, collector);
+    }
+}
+
+/// Knowledge that an agent was given. One text of passages names no source.
+pub(super) fn retrieved(record: &Record<'_>, collector: &mut Collector<'_>) {
+    match record.get("retrieved_knowledge") {
+        found @ (Node::List(_) | Node::Object(_)) => {
+            sources(found, "retrieved_knowledge", &Node::Null, record, collector);
+        }
+        found if found.text().is_some() => collector.warn(
+            "nameless_knowledge",
+            "knowledge was retrieved as one text: that names no source, and is no event",
+        ),
+        _ => {}
+    }
+}
+
 /// Who may have made it: an agent's role, or a task that is called by one word.
 fn names<'a>(output: &'a Node, record: &Record<'a>) -> [Option<&'a str>; 2] {
     let who = record.names().into_iter().flatten().next();

@@ -3,6 +3,7 @@
 use super::Origin;
 use crate::adapters::collector::{Collector, event};
 use crate::adapters::node::Node;
+use crate::adapters::signs::is_message;
 use chorus_protocol::choir::evidence::EventType;
 
 /// What `dumpd` wraps, unwrapped.
@@ -26,13 +27,8 @@ pub(super) fn in_message(
         return;
     }
     let message = plain(message);
-    let calls = message.get("tool_calls");
-    match calls {
-        Node::Null | Node::List(_) => {}
-        other => collector.warn("odd_tool_calls", format!("\"tool_calls\" is {}, no list", other.kind())),
-    }
     let is_chunk = message.get("type").text() == Some("AIMessageChunk");
-    for (index, call) in calls.items().iter().enumerate() {
+    for (index, call) in calls_of(message, collector).into_iter().enumerate() {
         if let Some(name) = name_of(call) {
             made(name, call, &Place { message, index, row: place }, origin, collector);
         } else if is_chunk {
@@ -47,6 +43,52 @@ pub(super) fn in_message(
             let message = format!("a call of \"{name}\" was invalid and not made");
             collector.warn("invalid_call", message);
         }
+    }
+}
+
+/// The calls of a message: those that were parsed; else as the model's server wrote them, and as blocks of its content.
+fn calls_of<'a>(message: &'a Node, collector: &mut Collector<'_>) -> Vec<&'a Node> {
+    let parsed = match message.get("tool_calls") {
+        Node::Null => vec![],
+        Node::List(items) => items.iter().collect(),
+        one if name_of(one).is_some() => vec![one],
+        other => {
+            collector.warn("odd_tool_calls", format!("\"tool_calls\" is {}, no list", other.kind()));
+            vec![]
+        }
+    };
+    if matches!(message.get("type").text().or(message.get("role").text()), Some("human" | "user" | "tool")) {
+        return parsed;
+    }
+    let raw = message.get("additional_kwargs");
+    let calls = if parsed.is_empty() {
+        let old = [raw.get("function_call"), message.get("function_call")];
+        let old = old.into_iter().filter(|call| name_of(call).is_some()).take(1);
+        raw.get("tool_calls").items().iter().chain(old).collect()
+    } else {
+        parsed
+    };
+    let known = |id: &Node| !id.is_null() && calls.iter().any(|call| plain(call).get("id") == id);
+    // What a server ran by itself stands nowhere else; all other blocks are calls that were parsed.
+    let blocks = message.get("content").items().iter().filter(|block| {
+        let kind = block.get("type").text().unwrap_or_default();
+        let parsed_too = matches!(kind, "tool_use" | "tool_call" | "function_call");
+        let by_server = matches!(kind, "server_tool_use" | "server_tool_call" | "mcp_tool_use");
+        name_of(block).is_some() && (by_server || (parsed_too && calls.is_empty())) && !known(block.get("id"))
+    });
+    let blocks: Vec<_> = blocks.collect();
+    calls.into_iter().chain(blocks).collect()
+}
+
+/// Whether this is a call that stands by itself, in no message.
+pub(super) fn is_call(node: &Node) -> bool {
+    plain(node).get("type").text() == Some("tool_call") && name_of(node).is_some()
+}
+
+/// Such a call.
+pub(super) fn alone(call: &Node, index: usize, origin: &Origin<'_>, collector: &mut Collector<'_>) {
+    if let Some(name) = name_of(call) {
+        made(name, call, &Place { message: &Node::Null, index, row: None }, origin, collector);
     }
 }
 
@@ -72,8 +114,8 @@ fn made(name: &str, call: &Node, at: &Place<'_>, origin: &Origin<'_>, collector:
     let id = plain(call).get("id").text().map(str::to_owned);
     let id = id.or_else(|| message_id.map(|message| format!("{message}#{}", at.index)));
     // In a state, a call without any id is known by its place.
-    let key = id.clone().or_else(|| at.row.map(|row| format!("{row}#{}:{name}", at.index)));
-    if key.is_some_and(|key| !collector.first(&format!("call:{key}"))) {
+    let key = id.clone().or_else(|| at.row.map(|row| format!("{row}#{}", at.index)));
+    if key.is_some_and(|key| !collector.first_call(&key, name, message_id)) {
         return;
     }
     let reference = id.unwrap_or_else(|| format!("{}#{}", collector.path(), at.index));
@@ -99,7 +141,7 @@ fn tool_call(
 pub(super) fn in_state(state: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
     for (_, value) in state.members() {
         for (index, message) in value.items().iter().enumerate() {
-            if plain(message).has("tool_calls") {
+            if plain(message).has("tool_calls") || is_message(message) {
                 in_message(message, origin, Some(index), collector);
             }
         }
@@ -119,7 +161,7 @@ pub(super) fn executed(
         collector.warn("nameless_call", "a tool call names no tool");
         return;
     };
-    if collector.first(&format!("call:{id}")) {
+    if collector.first_call(id, name, None) {
         tool_call(name, id.to_owned(), None, origin, collector);
     }
 }

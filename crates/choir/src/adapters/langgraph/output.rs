@@ -4,8 +4,9 @@ use super::calls::{self, plain};
 use super::{Origin, before_colon};
 use crate::adapters::collector::{Collector, event};
 use crate::adapters::node::Node;
+use crate::adapters::reviews::dissents;
 use crate::adapters::signs::{
-    fired, guarded, is_escalation, is_guard, is_message, is_retriever, is_reviewer, reason, reviewed,
+    almost_guarded, fired, guarded, is_escalation, is_guard, is_message, is_retriever, is_reviewer, reason,
 };
 use crate::adapters::sources::{Citing, cite};
 use chorus_protocol::choir::evidence::{Event, EventType};
@@ -40,6 +41,11 @@ pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<
     let output = plain(output);
     let name = origin.node.unwrap_or_default();
     match output {
+        // What a task of the functional API returns, and what the whole does.
+        Node::Object(members) if matches!(&**members, [(name, _)] if is_returned(name)) => {
+            map(&members[0].1, origin, collector);
+        }
+        Node::Object(_) if calls::is_call(output) => calls::alone(output, 0, origin, collector),
         Node::Object(_) if is_message(output) => calls::in_message(output, origin, None, collector),
         Node::Object(_) => structured(output, origin, collector),
         // Channels and values as pairs, as older versions tell results.
@@ -49,6 +55,9 @@ pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<
                 Some((name.text()?.into(), value.clone()))
             });
             structured(&Node::Object(members.collect()), origin, collector);
+        }
+        Node::List(items) if is_retriever(name) && items.iter().any(is_document) => {
+            sources(output, "documents", name, origin, collector);
         }
         // Several updates at once.
         Node::List(items) => items.iter().for_each(|item| map(item, origin, collector)),
@@ -63,6 +72,14 @@ pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<
         }
         _ => {}
     }
+}
+
+fn is_returned(member: &str) -> bool {
+    matches!(member, "__return__" | "__end__")
+}
+
+fn is_document(node: &Node) -> bool {
+    plain(node).has("page_content")
 }
 
 fn is_pair(node: &Node) -> bool {
@@ -81,7 +98,11 @@ fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>)
         let flags = guarded(output);
         if flags.raised {
             let detail = flags.text.or_else(|| reason(output));
-            emit(EventType::Warning, detail, origin, collector);
+            emit(EventType::Warning, None, detail, origin, collector);
+        } else if almost_guarded(output) {
+            let message =
+                format!("\"{name}\" found something, but does not say that it flagged, blocked or refused");
+            collector.warn("unclear_guard", message);
         }
     }
     if is_retriever(name) {
@@ -90,29 +111,16 @@ fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>)
         }
     }
     if is_reviewer(name) {
-        review(output, name, origin, collector);
+        for dissent in dissents(output, name, collector) {
+            emit(EventType::Dissent, dissent.who, dissent.why, origin, collector);
+        }
     }
     if is_escalation(name) {
         if fired(output) {
-            emit(EventType::Escalation, reason(output), origin, collector);
+            emit(EventType::Escalation, None, reason(output), origin, collector);
         } else {
             empty_escalation(name, collector);
         }
-    }
-}
-
-fn review(output: &Node, name: &str, origin: &Origin<'_>, collector: &mut Collector<'_>) {
-    let flags = reviewed(output);
-    if flags.raised && !flags.approved {
-        let detail = flags.text.or_else(|| reason(output));
-        emit(EventType::Dissent, detail, origin, collector);
-    } else if flags.raised {
-        let message = format!("\"{name}\" approves and objects at once: no dissent");
-        collector.warn("approved_with_objections", message);
-    } else if flags.not_approved {
-        let message =
-            format!("\"{name}\" did not approve, but does not say that it disagrees, objects or rejects");
-        collector.warn("not_approved", message);
     }
 }
 
@@ -125,9 +133,12 @@ fn in_messages(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>
         if &**name == "tool_calls" {
             continue;
         }
-        for message in value.items().iter().chain([value]).map(plain) {
+        for (index, message) in value.items().iter().chain([value]).map(plain).enumerate() {
+            if calls::is_call(message) {
+                calls::alone(message, index, origin, collector);
+            }
             let text = &**name == "messages" && matches!(message, Node::Text(_));
-            if text || message.has("tool_calls") {
+            if text || message.has("tool_calls") || is_message(message) {
                 calls::in_message(message, origin, None, collector);
             }
         }
@@ -164,14 +175,21 @@ fn sources(node: &Node, member: &str, name: &str, origin: &Origin<'_>, collector
     });
 }
 
-fn emit(kind: EventType, detail: Option<&str>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
-    if told_below(kind, detail.unwrap_or_default(), origin, collector) {
+fn emit(
+    kind: EventType,
+    who: Option<&str>,
+    detail: Option<&str>,
+    origin: &Origin<'_>,
+    collector: &mut Collector<'_>,
+) {
+    let what = format!("{}{BETWEEN}{}", who.unwrap_or_default(), detail.unwrap_or_default());
+    if told_below(kind, &what, origin, collector) {
         return;
     }
-    let reference = format!("{}.{}", collector.path(), origin.node.unwrap_or_default());
+    let place = format!("{}.{}", collector.path(), origin.node.unwrap_or_default());
     let event = Event {
-        voice_name: collector.voice(origin.names(None)),
-        reference: Some(reference),
+        voice_name: if who.is_some() { collector.voice([who]) } else { collector.voice(origin.names(None)) },
+        reference: Some(who.map_or_else(|| place.clone(), |who| format!("{place}.{who}"))),
         detail: detail.map(str::to_owned),
         occurred_at: origin.occurred_at.map(str::to_owned),
         ..event(kind)

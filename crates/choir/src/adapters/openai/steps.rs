@@ -11,7 +11,11 @@ pub(super) fn map(step: &Node, collector: &mut Collector<'_>) {
         "run steps of the Assistants API are deprecated: bring Responses (openai.responses.v1) instead",
     );
     if !step.get("last_error").is_null() {
+        collector.incomplete("a run step ended with an error");
         collector.warn("run_error", "a run step ended with an error");
+    }
+    if matches!(step.get("status").text(), Some("in_progress" | "failed" | "cancelled" | "expired")) {
+        collector.incomplete("a run step was not completed");
     }
     let details = step.get("step_details");
     match details.get("type").text() {
@@ -33,7 +37,7 @@ fn tool_call(call: &Node, collector: &mut Collector<'_>) {
         return collector.warn("nameless_call", "a tool call of a run step names no tool");
     };
     let id = call.get("id").text();
-    if id.is_some_and(|id| !collector.first(&format!("call:{id}"))) {
+    if id.is_some_and(|id| !collector.first_call(id, name, None)) {
         return;
     }
     let mut made = event(EventType::ToolCall);

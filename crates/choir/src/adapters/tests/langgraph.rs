@@ -74,8 +74,12 @@ fn guards_by_name_and_flag() {
         ("OpenAIModerationMiddleware.before_model", json!({"results": [{"flagged": true}]}), true),
         ("safety", json!({"status": "BLOCKED"}), true),
         ("safety", json!({"refusal": ""}), false),
-        ("safety", json!({"refusal": "no"}), true),
-        ("ContentFilter", json!({"a": {"b": {"flagged": true}}}), false),
+        ("safety", json!({"refusal": "I cannot do that"}), true),
+        ("ContentFilter", json!({"moderation": {"response": {"results": [{"flagged": true}]}}}), true),
+        ("ContentFilter", json!({"a": {"b": {"c": {"d": {"flagged": true}}}}}), false),
+        ("safety", json!({"flagged": "Yes"}), true),
+        ("safety", json!({"flagged": "no", "refusal": "n/a"}), false),
+        ("safety", json!({"status": "unblocked", "unflagged": true}), false),
         ("safety", json!({"note": "blocked"}), false),
         ("safety", json!({"messages": [{"type": "ai", "content": "x", "status": "blocked"}]}), false),
         ("answer", json!({"blocked": true}), false),
@@ -83,6 +87,16 @@ fn guards_by_name_and_flag() {
         let bundle = stream(&json!([{name: output}]));
         assert_eq!(bundle.events.len(), usize::from(expected), "{name} {output}");
         assert!(bundle.events.iter().all(|event| event.event_type.as_str() == "warning"));
+    }
+    // Words that are not the protocol's: somebody should look.
+    for output in [
+        json!({"safe": false}),
+        json!({"result": {"allowed": false}}),
+        json!({"decision": "DENIED"}),
+        json!({"tripwire_triggered": true}),
+    ] {
+        let bundle = stream(&json!([{"input_guard": output}]));
+        assert_eq!((told(&bundle).len(), codes(&bundle)), (0, vec!["unclear_guard"]), "{output}");
     }
 }
 
@@ -95,6 +109,12 @@ fn reviewers_by_name_and_flag() {
         ("peer_reviewer", json!({"review": {"decision": "disagree"}}), true, false),
         ("peer_reviewer", json!({"objections": []}), false, false),
         ("peer_reviewer", json!({"objections": ["", null]}), false, false),
+        ("peer_reviewer", json!({"objections": "None"}), false, false),
+        ("peer_reviewer", json!({"objection": "n/a", "dissent": "no"}), false, false),
+        ("peer_reviewer", json!({"dissent": ""}), false, false),
+        ("peer_reviewer", json!({"dissent": {"text": "none"}}), false, false),
+        ("peer_reviewer", json!({"dissent": "the sources are old"}), true, false),
+        ("peer_reviewer", json!({"dissent": true}), true, false),
         ("reviewer", json!({"approved": true, "objections": ["but"]}), false, true),
         ("reviewer", json!({"approved": false}), false, true),
         ("reviewer", json!("rejected"), false, true),
@@ -105,7 +125,7 @@ fn reviewers_by_name_and_flag() {
         let found: Vec<_> = bundle.events.iter().map(|event| event.event_type.as_str()).collect();
         assert_eq!(found, vec!["dissent"; usize::from(expected)], "{name} {output}");
         assert_eq!(
-            !bundle.adapter_warnings.is_empty(),
+            codes(&bundle).into_iter().any(|code| code != "no_events"),
             warned,
             "{name} {output} {:?}",
             bundle.adapter_warnings
@@ -126,6 +146,12 @@ fn escalations_that_fired_and_that_did_not() {
         ("escalate", json!({"escalation": null, "messages": []}), false),
         ("escalate", json!({"note": "no escalation needed"}), false),
         ("escalate", json!({"escalation": "No escalation needed"}), false),
+        // Prose says nothing, whichever words are in it.
+        ("escalate", json!({"note": "I checked whether to escalate; all is well"}), false),
+        ("escalate", json!({"escalation": "An escalation is unnecessary in this case"}), false),
+        ("escalate", json!({"done": "yes"}), false),
+        ("escalate", json!({"escalated_to": "desk"}), true),
+        ("escalate", json!({"escalated": true, "note": "none"}), true),
         ("worker", json!({"escalation": {"to": "desk"}}), false),
     ] {
         let bundle = stream(&json!([["updates", {name: output}]]));
@@ -214,6 +240,135 @@ fn events_of_astream_events() {
         told(&bundle),
         ["tool_call agent look c1", "tool_call agent direct r9", "evidence_cited agent - a.md#0"]
     );
+}
+
+#[test]
+fn one_approval_takes_nothing_from_anothers_dissent() {
+    for (output, expected) in [
+        (
+            json!({"reviews": [{"reviewer": "Ann", "approved": true}, {"reviewer": "Ben", "verdict": "rejected"}]}),
+            vec!["Ben"],
+        ),
+        (
+            json!({"approved": true, "reviews": [{"reviewer": "Ben", "objection": "no"}, {"reviewer": "Cem", "objection": "too long"}]}),
+            vec!["Cem"],
+        ),
+        (
+            json!({"approved": true, "reviews": [{"reviewer": "Ben", "rejected": true}, {"reviewer": "Cem", "rejected": true}]}),
+            vec!["Ben", "Cem"],
+        ),
+        (json!({"style": {"verdict": "approved"}, "facts": {"verdict": "rejected"}}), vec!["critic"]),
+        (json!({"reviews": [{"approved": true}, {"rejected": true}, {"rejected": true}]}), vec!["critic"]),
+        (json!({"approved": true, "review": {"objections": ["but"]}}), vec![]),
+        (json!({"reviews": [{"reviewer": "Ann", "approved": true, "objections": ["but"]}]}), vec![]),
+    ] {
+        let bundle = stream(&json!([["updates", {"critic": output}]]));
+        let who: Vec<_> = bundle.events.iter().map(|event| event.voice_name.as_deref().unwrap()).collect();
+        assert_eq!(who, expected, "{output}");
+    }
+}
+
+#[test]
+fn tasks_of_the_functional_api() {
+    let call = json!({"name": "look", "args": {"q": 1}, "id": "c2", "type": "tool_call"});
+    let records = [
+        ("policy_guard", json!({"flagged": true, "reason": "r"})),
+        ("call_model", message("c1")),
+        ("answer", json!("some text that mentions escalation")),
+        ("reviewer", json!({"verdict": "rejected"})),
+        ("calls", json!([call])),
+        ("retrieve", json!([{"page_content": "x", "metadata": {"source": "a.md"}}])),
+        ("count", json!(3)),
+        ("escalation_flow", json!({"done": "yes"})),
+    ];
+    let expected = [
+        "warning policy_guard",
+        "tool_call call_model",
+        "dissent reviewer",
+        "tool_call calls",
+        "evidence_cited retrieve",
+    ];
+    let short = |bundle: &Bundle| {
+        told(bundle)
+            .iter()
+            .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+    let updates: Vec<_> = records.iter().map(|(name, output)| json!({*name: output})).collect();
+    let bundle = stream(&json!(updates));
+    assert_eq!(short(&bundle), expected);
+    assert_eq!(codes(&bundle), ["empty_escalation"]);
+    // As the tasks mode tells them: started, and returned; what is resumed is started once more.
+    let mut tasks = vec![];
+    for (name, output) in &records {
+        let start =
+            json!({"id": name, "name": name, "input": [[{"a": 1}], {}], "triggers": ["__pregel_push"]});
+        let end = json!({"id": name, "name": name, "error": null, "result": {"__return__": output}, "interrupts": []});
+        tasks.extend([start.clone(), end, start]);
+    }
+    assert_eq!(short(&stream(&json!(tasks))), expected);
+    assert!(is_complete(Format::LangGraph, &json!(tasks)));
+    assert!(!is_complete(Format::LangGraph, &json!(tasks[..1])));
+}
+
+#[test]
+fn calls_in_other_shapes() {
+    let function = json!({"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    for message in [
+        json!({"type": "ai", "content": "", "tool_calls": [function]}),
+        json!({"type": "ai", "content": "", "tool_calls": function}),
+        json!({"type": "ai", "content": "", "tool_calls": [], "additional_kwargs": {"tool_calls": [function]}}),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "c1", "name": "look", "input": {}}]}),
+        json!({"type": "ai", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}], "tool_calls": [{"name": "look", "args": {}, "id": "c1"}]}),
+        json!({"type": "ai", "content": [{"type": "server_tool_use", "id": "c1", "name": "look"}], "tool_calls": []}),
+    ] {
+        let bundle = stream(&json!([["updates", {"agent": {"messages": [message]}}]]));
+        assert_eq!(told(&bundle), ["tool_call agent look c1"], "{message}");
+    }
+    let old = json!({"type": "ai", "content": "", "additional_kwargs": {"function_call": {"name": "look", "arguments": "{}"}}});
+    assert_eq!(stream(&json!([["updates", {"agent": {"messages": [old]}}]])).events.len(), 1);
+    let human = json!({"type": "human", "content": [{"type": "tool_use", "id": "c1", "name": "look"}]});
+    assert!(stream(&json!([["updates", {"agent": {"messages": [human]}}]])).events.is_empty());
+}
+
+#[test]
+fn ids_that_are_used_again() {
+    let turn = |id: &str, tool: &str| json!({"a": {"messages": [{"type": "ai", "content": "", "id": id, "tool_calls": [{"name": tool, "args": {}, "id": "call_0"}]}]}});
+    let trace = json!([
+        turn("m1", "look"),
+        turn("m1", "look"),
+        turn("m2", "look"),
+        turn("m3", "send"),
+        turn("m3", "send")
+    ]);
+    assert_eq!(
+        told(&stream(&trace)),
+        ["tool_call a look call_0", "tool_call a look call_0#2", "tool_call a send call_0#3"]
+    );
+}
+
+#[test]
+fn a_run_that_did_not_end_is_not_complete() {
+    let update = json!({"a": {"x": []}});
+    let interrupt = json!({"__interrupt__": [{"id": "i", "value": "?"}]});
+    let begun = json!({"event": "on_chain_start", "name": "LangGraph", "run_id": "r", "data": {}});
+    let ended = json!({"event": "on_chain_end", "name": "LangGraph", "run_id": "r", "data": {"output": {}}});
+    for (trace, complete) in [
+        (json!([["updates", update]]), true),
+        (json!([["updates", update], ["updates", interrupt]]), false),
+        (json!([["updates", interrupt], ["updates", update]]), true),
+        (json!([["values", {"messages": []}]]), false),
+        (json!([begun, ended]), true),
+        (json!([begun]), false),
+        (json!([{"event": "updates", "data": update}, {"event": "error", "data": {}}]), false),
+        (json!([["updates", update], "updates={'a': 1}", "x"]), false),
+        (
+            json!([["tasks", {"id": "t", "name": "a", "error": "RuntimeError()", "result": {}, "interrupts": []}]]),
+            false,
+        ),
+    ] {
+        assert_eq!(is_complete(Format::LangGraph, &trace), complete, "{trace}");
+    }
 }
 
 #[test]

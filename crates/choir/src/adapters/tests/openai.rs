@@ -28,7 +28,7 @@ fn calls_of_every_type() {
     }
     for kind in ["function_call_output", "shell_call_output", "reasoning", "message"] {
         let bundle = items(json!([{"type": kind, "content": "x", "output": "y"}]));
-        assert!(bundle.events.is_empty() && bundle.adapter_warnings.is_empty(), "{kind}");
+        assert!(bundle.events.is_empty() && codes(&bundle) == ["no_events"], "{kind}");
     }
     for kind in [
         "mcp_list_tools",
@@ -94,7 +94,7 @@ fn citations_and_refusals() {
     assert_eq!(refusal.events[0].event_type.as_str(), "warning");
     assert_eq!(refusal.events[0].detail.as_deref(), Some("I can't."));
     let prose = items(json!([{"role": "user", "content": [{"type": "refusal", "refusal": "x"}]}]));
-    assert!(prose.events.is_empty() && prose.adapter_warnings.is_empty());
+    assert!(prose.events.is_empty() && codes(&prose) == ["no_events"]);
 }
 
 #[test]
@@ -119,6 +119,86 @@ fn responses_in_wrappings() {
     assert_eq!(codes(&chat), ["wrong_api"]);
     let chat = items(json!([{"role": "assistant", "content": null, "tool_calls": [{"id": "1"}]}]));
     assert_eq!(codes(&chat), ["wrong_api"]);
+}
+
+#[test]
+fn nothing_is_silently_empty() {
+    let created =
+        json!({"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}});
+    let delta = json!({"type": "response.output_text.delta", "delta": "x", "item_id": "m"});
+    for (trace, code) in [
+        (json!({"object": "response", "status": "completed", "output": []}), "no_events"),
+        (json!([created]), "stream_broken_off"),
+        (json!([delta]), "stream_broken_off"),
+        (json!({"object": "response", "status": "in_progress", "output": []}), "response_not_completed"),
+        (json!({"object": "response", "status": "queued", "output": null}), "no_output"),
+        (
+            json!([{"type": "error", "sequence_number": 1, "code": "server_error", "message": "m"}]),
+            "run_error",
+        ),
+        (json!({"object": "list", "data": []}), "no_events"),
+    ] {
+        let bundle = items(trace.clone());
+        assert!(bundle.events.is_empty(), "{trace}");
+        assert!(codes(&bundle).contains(&code), "{trace} {:?}", codes(&bundle));
+    }
+}
+
+#[test]
+fn refusals_wherever_they_are_told() {
+    let created = json!({"type": "response.created", "response": {"id": "r"}});
+    let told_early = json!({"type": "response.refusal.done", "item_id": "m", "refusal": "I can't."});
+    let item = json!({"type": "message", "id": "m", "role": "assistant", "content": [{"type": "refusal", "refusal": "I can't."}]});
+    let done = json!({"type": "response.output_item.done", "item": item});
+    let end = |status: &str| json!({"type": format!("response.{status}"), "response": {"id": "r", "object": "response", "status": status, "output": [item]}});
+    for trace in [
+        json!([created, told_early]),
+        json!([created, told_early, done]),
+        json!([created, told_early, done, end("completed")]),
+        json!([created, told_early, end("incomplete")]),
+        json!({"object": "response", "status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": [item]}),
+        json!([{"role": "assistant", "content": null, "refusal": "I can't."}]),
+    ] {
+        let bundle = items(trace.clone());
+        let found: Vec<_> = bundle.events.iter().map(|event| event.event_type.as_str()).collect();
+        assert_eq!(found, ["warning"], "{trace}");
+        assert_eq!(bundle.events[0].detail.as_deref(), Some("I can't."));
+    }
+}
+
+#[test]
+fn ids_that_are_used_again() {
+    let call =
+        |id: &str, name: &str| json!({"type": "function_call", "id": id, "call_id": "call_0", "name": name});
+    let trace =
+        json!([call("fc_1", "look"), call("fc_1", "look"), call("fc_2", "look"), call("fc_3", "send")]);
+    assert_eq!(
+        told(&items(trace)),
+        ["tool_call - look call_0", "tool_call - look call_0#2", "tool_call - send call_0#3"]
+    );
+}
+
+#[test]
+fn a_run_that_did_not_end_is_not_complete() {
+    let call = json!({"type": "function_call", "name": "look", "call_id": "c"});
+    let response = |status: &str| json!({"object": "response", "status": status, "output": [call]});
+    let created = json!({"type": "response.created", "response": {"id": "r"}});
+    let done = json!({"type": "response.output_item.done", "item": call});
+    let end = json!({"type": "response.completed", "response": response("completed")});
+    for (trace, complete) in [
+        (response("completed"), true),
+        (response("in_progress"), false),
+        (response("incomplete"), false),
+        (response("failed"), false),
+        (json!([created, done]), false),
+        (json!([created, done, end]), true),
+        (json!([created, done, end, created]), false),
+    ] {
+        assert_eq!(is_complete(Format::OpenAi, &trace), complete, "{trace}");
+    }
+    let many: Vec<_> =
+        (0..700).map(|id| json!({"type": "function_call", "name": "x", "call_id": id.to_string()})).collect();
+    assert!(!is_complete(Format::OpenAi, &json!(many)));
 }
 
 #[test]

@@ -101,3 +101,13 @@ fn the_earliest_are_kept_when_there_are_too_many() {
             .any(|warning| warning.message.starts_with("2100 events were left out"))
     );
 }
+
+#[test]
+fn a_trace_without_its_root_is_not_complete() {
+    let tool = |id, parent| {
+        span(id, parent, 1, json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "x"}))
+    };
+    let root = span(1, 0, 1, json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "A"}));
+    assert!(is_complete(Format::Otel, &json!([tool(2, 1), root])));
+    assert!(!is_complete(Format::Otel, &json!([tool(2, 1)])));
+}

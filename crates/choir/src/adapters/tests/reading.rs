@@ -112,7 +112,7 @@ fn a_bundle_is_bounded_and_says_what_was_left_out() {
     let odd: Vec<_> = (0..300).map(|kind| json!({"type": format!("odd_{kind}")})).collect();
     let bundle = super::bundle(Format::OpenAi, &json!(odd));
     assert!(bundle.adapter_warnings.len() <= 100);
-    assert_eq!(bundle.adapter_warnings.last().unwrap().message, "206 further warnings were left out");
+    assert_eq!(bundle.adapter_warnings.last().unwrap().message, "208 further warnings were left out");
 
     // The same oddity again is counted.
     let bundle = super::bundle(Format::OpenAi, &json!([null, null, null]));
@@ -131,7 +131,7 @@ fn secrets_are_masked_and_named_nowhere() {
     assert!(!written.contains(&key[..20]) && !written.contains("not-a-known-form"), "{written}");
     assert_eq!(codes(&bundle), ["secret_in_trace"]);
     let masked = json!([{"policy_guard": {"flagged": false, "api_key": "**********"}}]);
-    assert!(codes(&super::bundle(Format::LangGraph, &masked)).is_empty());
+    assert_eq!(codes(&super::bundle(Format::LangGraph, &masked)), ["no_events"]);
 }
 
 #[test]
@@ -139,7 +139,8 @@ fn voices_are_found_by_any_name_and_case() {
     let score = json!({"title": "t", "voices": [{"name": "Prüfer", "aliases": ["critic", "QA"]}, {"name": "Support"}],
         "scenarios": [{"id": "s", "severity": "low"}]});
     let score = crate::read_score(score).unwrap();
-    let about = About { run_id: Some("r1".into()), complete: true, voices: &score.voices };
+    let about =
+        About { run_id: Some("r1".into()), complete: true, voices: &score.voices, ..About::default() };
     let trace = json!([
         {"CRITIC": {"verdict": "rejected"}},
         {"pru\u{308}fer": {"tool_calls": [{"name": "x", "id": "1"}]}},
@@ -152,6 +153,89 @@ fn voices_are_found_by_any_name_and_case() {
     let voices: Vec<_> = bundle.events.iter().map(|event| event.voice_name.as_deref().unwrap()).collect();
     assert_eq!(voices, ["Prüfer", "Prüfer", "Support", "other"]);
     assert_eq!(codes(&bundle), ["unknown_voice"]);
+}
+
+#[test]
+fn what_a_trace_cannot_say_its_caller_says() {
+    let score = json!({"title": "t", "voices": [{"name": "Drafter"}, {"name": "Policy"}], "scenarios": [{"id": "refund", "severity": "low"}]});
+    let score = crate::read_score(score).unwrap();
+    let mut about = About {
+        scenario_id: Some("Refund".into()),
+        names: vec![("Senior Writer".into(), "drafter".into())],
+        voice: Some("policy".into()),
+        voices: &score.voices,
+        ..About::default()
+    };
+    about.check(&score).unwrap();
+    let trace = json!([
+        {"type": "tool_usage_started", "tool_name": "x", "event_id": "1", "agent_role": "senior writer"},
+        {"type": "tool_usage_started", "tool_name": "y", "event_id": "2"},
+        {"type": "tool_usage_started", "tool_name": "z", "event_id": "3", "agent_role": "Stranger"},
+    ]);
+    let bundle = adapt(Some(Format::CrewAi), trace.to_string().as_bytes(), &about).unwrap();
+    assert_eq!(told(&bundle), ["tool_call Drafter x 1", "tool_call Policy y 2", "tool_call Stranger z 3"]);
+    assert_eq!(bundle.scenario_id.as_deref(), Some("Refund"));
+    assert_eq!(codes(&bundle), ["unknown_voice"]);
+    // A Responses object names nobody at all.
+    let response = json!({"object": "response", "status": "completed", "output": [{"type": "function_call", "name": "x", "call_id": "1"}]});
+    let bundle = adapt(Some(Format::OpenAi), response.to_string().as_bytes(), &about).unwrap();
+    assert_eq!(told(&bundle), ["tool_call Policy x 1"]);
+    assert!(bundle.adapter_warnings.is_empty());
+    about.voice = Some("Nobody".into());
+    assert_eq!(about.check(&score).unwrap_err(), "the Score has no voice \"Nobody\"");
+    about.voice = None;
+    about.scenario_id = Some("elsewhere".into());
+    assert_eq!(about.check(&score).unwrap_err(), "the Score has no scenario \"elsewhere\"");
+}
+
+#[test]
+fn the_same_place_in_two_runs_is_two_events() {
+    let run = |note: &str| json!([{"policy_guard": {"flagged": true}}, {"answer": {"note": note}}]);
+    let [one, other] = ["a", "b"].map(|note| bundle(Format::LangGraph, &run(note)));
+    assert_eq!(told(&one), told(&other));
+    assert_eq!(crate::merge(&[one.clone(), other]).events.len(), 2);
+    assert_eq!(crate::merge(&[one.clone(), bundle(Format::LangGraph, &run("a"))]), one);
+}
+
+#[test]
+fn contents_are_never_copied() {
+    let secret = "Confidential: the margin is 40 percent.";
+    let long = format!("{secret} ").repeat(20);
+    let langgraph = json!([
+        {"__interrupt__": [{"id": "i", "value": {"action_requests": [{"name": "pay", "args": {"to": secret},
+            "description": format!("Tool execution requires approval\n\nTool: pay\nArgs: {secret}")}]}}]},
+        {"ask": {"__interrupt__": [{"value": long}]}},
+        {"retriever": {"documents": [secret, {"page_content": secret, "metadata": {"title": long}}]}},
+        {"policy_guard": {"flagged": true, "message": secret, "error": secret, "input": secret}},
+        {"policy_guard": {"blocked": true, "reason": long}},
+        {"a": {"messages": [{"type": "ai", "content": [{"type": "text", "text": secret}, {"type": "tool_use", "id": "t", "name": "x", "input": {"q": secret}}]}]}},
+    ]);
+    let crewai = json!([
+        {"type": "tool_usage_started", "tool_name": "x", "event_id": "1", "tool_args": {"q": secret}, "task_name": long},
+        {"type": "tool_usage_started", "tool_name": "Delegate work to coworker", "event_id": "2", "tool_args": {"coworker": "W", "task": secret, "context": secret}},
+        {"type": "human_feedback_requested", "event_id": "3", "message": long, "output": secret, "method_name": "m"},
+        {"type": "task_completed", "event_id": "4", "output": {"raw": secret, "pydantic": {"sources": [secret]}, "agent": "R"}},
+        {"type": "knowledge_search_query_completed", "event_id": "5", "query": secret, "retrieved_knowledge": secret},
+        {"type": "llm_guardrail_completed", "event_id": "6", "success": false, "error": long, "guardrail_name": long},
+    ]);
+    let openai = json!([
+        {"type": "function_call", "name": "x", "call_id": "c", "arguments": secret},
+        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": long}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": secret, "annotations": [
+            {"type": "file_citation", "file_id": "f", "filename": long, "index": 1}]}]},
+    ]);
+    for (format, trace) in
+        [(Format::LangGraph, langgraph), (Format::CrewAi, crewai), (Format::OpenAi, openai)]
+    {
+        let bundle = bundle(format, &trace);
+        assert!(bundle.events.len() >= 3, "{:?}", told(&bundle));
+        let written = serde_json::to_string(&bundle).unwrap();
+        assert!(!written.contains("Confidential"), "{written}");
+    }
+    let address = json!([{"retriever": {"sources": ["https://u:hunter2@h/a?X-Amz-Signature=deadbeef"]}}]);
+    let bundle = bundle(Format::LangGraph, &address);
+    assert_eq!(bundle.events[0].detail.as_deref(), Some("https://h/a"));
+    assert_eq!(codes(&bundle), ["secret_in_trace"]);
 }
 
 /// Few unless asked for more.

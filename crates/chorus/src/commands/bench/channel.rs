@@ -14,8 +14,10 @@ use super::store::look_up;
 use super::target::{Fleet, Target};
 use anyhow::{Context, ensure};
 use chorus_hub::Environment;
-use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::ids::{AccountId, ConversationId, CredentialId, EventId, Principal, TraceId};
 use chorus_protocol::redact::Masked;
+use chorus_store::accounts::{self, Account, CredentialKind, NewCredential};
 use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer, Post, Reach};
 use chorus_store::conversations::{Conversation, ConversationKind, History};
 use chorus_store::{SqliteOptions, Store, StoreError, Tx, TxExt};
@@ -27,17 +29,23 @@ use tokio::task::JoinSet;
 pub(super) const FEW: usize = 10;
 /// How many messages one transaction holds while a channel is filled.
 const BATCH: u64 = 500;
+/// Longer than any run, in milliseconds.
+const LONG: i64 = 24 * 60 * 60 * 1000;
 /// How many events a page shows.
 const PAGE: usize = 50;
 
 /// A hub with one channel.
 pub(super) struct Place {
-    hub: Child,
+    pub(super) hub: Child,
     folder: PathBuf,
     pub(super) target: Target,
     pub(super) channel: ConversationId,
     /// Those who talk and read; the others are only there.
     pub(super) keys: Vec<String>,
+    /// The secret of a browser in which a person is signed in who is a member too.
+    pub(super) session: String,
+    /// What the last of all members is called.
+    pub(super) last: String,
 }
 
 impl Place {
@@ -52,22 +60,28 @@ impl Place {
         let hub = Child::hub(&folder).await?;
         let fleet = Fleet::register(&hub.url, members, 0).await?;
         hub.stop().await?;
-        let channel = fill(&folder, &fleet, messages, size, progress).await?;
+        let session = SecretKind::Session.secret(&Environment::system().random_hex());
+        let person = sign_in(&folder, &session).await?;
+        let channel = fill(&folder, &fleet, person, messages, size, progress).await?;
         let hub = Child::hub(&folder).await?;
         let target = Target::find(&hub.url).await?;
+        let last = sender_name(&fleet.run, members.saturating_sub(1));
         let keys = fleet.senders.into_iter().take(FEW).collect();
-        Ok(Self { hub, folder, target, channel, keys })
+        Ok(Self { hub, folder, target, channel, keys, session, last })
     }
 
     /// Everybody who talks says something again and again.
     async fn talk(&self, size: usize, duration: Duration) -> anyhow::Result<Outcome> {
-        let body = json!({"content": words(size)}).to_string();
-        let path = format!("/api/v1/channels/{}/messages", self.channel);
-        let request = |key| {
-            let head = self.target.head("POST", &path, key);
-            format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
-        };
-        repeat(&self.target, self.keys.iter().map(|key| request(key)), duration, |_| true).await
+        self.post("", &words(size), duration).await
+    }
+
+    /// Everybody who talks says this again and again, or asks what it would mean: `how` is the query.
+    pub(super) async fn post(&self, how: &str, text: &str, duration: Duration) -> anyhow::Result<Outcome> {
+        let path = format!("/api/v1/channels/{}/messages{how}", self.channel);
+        let body = json!({"content": text}).to_string();
+        let requests = self.keys.iter().map(|key| self.target.request("POST", &path, Some(key), &body));
+        let requests = requests.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        repeat(&self.target, requests, duration, |_| true).await
     }
 
     /// Everybody opens the channel again and again.
@@ -107,7 +121,7 @@ pub(super) async fn repeat(
                 let asked = Instant::now();
                 let (status, body) = connection.exchange(request.as_bytes()).await?;
                 let told = || format!("status {status}: {}", String::from_utf8_lossy(body));
-                ensure!(matches!(status, 200 | 201) && good(body), "{}", told());
+                ensure!(matches!(status, 200 | 201 | 204) && good(body), "{}", told());
                 times.record(asked.elapsed().as_nanos() as u64);
             }
             anyhow::Ok(times)
@@ -129,15 +143,50 @@ fn open_store(folder: &Path) -> anyhow::Result<Store> {
     Ok(Store::sqlite(SqliteOptions::file(folder.join("chorus.db")))?)
 }
 
+/// Makes a person who is signed in.
+async fn sign_in(folder: &Path, session: &str) -> anyhow::Result<AccountId> {
+    let (store, environment) = (open_store(folder)?, Environment::system());
+    let (id, now, trace) =
+        (AccountId(environment.uuid_v7()), environment.now(), TraceId(environment.uuid_v7()));
+    let account = Account {
+        id,
+        email: "bench@bench.example".into(),
+        name: "bench".into(),
+        created_at: now,
+        disabled_at: None,
+        seen_at: now,
+    };
+    let credential = NewCredential {
+        id: CredentialId(environment.uuid_v7()),
+        hash: chorus_hub::key_hash(session),
+        kind: CredentialKind::Session,
+        account: Some(id),
+        email: None,
+        label: None,
+        sign_up_code: None,
+        expires_at: Some(now + LONG),
+        trace,
+        now,
+    };
+    let make = move |tx: &mut dyn Tx| {
+        accounts::insert(tx, &account, trace)?;
+        accounts::issue(tx, &credential)
+    };
+    store.write::<_, StoreError, _>(make).await?;
+    Ok(id)
+}
+
 async fn fill(
     folder: &Path,
     fleet: &Fleet,
+    person: AccountId,
     messages: u64,
     size: usize,
     progress: &Progress,
 ) -> anyhow::Result<ConversationId> {
     let (store, environment) = (open_store(folder)?, Environment::system());
     let mut members = vec![];
+    let reader = (Principal::Account(person), "reader".to_owned());
     for n in 0..fleet.senders.len() {
         let name = sender_name(&fleet.run, n);
         members.push((Principal::Agent(look_up(&store, name.clone()).await?), name));
@@ -166,7 +215,7 @@ async fn fill(
         keep_days: None,
         oldest: 1,
     };
-    let others: Vec<_> = members[1..].to_vec();
+    let others: Vec<_> = members[1..].iter().cloned().chain([reader]).collect();
     let make = {
         let act = act.clone();
         move |tx: &mut dyn Tx| {

@@ -2,7 +2,7 @@
 //!
 //! A child is killed when it is dropped, whatever the reason.
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// All nodes on one database have the same.
 const MASTER_KEY: &str = "bebebebebebebebebebebebebebebebebebebebebebebebebebebebebebebebe";
+
+/// The operator's at the hubs that are measured.
+pub(crate) const OPERATOR_KEY: &str = "co_bench_bench_bench";
 
 /// A server that runs.
 #[derive(Debug)]
@@ -26,6 +29,12 @@ impl Child {
     /// `chorus serve` on a free port with its data in `folder`: durable as it is by default, but without limits.
     pub(crate) async fn hub(folder: &Path) -> anyhow::Result<Self> {
         Self::start(unlimited_hub(folder)?).await.context("the hub did not start")
+    }
+
+    /// The same of another version of this program.
+    pub(crate) async fn hub_of(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let told = || format!("the hub of {} did not start", program.display());
+        Self::start(without_limits(without_settings(Command::new(program)), folder)).await.with_context(told)
     }
 
     /// The same on a PostgreSQL, which others may share.
@@ -91,6 +100,18 @@ impl Child {
         self.status("VmHWM:")
     }
 
+    /// How long processors have worked for it.
+    pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
+        let path = format!("/proc/{}/stat", self.id());
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        // The second field is its name, in brackets, and may hold anything.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+        let [user, system] = ticks[..] else { bail!("the kernel does not tell how long a process has run") };
+        // What it tells programs is in hundredths of a second, whatever it counts in.
+        Ok(Duration::from_millis((user + system) * 10))
+    }
+
     fn status(&self, name: &str) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.id());
         let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -127,16 +148,22 @@ impl Drop for Child {
 
 /// This program, in an environment without settings.
 fn this_program() -> anyhow::Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    Ok(without_settings(Command::new(std::env::current_exe().context("cannot find this program")?)))
+}
+
+fn without_settings(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CHORUS_")) {
         command.env_remove(name);
     }
-    Ok(command)
+    command
 }
 
 /// `chorus serve` on a free port, durable as it is by default, but without limits.
 fn unlimited_hub(folder: &Path) -> anyhow::Result<Command> {
-    let mut command = this_program()?;
+    Ok(without_limits(this_program()?, folder))
+}
+
+fn without_limits(mut command: Command, folder: &Path) -> Command {
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(folder)
@@ -146,7 +173,7 @@ fn unlimited_hub(folder: &Path) -> anyhow::Result<Command> {
         .env("CHORUS_QUOTA_ACCOUNT_BYTES", "off")
         .env("CHORUS_QUOTA_CHANNELS", "off")
         .env("CHORUS_QUOTA_MEMBERS", "off")
-        .env("CHORUS_OPERATOR_KEY", "co_bench_bench_bench")
+        .env("CHORUS_OPERATOR_KEY", OPERATOR_KEY)
         .env("CHORUS_LOG", "warn");
-    Ok(command)
+    command
 }

@@ -37,7 +37,8 @@ pub(crate) fn head(bytes: &[u8]) -> anyhow::Result<Option<Head>> {
     let first = lines.next().unwrap_or_default();
     let status = first.strip_prefix(b"HTTP/1.").and_then(|rest| number(rest.get(2..5)?));
     let status = status.with_context(|| format!("not an answer: {}", String::from_utf8_lossy(first)))? as u16;
-    let mut body = Framing::Open;
+    // What has no content has no length either.
+    let mut body = if status == 204 { Framing::Length(0) } else { Framing::Open };
     for line in lines {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -210,6 +211,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends a request that is answered with another protocol, and returns the connection with what came behind the answer.
+    pub(crate) async fn upgrade(mut self, request: &[u8]) -> anyhow::Result<(TcpStream, Vec<u8>)> {
+        let head = self.ask(request).await?;
+        let rest = self.buffer[head.length..self.filled].to_vec();
+        ensure!(head.status == 101, "status {}: {}", head.status, String::from_utf8_lossy(&rest));
+        Ok((self.stream, rest))
+    }
+
     /// Sends a request whose answer is a stream of events.
     pub(crate) async fn listen(mut self, request: &[u8]) -> anyhow::Result<Events> {
         let head = self.ask(request).await?;
@@ -280,6 +289,7 @@ mod tests {
         let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
         assert_eq!(head(chunked).unwrap().unwrap().body, Framing::Chunked);
         assert_eq!(head(b"HTTP/1.0 200 OK\r\n\r\n").unwrap().unwrap().body, Framing::Open);
+        assert_eq!(head(b"HTTP/1.1 204 No\r\n\r\n").unwrap().unwrap().body, Framing::Length(0));
         assert!(head(b"SSH-2.0\r\n\r\n").is_err());
         assert!(head(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").is_err());
     }

@@ -5,7 +5,7 @@
 
 use super::histogram::Histogram;
 use super::http::Connection;
-use super::listener::{Listener, Received};
+use super::listener::{Listener, Received, Way};
 use super::request::{Clock, Request};
 use super::target::{Fleet, Target};
 use anyhow::{Context, bail, ensure};
@@ -91,7 +91,7 @@ impl Senders {
     pub(crate) fn new(targets: &[Target], fleet: &Fleet, size: usize, clock: Clock) -> Self {
         let sender = |(index, key): (usize, &String)| {
             let head = targets[index % targets.len()].head("POST", "/messages", key);
-            Sender { index, request: Request::new(&head, &fleet.run, index, size), next: 0 }
+            Sender { index, request: Request::new(&head, &fleet.run, &fleet.host, index, size), next: 0 }
         };
         let addresses = targets.iter().map(|target| target.address).collect();
         let all = fleet.senders.iter().enumerate().map(sender).collect();
@@ -146,12 +146,26 @@ impl Relay {
         Self::across(std::slice::from_ref(target), fleet, size).await
     }
 
+    /// With inboxes that are opened this way.
+    pub(crate) async fn open_by(
+        way: Way,
+        target: &Target,
+        fleet: &Fleet,
+        size: usize,
+    ) -> anyhow::Result<Self> {
+        Self::with(way, std::slice::from_ref(target), fleet, size).await
+    }
+
     /// At several nodes of one hub, in turn.
     pub(crate) async fn across(targets: &[Target], fleet: &Fleet, size: usize) -> anyhow::Result<Self> {
+        Self::with(Way::Events, targets, fleet, size).await
+    }
+
+    async fn with(way: Way, targets: &[Target], fleet: &Fleet, size: usize) -> anyhow::Result<Self> {
         let clock = Clock::start();
         let mut listeners = Vec::new();
         for (key, target) in fleet.receivers.iter().zip(targets.iter().cycle()) {
-            listeners.push(Listener::open(target, key, clock).await?);
+            listeners.push(Listener::open_by(way, target, key, clock).await?);
         }
         Ok(Self { senders: Senders::new(targets, fleet, size, clock), listeners, checked: 0 })
     }

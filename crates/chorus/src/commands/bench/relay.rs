@@ -1,4 +1,5 @@
-//! `chorus bench relay`: the durable way of a message through a hub, against three references of the same run.
+//! `chorus bench relay`: the durable way of a message through a hub, against three references of the same run; and, if one is given,
+//! against an earlier version of this program, by turns with this one.
 
 use super::child::Child;
 use super::disk::Disk;
@@ -22,6 +23,23 @@ struct Series {
     relay: Vec<Outcome>,
     store: Vec<Outcome>,
     disk: Vec<Outcome>,
+    /// The relay of an earlier version.
+    before: Vec<Outcome>,
+}
+
+/// An earlier version that is measured beside this one.
+struct Before {
+    _hub: Child,
+    relay: Relay,
+}
+
+impl Before {
+    async fn open(program: &Path, folder: &Path, load: &Load) -> anyhow::Result<Self> {
+        let hub = Child::hub_of(program, folder).await?;
+        let fleet = Fleet::register(&hub.url, load.senders, load.receivers).await?;
+        let relay = Relay::open(&Target::find(&hub.url).await?, &fleet, load.pace.size).await?;
+        Ok(Self { _hub: hub, relay })
+    }
 }
 
 /// Measures a hub of our own, or the relay at `against`.
@@ -29,6 +47,7 @@ pub(crate) async fn measure(
     folder: &Path,
     load: &Load,
     against: Option<&str>,
+    before: Option<&Path>,
     progress: &Progress,
 ) -> anyhow::Result<Section> {
     let folder = folder.join("relay");
@@ -37,12 +56,16 @@ pub(crate) async fn measure(
         let hub = Child::hub(&folder.join("hub")).await?;
         let fleet = Fleet::register(&hub.url, load.senders, load.receivers).await?;
         let store = StorePath::open(&folder, load.senders, load.receivers, load.pace.size).await?;
-        return rounds(&folder, load, &hub.url, &fleet, Some(store), progress).await;
+        let before = match before {
+            Some(program) => Some(Before::open(program, &folder.join("before"), load).await?),
+            None => None,
+        };
+        return rounds(&folder, load, &hub.url, &fleet, Some(store), before, progress).await;
     };
     // Before anybody is registered there.
     Target::find(url).await?;
     let fleet = Fleet::register(url, load.senders, load.receivers).await?;
-    let section = rounds(&folder, load, url, &fleet, None, progress).await;
+    let section = rounds(&folder, load, url, &fleet, None, None, progress).await;
     let left = fleet.unregister(url).await;
     section.and_then(|section| left.map(|()| section))
 }
@@ -53,6 +76,7 @@ async fn rounds(
     url: &str,
     fleet: &Fleet,
     mut store: Option<StorePath>,
+    mut before: Option<Before>,
     progress: &Progress,
 ) -> anyhow::Result<Section> {
     let (pace, size) = (&load.pace, load.pace.size);
@@ -67,20 +91,31 @@ async fn rounds(
         series
             .relay
             .push(pace.measured(progress, what("relay"), async |time| relay.phase(time).await).await?);
+        if let Some(Before { relay, .. }) = &mut before {
+            let measured = pace.measured(progress, what("before"), async |time| relay.phase(time).await);
+            series.before.push(measured.await?);
+        }
         if let Some(store) = &mut store {
             let measured = pace.measured(progress, what("store alone"), async |time| store.phase(time).await);
             series.store.push(measured.await?);
         }
         series.disk.push(pace.measured(progress, what("disk"), async |time| disk.phase(time).await).await?);
     }
-    let checked = relay.finish().await?;
+    let mut checked = relay.finish().await?;
+    if let Some(Before { relay, .. }) = before {
+        checked += relay.finish().await?;
+    }
     Ok(section(load, store.is_none().then_some(url), &series, checked))
 }
 
 fn section(load: &Load, against: Option<&str>, series: &Series, checked: u64) -> Section {
-    let Series { echo, relay, store, disk } = series;
+    let Series { echo, relay, store, disk, before } = series;
     let mut phases = vec![Phase::of("echo", echo), Phase::of("relay", relay)];
     let mut figures = vec![Figure::new("relay/echo", Unit::Ratio, ratio(relay, echo), Goal::AtLeast(0.25))];
+    if !before.is_empty() {
+        phases.push(Phase::of("relay, before", before));
+        figures.push(Figure::new("relay/before", Unit::Ratio, ratio(relay, before), Goal::AtLeast(0.97)));
+    }
     if !store.is_empty() {
         phases.push(Phase::of("store alone", store));
         figures.push(Figure::new("store/echo", Unit::Ratio, ratio(store, echo), Goal::AtLeast(0.6)));

@@ -50,6 +50,8 @@ pub(crate) enum Unit {
     Seconds,
     /// 1024 bytes.
     Kibibytes,
+    /// A thousand bytes.
+    Kilobytes,
     /// A million bytes.
     Megabytes,
 }
@@ -60,6 +62,7 @@ impl Unit {
             Self::Ratio => format!("{value:.2}"),
             Self::Seconds => format!("{value:.3} s"),
             Self::Kibibytes => format!("{value:.1} KiB"),
+            Self::Kilobytes => format!("{value:.0} KB"),
             Self::Megabytes => format!("{value:.1} MB"),
         }
     }

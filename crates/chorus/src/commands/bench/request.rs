@@ -42,14 +42,14 @@ pub(crate) fn receiver_name(run: &str, n: usize) -> String {
     format!("bench-{run}-r{n:0RECEIVER$}")
 }
 
-/// An envelope whose text has `size` characters.
-pub(crate) fn envelope(run: &str, sender: usize, size: usize) -> String {
+/// An envelope whose text has `size` characters. `host` ends an address: `@` and the name of the hub, or nothing.
+pub(crate) fn envelope(run: &str, host: &str, sender: usize, size: usize) -> String {
     let mark = format!("{MARK}{sender:0SENDER$}.{:0SEQUENCE$}.{:0NANOS$}", 0, 0);
     let words = " Shall we have a cup of tea together this afternoon?".chars().cycle();
     let text: String = mark.chars().chain(words).take(size).collect();
     let sender = sender_name(run, sender);
     format!(
-        r#"{{"chorus_version":"0.4","sender_id":"{sender}","original_text":"{text}","sender_culture":"en"}}"#
+        r#"{{"chorus_version":"0.4","sender_id":"{sender}{host}","original_text":"{text}","sender_culture":"en"}}"#
     )
 }
 
@@ -84,10 +84,10 @@ pub(crate) struct Request {
 
 impl Request {
     /// `head` is the request line and the headers that say who asks, each with its line end.
-    pub(crate) fn new(head: &str, run: &str, sender: usize, size: usize) -> Self {
+    pub(crate) fn new(head: &str, run: &str, host: &str, sender: usize, size: usize) -> Self {
         let receiver = receiver_name(run, 0);
-        let before = format!(r#"{{"receiver_id":"{receiver}","envelope":"#);
-        let body = format!("{before}{}}}", envelope(run, sender, size));
+        let before = format!(r#"{{"receiver_id":"{receiver}{host}","envelope":"#);
+        let body = format!("{before}{}}}", envelope(run, host, sender, size));
         let head = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         let mark = head.len() + body.find(MARK).unwrap_or_default();
         let sequence = mark + MARK.len() + SENDER + 1;
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_found() {
-        let mut request = Request::new("POST / HTTP/1.1\r\n", "abc", 12, 200);
+        let mut request = Request::new("POST / HTTP/1.1\r\n", "abc", "@hub.example", 12, 200);
         let bytes = request.with(345, 6_789_012_345, u64::MAX).to_vec();
         let mark = Mark { sender: 12, sequence: 6_789_012_345, nanos: u64::MAX };
         assert_eq!(Mark::find(&bytes), Some(mark));
@@ -127,14 +127,14 @@ mod tests {
         let (head, body) = (std::str::from_utf8(&bytes[..body]).unwrap(), &bytes[body..]);
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
         let body: Value = serde_json::from_slice(body).unwrap();
-        assert_eq!(body["receiver_id"], receiver_name("abc", 345));
-        assert_eq!(body["envelope"]["sender_id"], sender_name("abc", 12));
+        assert_eq!(body["receiver_id"], receiver_name("abc", 345) + "@hub.example");
+        assert_eq!(body["envelope"]["sender_id"], sender_name("abc", 12) + "@hub.example");
         assert_eq!(body["envelope"]["original_text"].as_str().unwrap().chars().count(), 200);
     }
 
     #[test]
     fn the_shortest_text_holds_the_mark() {
-        let mut request = Request::new("", "x", 1, MIN_SIZE);
+        let mut request = Request::new("", "x", "", 1, MIN_SIZE);
         assert_eq!(Mark::find(request.with(0, 7, 9)), Some(Mark { sender: 1, sequence: 7, nanos: 9 }));
         assert_eq!(Mark::find(b"data: {\"text\":\"stamp=12"), None);
         assert_eq!(Mark::find(b": ping"), None);

@@ -101,8 +101,13 @@ impl Honest {
         let (target, clock) = (Target::find(url).await?, Clock::start());
         let fleet = Fleet::register(url, 1, 1).await?;
         let listener = Listener::open(&target, &fleet.receivers[0], clock).await?;
-        let request =
-            Request::new(&target.head("POST", "/messages", &fleet.senders[0]), &fleet.run, 0, TEXT_SIZE);
+        let request = Request::new(
+            &target.head("POST", "/messages", &fleet.senders[0]),
+            &fleet.run,
+            &fleet.host,
+            0,
+            TEXT_SIZE,
+        );
         Ok(Self { target, request, listener, clock, mails, sent: 0, people: 0 })
     }
 

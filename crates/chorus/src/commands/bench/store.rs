@@ -82,7 +82,7 @@ impl StorePath {
         let mut parties = Parties { senders: vec![], receivers: vec![] };
         for n in 0..senders {
             let id = register(&store, &environment, sender_name("store", n), false).await?;
-            parties.senders.push((id, envelope("store", n, size)));
+            parties.senders.push((id, envelope("store", "", n, size)));
         }
         for n in 0..receivers {
             let name = receiver_name("store", n);
@@ -173,7 +173,7 @@ pub(crate) async fn fill(
     let mut parties = Parties { senders: vec![], receivers: vec![] };
     for n in 0..fleet.senders.len() {
         let id = look_up(&store, sender_name(&fleet.run, n)).await?;
-        parties.senders.push((id, envelope(&fleet.run, n, size)));
+        parties.senders.push((id, envelope(&fleet.run, &fleet.host, n, size)));
     }
     for n in 0..fleet.receivers.len() {
         let name = receiver_name(&fleet.run, n);

@@ -62,6 +62,15 @@ impl Target {
         .into_bytes()
     }
 
+    /// What a browser sends that is signed in.
+    pub(crate) fn page(&self, path: &str, session: &str) -> String {
+        let Self { host, path: base, .. } = self;
+        format!(
+            "GET {base}{path} HTTP/1.1\r\nhost: {host}\r\ncookie: chorus_session={session}\r\n\
+             accept-encoding: gzip, deflate, br, zstd\r\n\r\n"
+        )
+    }
+
     /// A whole request, with a key or without one.
     pub(crate) fn request(&self, method: &str, path: &str, key: Option<&str>, body: &str) -> Vec<u8> {
         let Self { host, path: base, .. } = self;
@@ -82,6 +91,8 @@ const HINT: &str = "the load client speaks plain HTTP/1.1, so that it costs litt
 pub(crate) struct Fleet {
     /// Part of every name, so that runs do not meet.
     pub(crate) run: String,
+    /// How the hub ends their addresses: `@` and its name. The document wants whole ones in envelopes.
+    pub(crate) host: String,
     /// Keys.
     pub(crate) senders: Vec<String>,
     pub(crate) receivers: Vec<String>,
@@ -96,6 +107,7 @@ impl Fleet {
             .collect();
         let client = Client::connect(url, None)?;
         let mut keys = vec![String::new(); names.len()];
+        let mut host = String::new();
         let mut tasks = JoinSet::new();
         for first in 0..AT_ONCE {
             let (client, names) = (client.clone(), names.clone());
@@ -108,12 +120,13 @@ impl Fleet {
             });
         }
         while let Some(registered) = tasks.join_next().await {
-            for (n, key) in registered?? {
+            for (n, (address, key)) in registered?? {
+                host = address.strip_prefix(&names[n]).unwrap_or_default().to_owned();
                 keys[n] = key;
             }
         }
         let receivers = keys.split_off(senders);
-        Ok(Self { run, senders: keys, receivers })
+        Ok(Self { run, host, senders: keys, receivers })
     }
 
     /// Leaves a server that is not ours as it was found. What was said stays in its history.
@@ -127,10 +140,12 @@ impl Fleet {
     }
 }
 
-async fn register(client: &Client, name: &str) -> anyhow::Result<String> {
+/// The new agent's address and key.
+async fn register(client: &Client, name: &str) -> anyhow::Result<(String, String)> {
     let card = json!({"card_version": CARD_VERSION, "user_culture": "en", "supported_languages": ["en"]});
     let body =
         RegisterBody { agent_id: name.to_owned(), endpoint: None, agent_card: Some(card), invitation: None };
     let (registered, _) = client.register(&body).await?;
-    registered.api_key.context("the server gave no key to a new agent")
+    let key = registered.api_key.context("the server gave no key to a new agent")?;
+    Ok((registered.agent_id, key))
 }

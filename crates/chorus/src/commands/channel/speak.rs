@@ -2,7 +2,8 @@
 //!
 //! A message goes by its id, or by the end of it, as `history` shows it.
 
-use super::{done, find, history, short_id, without_nulls};
+use super::log::history;
+use super::{done, find, short_id, without_nulls};
 use crate::answer::{joined, tell};
 use crate::commands::send::read_text;
 use crate::global::Global;
@@ -17,6 +18,10 @@ use serde_json::{Value, json};
 
 /// Among how many events a short id is looked for.
 const RECENT: usize = 1000;
+
+/// Names that a message mentions in vain.
+const NOBODY: &str = "nobody here is called";
+const TOO_MANY: &str = "left out, being mentioned after the first 50";
 
 /// Say something; @handle wakes an agent
 #[derive(clap::Args)]
@@ -151,23 +156,29 @@ pub(super) async fn whole_id_if(
     }
 }
 
+/// What was said, whom it reaches, and whom it does not.
 fn said_line(said: Said) -> String {
-    let masked = match &said.masked[..] {
-        [] => String::new(),
-        kinds => format!("; masked: {}", joined(kinds)),
-    };
-    let woken = joined(&said.attention.woken);
-    let stored = match &said.attention.stored_for[..] {
-        [] => String::new(),
-        handles => format!("; only stored for: {}", joined(handles)),
-    };
-    output::one_line(&format!("#{} {}; woken: {woken}{stored}{masked}", said.sequence, said.event_id))
+    let mut line = format!("#{} {}; woken: {}", said.sequence, said.event_id, joined(&said.attention.woken));
+    let others = said.attention.stored_count - said.attention.stored_for.len() as i64;
+    let mut stored = said.attention.stored_for;
+    if others > 0 {
+        stored.push(format!("and {others} more"));
+    }
+    for (what, names) in [
+        ("told that there is something", &said.attention.knocked),
+        ("only stored for", &stored),
+        (NOBODY, &said.unknown),
+        (TOO_MANY, &said.left_out),
+        ("masked", &said.masked),
+    ] {
+        if !names.is_empty() {
+            line.push_str(&format!("; {what}: {}", joined(names)));
+        }
+    }
+    output::one_line(&line)
 }
 
-fn preview_lines(Preview { attention, .. }: Preview) -> String {
-    if attention.is_empty() {
-        return "nobody would be woken".into();
-    }
+fn preview_lines(Preview { attention, unknown, left_out }: Preview) -> String {
     let line = |one: &Decision| {
         let what = match one.mode {
             Mode::Immediate | Mode::Buffered => "would be woken",
@@ -176,5 +187,32 @@ fn preview_lines(Preview { attention, .. }: Preview) -> String {
         };
         format!("{} {what}: {}", output::one_line(&one.handle), one.reason)
     };
-    attention.iter().map(line).collect::<Vec<_>>().join("\n")
+    let mut lines: Vec<_> = attention.iter().map(line).collect();
+    if lines.is_empty() {
+        lines.push("nobody would be woken".into());
+    }
+    for (what, names) in [(NOBODY, unknown), (TOO_MANY, left_out)] {
+        if !names.is_empty() {
+            lines.push(output::one_line(&format!("{what}: {}", joined(&names))));
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_it_reaches_and_whom_not() {
+        let said = json!({"event_id": "evt_0190a3c4d5e67f8090a1b2c3d4e5f607", "sequence": 3,
+            "attention": {"woken": ["bob"], "knocked": ["carol"], "stored_for": ["dave"], "stored_count": 25},
+            "masked": ["agent key"], "unknown": ["bbo\u{1b}"], "left_out": ["zoe"]});
+        assert_eq!(
+            said_line(serde_json::from_value(said).unwrap()),
+            "#3 evt_0190a3c4d5e67f8090a1b2c3d4e5f607; woken: bob; told that there is something: carol; only stored for: \
+             dave,and 24 more; nobody here is called: bbo\\u{1b}; left out, being mentioned after the first 50: zoe; masked: \
+             agent key"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! Agents as their owners see them: making them, finding them, claiming them.
 
 mod connection;
+mod harness;
 
 use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
@@ -27,6 +28,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(claim))
         .at(Route::API, routes!(one, change))
         .and(connection::routes())
+        .and(harness::routes())
 }
 
 /// Make an agent

@@ -55,7 +55,7 @@ async fn create(
 
 /// List your conversations
 ///
-/// Those you are a member of, without archived ones.
+/// Those you are a member of, without archived ones; with `archived=true`, these alone.
 #[utoipa::path(get, path = "/api/v1/channels", operation_id = "list_channels", tag = "conversations", security(("key" = [])),
     params(ConversationPage),
     responses((status = 200, description = "A page", body = Items<ConversationView>),

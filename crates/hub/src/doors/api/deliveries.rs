@@ -19,7 +19,7 @@ use chorus_app::agents::AgentRef;
 use chorus_app::deliveries::{self, Asked, Cursor};
 use chorus_app::{App, AppState};
 use chorus_protocol::api::agents::AgentAddress;
-use chorus_protocol::api::deliveries::{DeliveryView, ReplayView, ReplayedView};
+use chorus_protocol::api::deliveries::{AttemptView, DeliveryView, ReplayView, ReplayedView};
 use chorus_protocol::api::usual_limit;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, DeliveryId};
@@ -35,6 +35,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(list))
         .at(Route::API, routes!(replay_all))
         .at(Route::API, routes!(replay))
+        .at(Route::API, routes!(attempts))
         .and(ladder::routes())
 }
 
@@ -120,6 +121,22 @@ pub(crate) async fn list(
     let asked = asked(&app, &uri, &[])?;
     let after = page.after.as_deref().map(parse_cursor).transpose()?;
     Ok(Json(deliveries::list(&app, caller, asked, after, page.limit).await?))
+}
+
+/// Every try of a delivery
+///
+/// The first first, those before a replay as well, with when each began and what came of it; at most 300.
+#[utoipa::path(get, path = "/api/v1/deliveries/{id}/attempts", operation_id = "list_attempts", tag = "deliveries", security(("key" = [])),
+    params(("id" = String, Path, pattern = "^dlv_[0-9a-f]{32}_[0-9]{1,18}$", description = "The delivery")),
+    responses((status = 200, description = "All of them", body = Items<AttemptView>),
+              Unknown, Forbidden, Missing, TooFast, Overloaded))]
+pub(crate) async fn attempts(
+    State(app): State<AppState>,
+    By(caller): By,
+    Path(id): Path<String>,
+) -> Result<Json<Items<AttemptView>>, ApiError> {
+    let items = deliveries::attempts(&app, caller, &id).await?;
+    Ok(Json(Items { items, next: None }))
 }
 
 /// Try a delivery anew that was given up or refused

@@ -10,7 +10,7 @@ use crate::extract::MAX_BODY;
 use crate::middleware::Client;
 use crate::routes::Routes;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use chorus_app::AppState;
@@ -18,8 +18,7 @@ use chorus_app::choir::ingest::{PREFIX_HEADER, SIGNATURE_HEADER, Signed, TIMESTA
 use chorus_app::choir::{ingest, log, receipts, scores};
 use chorus_protocol::api::scores::{EvidenceView, Verification};
 use chorus_protocol::choir::evidence::Bundle;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> Routes {
@@ -29,11 +28,6 @@ pub(super) fn routes() -> Routes {
         .at(PUBLIC, routes!(compare))
         .at(PUBLIC, routes!(rules))
         .at(PUBLIC, routes!(keys))
-}
-
-/// What pages of other sites may read as well.
-fn for_all(body: impl Serialize) -> Response {
-    ([(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")], Json(body)).into_response()
 }
 
 fn shown(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -79,8 +73,8 @@ async fn submit(
 #[utoipa::path(get, path = "/api/public/verify/{id}", operation_id = "verify_receipt", tag = "choir",
     params(("id" = String, Path, description = "The receipt's id")),
     responses((status = 200, description = "What anybody can check", body = Verification), Missing, TooFast, Overloaded))]
-async fn verify(State(app): State<AppState>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    Ok(for_all(receipts::verify(&app, &id).await?))
+async fn verify(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<Verification>, ApiError> {
+    Ok(Json(receipts::verify(&app, &id).await?))
 }
 
 /// Two receipts side by side
@@ -88,9 +82,9 @@ async fn verify(State(app): State<AppState>, Path(id): Path<String>) -> Result<R
     params(("slug" = String, Path, description = "The end of the comparison's link")),
     responses((status = 200, description = "`receipts`: the ids of both; `comparison`: what changed, and whether the second is worse", body = Object),
               Missing, TooFast, Overloaded))]
-async fn compare(State(app): State<AppState>, Path(slug): Path<String>) -> Result<Response, ApiError> {
+async fn compare(State(app): State<AppState>, Path(slug): Path<String>) -> Result<Json<Value>, ApiError> {
     let (before, after, comparison) = receipts::comparison(&app, &slug).await?;
-    Ok(for_all(json!({"receipts": [before, after], "comparison": comparison})))
+    Ok(Json(json!({"receipts": [before, after], "comparison": comparison})))
 }
 
 /// Every rule with its weight
@@ -98,8 +92,8 @@ async fn compare(State(app): State<AppState>, Path(slug): Path<String>) -> Resul
 /// The SHA-256 of its canonical form is the `rules_digest` of receipts.
 #[utoipa::path(get, path = "/api/public/rules", operation_id = "show_rules", tag = "choir",
     responses((status = 200, description = "The table", body = Object), TooFast))]
-async fn rules() -> Response {
-    for_all(scores::rules())
+async fn rules() -> Json<Value> {
+    Json(scores::rules())
 }
 
 /// The keys that this hub signs with
@@ -107,6 +101,6 @@ async fn rules() -> Response {
 /// Old ones stay. A key inside a receipt is never to be trusted.
 #[utoipa::path(get, path = "/.well-known/chorus-keys.json", operation_id = "show_keys", tag = "choir",
     responses((status = 200, description = "`{origin, keys: [{kid, public_key, from, until}]}`", body = Object), TooFast, Overloaded))]
-async fn keys(State(app): State<AppState>) -> Result<Response, ApiError> {
-    Ok(for_all(log::keys(&app).await?))
+async fn keys(State(app): State<AppState>) -> Result<Json<Value>, ApiError> {
+    Ok(Json(log::keys(&app).await?))
 }

@@ -3,7 +3,7 @@
 use crate::answers::own::{Doing, Invalid, Missing, Overloaded, Reading, TooFast};
 use crate::error::ApiError;
 use crate::extract::{Context, Holder, Idempotent, MaybeSent, Person, Query, Sent, done};
-use crate::route::{Credentials, Route};
+use crate::route::{Credentials, ForeignPages, Route};
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -19,8 +19,9 @@ use chorus_protocol::choir::receipt::Receipt;
 use serde_json::Value;
 use utoipa_axum::routes;
 
-/// The same for everybody, whatever key is shown.
-pub(super) const PUBLIC: Route = Route { credentials: Credentials::Ignored, ..Route::API };
+/// The same for everybody, whatever key is shown and whatever page asks.
+pub(super) const PUBLIC: Route =
+    Route { credentials: Credentials::Ignored, foreign_pages: ForeignPages::Allowed, ..Route::API };
 
 pub(super) fn routes() -> Routes {
     Routes::default()

@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::event_stream::event_stream;
 use crate::extract::{Agent, By, Query, query};
 use crate::places::{last_event_id, parse_place};
-use crate::route::{Grant, Route};
+use crate::route::{ForeignPages, Grant, Route};
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -26,8 +26,12 @@ use std::convert::Infallible;
 use utoipa::IntoParams;
 
 /// The stream: with the agent's key, or with a token in the query that was given for it.
-pub(super) const INBOX: Route =
-    Route { grant: Some(Grant { purpose: "inbox sessions", read: session_agent }), ..Route::RELAY };
+pub(super) const INBOX: Route = Route {
+    grant: Some(Grant { purpose: "inbox sessions", read: session_agent }),
+    // What is read counts as handed over.
+    foreign_pages: ForeignPages::Refused,
+    ..Route::RELAY
+};
 
 fn session_agent(app: &App, request: &Request) -> Option<AgentId> {
     relay::session_agent(app, &session_of(request.uri())?)

@@ -42,8 +42,8 @@ fn objects() -> impl Strategy<Value = Map<String, Value>> {
 
 prop_compose! {
     fn conversations()(id in option::of(ids()), kind in select(WireConversationKind::ALL), stream_id in option::of(ids()),
-        thread_id in option::of(ids())) -> Conversation {
-        Conversation { id, kind, stream_id, thread_id }
+        thread_id in option::of(ids()), name in option::of("[^\0]{0,20}")) -> Conversation {
+        Conversation { id, kind, stream_id, thread_id, name }
     }
 }
 

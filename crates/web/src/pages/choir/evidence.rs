@@ -134,6 +134,8 @@ async fn read(app: &AppState, desk: &Desk, form: &Form) -> Result<(Value, bool),
     let asked = Adapting {
         score: Some(desk.id.clone()),
         run_id: form.some("run_id"),
+        scenario: None,
+        voice: None,
         complete: form.some("complete").is_some(),
     };
     let bundle = adapt::adapt(app, desk.caller.clone(), &format, asked, text.as_bytes()).await?;

@@ -1,0 +1,259 @@
+//! A C2A harness at an address of its own: how the two begin, what its answers mean, and what it is told in passing.
+//!
+//! Everything is a POST of one JSON-RPC message, signed like every other. What is delivered goes through `push`; here is only
+//! what it becomes. A success of HTTP is none of C2A: the result of the very request is, and nothing else. A harness is an
+//! agent's only once it has answered `initialize`, whose id nobody can guess: so an address that does not want what the hub sends
+//! gets nothing but that. What is told in passing is told once, and lost if the harness does not listen.
+
+use super::bridge::Content;
+use super::dialect::Dialect;
+use super::limits::Cause;
+use super::outbound::{PostError, Signed, To};
+use crate::app::{App, AppState};
+use crate::attention;
+use crate::caller::Identity;
+use crate::webhooks;
+use bytes::Bytes;
+use chorus_protocol::c2a::{
+    Capabilities, Initialize, InitializeResult, Method, NOT_INITIALIZED, PROTOCOL_VERSION, Program,
+};
+use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::rpc::{Id, Message, Response, RpcError};
+use chorus_protocol::schema;
+use chorus_store::directory::{self, Agent};
+use chorus_store::{StoreError, Tx, deliveries};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// As much of an answer is read.
+pub const MAX_ANSWER: usize = 64 * 1024;
+/// How long whoever sets a harness waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// As much of what a harness says went wrong is kept.
+const MAX_REASON: usize = 300;
+/// So many notices wait to be told; the oldest is lost.
+const MAX_NOTICES: usize = 1024;
+
+/// Why an answer of a harness is no acknowledgement.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    #[error("the harness did not answer with a JSON-RPC response to this request")]
+    NoResponse,
+    #[error("the harness answered with the JSON-RPC error {code}: {message}")]
+    Refused { code: i64, message: String },
+    #[error("the harness answered initialize without protocolVersion and capabilities: {0}")]
+    Unclear(String),
+    #[error("the harness speaks another version of C2A: {0}")]
+    Version(String),
+}
+
+impl NotTaken {
+    /// Whether the same request would be answered the same again: it is the request that is wrong.
+    pub fn is_final(&self) -> bool {
+        const WRONG: [i64; 4] = [
+            RpcError::PARSE,
+            RpcError::INVALID_REQUEST,
+            RpcError::METHOD_NOT_FOUND,
+            RpcError::INVALID_PARAMS,
+        ];
+        matches!(self, Self::Refused { code, .. } if WRONG.contains(code))
+    }
+
+    /// Whether the harness does not know (any more) that it has begun.
+    pub fn wants_to_begin(&self) -> bool {
+        matches!(self, Self::Refused { code: NOT_INITIALIZED, .. })
+    }
+}
+
+/// The result of the request of this id, if an answer is that.
+pub fn result_of(answer: &[u8], id: &str) -> Result<Value, NotTaken> {
+    let Ok(Message::Response(Response { id: Some(answered), outcome })) = Message::read(answer) else {
+        return Err(NotTaken::NoResponse);
+    };
+    if answered != Id::from(id) {
+        return Err(NotTaken::NoResponse);
+    }
+    outcome.map_err(|error| NotTaken::Refused { code: error.code, message: cut(&error.message) })
+}
+
+/// What another says, as far as it is kept.
+fn cut(text: &str) -> String {
+    text.chars().filter(|sign| *sign != '\0').take(MAX_REASON).collect()
+}
+
+/// POSTs `initialize` to an address, and says what the harness there can show its model.
+pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostError> {
+    let id = format!("initialize-{}", app.environment.random_hex());
+    let params = Initialize {
+        protocol_version: PROTOCOL_VERSION.into(),
+        client_info: Program { name: "chorus".into(), version: env!("CARGO_PKG_VERSION").into() },
+        capabilities: Capabilities::ALL,
+    };
+    let request =
+        json!({"jsonrpc": "2.0", "id": id, "method": Method::Initialize.as_str(), "params": params});
+    let asked = tokio::time::timeout(PATIENCE, post(app, agent, url, &id, request.to_string().into()));
+    let result = asked.await.unwrap_or(Err(PostError::Timeout(PATIENCE)))?;
+    let result: InitializeResult =
+        schema::read(result).map_err(|faults| NotTaken::Unclear(cut(&faults.to_string())))?;
+    if result.protocol_version != PROTOCOL_VERSION {
+        return Err(NotTaken::Version(result.protocol_version).into());
+    }
+    Ok(attention::words(Capabilities::ALL.intersect(result.capabilities).injection))
+}
+
+/// POSTs a request and takes its result.
+async fn post(app: &App, agent: &Agent, url: &str, id: &str, body: Bytes) -> Result<Value, PostError> {
+    let secrets = webhooks::signing(&app.config.master_key, agent, app.now());
+    let name = format!("msg_{}", app.environment.uuid_v7().simple());
+    let message = Signed::new(&secrets, name, app.now(), body, false);
+    let to = To { url: url.to_owned(), receiver: agent.id, sender: None, cause: Cause::Push, proven: true };
+    match app.outbound.push_reading(&to, message, MAX_ANSWER).await? {
+        (200..300, _, answer) => Ok(result_of(&answer, id)?),
+        (status, ..) => Err(PostError::Status(status)),
+    }
+}
+
+/// A harness has forgotten that it had begun: it begins again, as often as an endpoint is asked anything.
+pub fn begin_again(app: &AppState, agent: AgentId) {
+    if !app.challenges.take(agent, app.elapsed()) {
+        return;
+    }
+    let hub = AppState::clone(app);
+    app.tasks.spawn(async move {
+        let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
+        let Ok(Some(known)) = hub.store.read::<_, StoreError, _>(find).await else { return };
+        let Some(url) = known.harness.clone().filter(|_| known.disabled_at.is_none()) else { return };
+        let begun = match begin(&hub, &known, &url).await {
+            Ok(shows) => {
+                let keep = move |tx: &mut dyn Tx| directory::begin_harness(tx, agent, &url, &shows);
+                hub.store.write::<_, StoreError, _>(keep).await.map(drop).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = begun {
+            tracing::info!(%agent, why, "a harness did not begin again");
+        }
+    });
+}
+
+/// The request that brings a delivery, for the how many'th time it is tried; nothing if it is not kept any more.
+pub fn request(
+    tx: &mut dyn Tx,
+    app: &App,
+    agent: &Agent,
+    id: DeliveryId,
+    attempt: i64,
+) -> Result<Option<Bytes>, StoreError> {
+    let entries = deliveries::page(tx, id.agent, id.seq - 1, 1, usize::MAX)?;
+    let entries = entries.into_iter().filter(|entry| entry.seq == id.seq).collect();
+    let Some((entry, content)) = Content::read(tx, id.agent, entries, usize::MAX)?.pop() else {
+        return Ok(None);
+    };
+    let receiver = Identity { id: agent.id, name: agent.name.clone() };
+    // What was sent before by another way counts too.
+    let (kind, attempt) = (entry.kind, content.sent() - 1 + attempt);
+    let data = content.data(app, &receiver, Dialect::C2a, entry, Some(attempt))?;
+    Ok(Some(Dialect::C2a.entry(kind, id.seq, &data)))
+}
+
+/// What harnesses are told in passing, until somebody does it.
+#[derive(Default)]
+pub struct Notices(Mutex<VecDeque<(AgentId, Bytes)>>);
+
+impl Notices {
+    /// Whoever pushes tells it, if the agent has a harness by then.
+    pub fn put(&self, agent: AgentId, notice: Bytes) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= MAX_NOTICES {
+            waiting.pop_front();
+        }
+        waiting.push_back((agent, notice));
+    }
+
+    /// All that wait.
+    pub fn take(&self) -> VecDeque<(AgentId, Bytes)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tells a harness something, once.
+pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
+    let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
+    let Ok(Some(known)) = app.store.read::<_, StoreError, _>(find).await else { return };
+    // One that is connected is told there.
+    let may = known.disabled_at.is_none() && known.paused_at.is_none() && known.open_until <= app.now();
+    let Some(url) = known.harness.clone().filter(|_| may) else { return };
+    let secrets = webhooks::signing(&app.config.master_key, &known, app.now());
+    let id = format!("msg_{}", app.environment.uuid_v7().simple());
+    let message = Signed::new(&secrets, id, app.now(), notice, false);
+    let to = To { url, receiver: agent, sender: None, cause: Cause::Push, proven: true };
+    if let Err(error) = app.outbound.push(&to, message).await {
+        tracing::debug!(%agent, %error, "a harness was not told something in passing");
+    }
+}
+
+/// What a harness says of an envelope that it was brought.
+pub fn taken(answer: &Value, id: &str) -> Result<Value, PostError> {
+    Ok(result_of(answer.to_string().as_bytes(), id)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_result_of_the_very_request_is_an_acknowledgement() {
+        let refused = |code: i64| Err(NotTaken::Refused { code, message: "no".into() });
+        for (answer, expected) in [
+            (
+                r#"{"jsonrpc":"2.0","id":"deliver-7","result":{"status":"accepted"}}"#,
+                Ok(json!({"status": "accepted"})),
+            ),
+            (r#"{"jsonrpc":"2.0","id":"deliver-7","result":null}"#, Ok(Value::Null)),
+            (r#"{"jsonrpc":"2.0","id":"deliver-8","result":{}}"#, Err(NotTaken::NoResponse)),
+            (r#"{"jsonrpc":"2.0","result":{}}"#, Err(NotTaken::NoResponse)),
+            (
+                r#"{"jsonrpc":"2.0","id":"deliver-7","method":"chat/deliver","params":{}}"#,
+                Err(NotTaken::NoResponse),
+            ),
+            (r#"{"status":"ok"}"#, Err(NotTaken::NoResponse)),
+            ("ok", Err(NotTaken::NoResponse)),
+            ("", Err(NotTaken::NoResponse)),
+            (r#"{"jsonrpc":"2.0","id":"deliver-7","error":{"code":-32000,"message":"no"}}"#, refused(-32000)),
+            (r#"{"jsonrpc":"2.0","id":"deliver-7","error":{"code":-32602,"message":"no"}}"#, refused(-32602)),
+        ] {
+            assert_eq!(result_of(answer.as_bytes(), "deliver-7"), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_request_is_wrong_for_ever() {
+        for (code, is_final, begins) in [
+            (-32700, true, false),
+            (-32600, true, false),
+            (-32601, true, false),
+            (-32602, true, false),
+            (-32603, false, false),
+            (-32000, false, false),
+            (NOT_INITIALIZED, false, true),
+            (17, false, false),
+        ] {
+            let why = NotTaken::Refused { code, message: String::new() };
+            assert_eq!((why.is_final(), why.wants_to_begin()), (is_final, begins), "{code}");
+        }
+        assert!(!NotTaken::NoResponse.is_final());
+    }
+
+    #[test]
+    fn notices_that_nobody_tells_are_lost_from_the_oldest_on() {
+        let (notices, agent) = (Notices::default(), AgentId(uuid::Uuid::nil()));
+        for n in 0..MAX_NOTICES + 2 {
+            notices.put(agent, Bytes::from(n.to_string()));
+        }
+        let told = notices.take();
+        assert_eq!((told.len(), &*told[0].1), (MAX_NOTICES, b"2".as_slice()));
+        assert!(notices.take().is_empty());
+    }
+}

@@ -1,0 +1,198 @@
+//! What of a trace's texts may be copied: names and short explanations, without credentials. Contents are not: neither
+//! arguments nor passages nor what somebody said, however short a field's name makes them look.
+
+use super::node::Node;
+
+/// Longer texts are contents, whatever their field is called.
+const LONGEST_EXPLANATION: usize = 300;
+const LONGEST_NAME: usize = 200;
+/// A voice is called by fewer letters than a task is described by.
+const LONGEST_VOICE: usize = 100;
+/// Words of a title; a passage has more.
+const LONGEST_TITLE: usize = 12;
+
+/// A short explanation in somebody's own words: one line of prose, no data.
+pub(super) fn explanation(node: &Node) -> Option<&str> {
+    let Node::Text(text) = node else { return None };
+    let said = node.text()?.trim();
+    let short = text.whole && said.chars().count() <= LONGEST_EXPLANATION;
+    (short && is_line(said)).then_some(said)
+}
+
+/// What names something where only a name is expected: an address, a path, an id, a title.
+pub(super) fn name(node: &Node) -> Option<&str> {
+    let Node::Text(text) = node else { return None };
+    let said = node.text()?.trim();
+    (text.whole && said.chars().count() <= LONGEST_NAME && is_line(said)).then_some(said)
+}
+
+/// A name where a passage may stand as well: the elements of `sources` are either.
+pub(super) fn title(node: &Node) -> Option<&str> {
+    let said = name(node)?;
+    let words = said.split_whitespace().count();
+    let is_sentence = words > 1 && said.ends_with(['.', '!', '?', ':', ';']);
+    (words <= LONGEST_TITLE && !is_sentence).then_some(said)
+}
+
+/// Whether this can be somebody's name. `CrewAI` gives a task without one its whole description.
+pub(super) fn is_voice(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && text.chars().count() <= LONGEST_VOICE && is_line(text)
+}
+
+/// One line, and no JSON or Python in it.
+fn is_line(text: &str) -> bool {
+    !text.contains(['\n', '\r']) && !text.starts_with(['{', '[', '('])
+}
+
+/// Addresses lose what lets somebody in: a user's name and password, and queries with a token or signature.
+pub(super) fn without_credentials(text: &str) -> Option<String> {
+    if !text.contains("://") {
+        return None;
+    }
+    let words: Vec<_> = text.split(' ').map(address).collect();
+    let clean = words.join(" ");
+    (clean != text).then_some(clean)
+}
+
+fn address(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    let (place, query) = path.split_at(path.find(['?', '#']).unwrap_or(path.len()));
+    let telling = query.split(['?', '&', '#']).filter_map(|pair| pair.split_once('=')).any(|(name, _)| {
+        let known = ["token", "secret", "passw", "credential", "signature", "apikey"];
+        let is_one = |token: &String| known.iter().any(|word| token.starts_with(word));
+        tokens(name)
+            .iter()
+            .any(|token| is_one(token) || matches!(token.as_str(), "key" | "sig" | "auth" | "jwt"))
+    });
+    format!("{scheme}://{host}{place}{}", if telling { "" } else { query })
+}
+
+/// The words of a name, in lower case: split where no letter is and where a capital begins.
+pub(super) fn tokens(name: &str) -> Vec<String> {
+    let mut tokens = vec![String::new()];
+    let signs: Vec<char> = name.chars().take(300).collect();
+    for (index, sign) in signs.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| signs[before]);
+        let after = signs.get(index + 1);
+        // `HandOff`, and the last capital of `RAGSearch`.
+        let begins = sign.is_uppercase()
+            && (before.is_some_and(char::is_lowercase)
+                || (before.is_some_and(char::is_uppercase)
+                    && after.is_some_and(|after| after.is_lowercase())));
+        if begins || !sign.is_alphabetic() {
+            tokens.push(String::new());
+        }
+        if let (true, Some(token)) = (sign.is_alphabetic(), tokens.last_mut()) {
+            token.extend(sign.to_lowercase());
+        }
+    }
+    tokens.retain(|token| !token.is_empty());
+    tokens
+}
+
+/// "None", "no", "n/a", "No objections.": a text that says that there is nothing to say.
+pub(super) fn is_nothing(text: &str) -> bool {
+    const FIRST: [&str; 9] = ["no", "none", "n", "na", "nil", "null", "nothing", "false", "not"];
+    const REST: [&str; 24] = [
+        "a",
+        "any",
+        "applicable",
+        "objection",
+        "objections",
+        "dissent",
+        "dissents",
+        "disagreement",
+        "disagreements",
+        "refusal",
+        "issue",
+        "issues",
+        "concern",
+        "concerns",
+        "problem",
+        "problems",
+        "found",
+        "noted",
+        "raised",
+        "at",
+        "all",
+        "to",
+        "report",
+        "needed",
+    ];
+    let tokens = tokens(text);
+    let Some((first, rest)) = tokens.split_first() else { return true };
+    FIRST.contains(&first.as_str()) && rest.iter().all(|token| REST.contains(&token.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::node::Text;
+
+    fn text(text: &str) -> Node {
+        Node::Text(Text { text: text.into(), whole: true })
+    }
+
+    #[test]
+    fn nothing_in_many_words() {
+        for nothing in [
+            "",
+            " ",
+            "-",
+            "None",
+            "none.",
+            "NO",
+            "n/a",
+            "N/A",
+            "nil",
+            "No objections",
+            "not applicable",
+            "false",
+        ] {
+            assert!(is_nothing(nothing), "{nothing}");
+        }
+        for said in
+            ["No tests", "not enough evidence", "yes", "a", "all of it", "None of the sources is dated"]
+        {
+            assert!(!is_nothing(said), "{said}");
+        }
+    }
+
+    #[test]
+    fn addresses_lose_what_lets_somebody_in() {
+        for (address, clean) in [
+            ("https://u:p@h/x", Some("https://h/x")),
+            ("1-2@https://h/x?X-Amz-Signature=ab&y=1", Some("1-2@https://h/x")),
+            ("see https://h/x?access_token=1 there", Some("see https://h/x there")),
+            ("https://h/#key=1", Some("https://h/")),
+            ("https://h/x?page=2#part", None),
+            ("https://h/a@b", None),
+            ("no address: user@host", None),
+        ] {
+            assert_eq!(without_credentials(address).as_deref(), clean, "{address}");
+        }
+    }
+
+    #[test]
+    fn names_titles_and_contents() {
+        for (said, is_title) in [
+            ("handbook.pdf", true),
+            ("https://h/x", true),
+            ("Handbook, page 4", true),
+            ("Customers may return what they bought within thirty days.", false),
+            ("one two three four five six seven eight nine ten eleven twelve thirteen", false),
+            ("{'title': 'B'}", false),
+            ("a\nb", false),
+        ] {
+            assert_eq!(title(&text(said)).is_some(), is_title, "{said}");
+        }
+        assert_eq!(explanation(&text(&"x ".repeat(151))), None);
+        assert_eq!(explanation(&text("Args: {\n \"a\": 1}")), None);
+        assert_eq!(explanation(&text(" too much ")), Some("too much"));
+        assert!(is_voice("Senior Writer") && !is_voice(&"Write about it. ".repeat(9)) && !is_voice("a\nb"));
+    }
+}

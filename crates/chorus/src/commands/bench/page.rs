@@ -1,0 +1,203 @@
+//! `chorus bench page`: does it matter to a person how much was said in a channel before, and what do those cost who watch it?
+//!
+//! Opening is the whole page as a browser gets it, signed in, and its bytes with those of all it links to, as on a first visit.
+//! Watching is the page's live stream: the hub's memory and processor time for each who watches, against as many open inboxes.
+
+use super::channel::{FEW, Place, repeat, words};
+use super::child::Child;
+use super::http::{Connection, Events, find};
+use super::load::{Outcome, Relay};
+use super::options::Pace;
+use super::progress::Progress;
+use super::report::{Figure, Goal, Phase, Rounds, Section, Unit, ratio, thousands};
+use super::target::{Fleet, Target};
+use anyhow::{Context, ensure};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio_util::task::AbortOnDropHandle;
+
+/// What is said in the channel that the large one is compared with.
+const TEN: u64 = 10;
+/// How long a hub is left alone before its memory is looked at.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long something that was said may be missing from a page.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Place {
+    fn get(&self, path: &str) -> String {
+        self.target.page(path, &self.session)
+    }
+
+    /// Several open the page again and again.
+    async fn visit(&self, duration: Duration) -> anyhow::Result<Outcome> {
+        let request = self.get(&format!("/c/{}", self.channel));
+        let whole = |body: &[u8]| find(body, b"</html>").is_some();
+        repeat(&self.target, std::iter::repeat_n(request, FEW), duration, whole).await
+    }
+
+    /// The bytes of the page and of everything that it links to, in thousands.
+    async fn weight(&self) -> anyhow::Result<f64> {
+        let mut connection = Connection::open(self.target.address).await?;
+        let (_, page) = connection.exchange(self.get(&format!("/c/{}", self.channel)).as_bytes()).await?;
+        let text = String::from_utf8_lossy(page).into_owned();
+        let mut bytes = page.len();
+        let links: std::collections::BTreeSet<_> =
+            text.split('"').filter(|part| part.starts_with("/assets/")).collect();
+        ensure!(!links.is_empty(), "a page without a style");
+        for link in links {
+            let (status, body) = connection.exchange(self.get(link).as_bytes()).await?;
+            ensure!(status == 200, "{link}, status {status}");
+            bytes += body.len();
+        }
+        Ok(bytes as f64 / 1000.0)
+    }
+
+    async fn watch(&self, count: usize) -> anyhow::Result<Viewers> {
+        let request = self.get(&format!("/c/{}/live", self.channel));
+        let shown = Arc::new(AtomicU64::new(0));
+        let mut tasks = vec![];
+        for _ in 0..count {
+            let connection = Connection::open(self.target.address).await?;
+            let events = connection.listen(request.as_bytes()).await.context("cannot watch a channel")?;
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(look(events, Arc::clone(&shown)))));
+        }
+        Ok(Viewers { shown, count: count as u64, _tasks: tasks })
+    }
+}
+
+/// Those who watch, and how often they were shown something.
+struct Viewers {
+    shown: Arc<AtomicU64>,
+    count: u64,
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+async fn look(mut events: Events, shown: Arc<AtomicU64>) {
+    loop {
+        while let Some(event) = events.ready() {
+            if find(event, b"event: item").is_some() {
+                shown.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if events.wait().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Viewers {
+    /// Things are said, and everybody sees each of them. Outcome of what was said.
+    async fn see(&self, place: &Place, size: usize, duration: Duration) -> anyhow::Result<Outcome> {
+        let (before, begun) = (self.shown.load(Ordering::Relaxed), Instant::now());
+        let outcome = place.post("", &words(size), duration).await?;
+        let (all, since) = (before + outcome.count * self.count, Instant::now());
+        while self.shown.load(Ordering::Relaxed) < all {
+            ensure!(since.elapsed() < PATIENCE, "what was said is not shown to everybody who watches");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let per_second = outcome.count as f64 / begun.elapsed().as_secs_f64();
+        Ok(Outcome { per_second, ..outcome })
+    }
+}
+
+/// What a phase cost a hub: microseconds of its processor for each piece that somebody was given.
+async fn processor(
+    hub: &Child,
+    phase: impl Future<Output = anyhow::Result<Outcome>>,
+    pieces: u64,
+) -> anyhow::Result<(Outcome, f64)> {
+    let before = hub.processor_time()?;
+    let outcome = phase.await?;
+    let spent = hub.processor_time()?.saturating_sub(before).as_secs_f64() * 1e6;
+    let each = spent / (outcome.count * pieces).max(1) as f64;
+    Ok((outcome, each))
+}
+
+/// How much memory a hub took while something was opened, in KiB for each of so many.
+async fn memory<T>(
+    hub: &Child,
+    count: usize,
+    open: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<(T, f64)> {
+    tokio::time::sleep(QUIET).await;
+    let before = hub.memory()?;
+    let opened = open.await?;
+    tokio::time::sleep(QUIET).await;
+    Ok((opened, hub.memory()?.saturating_sub(before) as f64 / count as f64 / 1024.0))
+}
+
+pub(crate) async fn measure(
+    folder: &Path,
+    messages: u64,
+    viewers: usize,
+    pace: &Pace,
+    progress: &Progress,
+) -> anyhow::Result<Section> {
+    let folder = folder.join("page");
+    std::fs::create_dir(&folder)?;
+    let small = Place::make(folder.join("small"), FEW, TEN, pace.size, progress).await?;
+    let large = Place::make(folder.join("large"), FEW, messages, pace.size, progress).await?;
+    let inboxes = Child::hub(&folder.join("inboxes")).await?;
+    let fleet = Fleet::register(&inboxes.url, FEW, viewers).await?;
+    let target = Target::find(&inboxes.url).await?;
+    // Everything was used once before anything is looked at.
+    small.post("", &words(pace.size), Duration::from_millis(100)).await?;
+    drop(Relay::open(&target, &Fleet::register(&inboxes.url, 1, 1).await?, pace.size).await?);
+    let (watching, viewer_kib) = memory(&small.hub, viewers, small.watch(viewers)).await?;
+    let (mut relay, inbox_kib) = memory(&inboxes, viewers, Relay::open(&target, &fleet, pace.size)).await?;
+    let weight = large.weight().await?;
+    let watched = Place::make(folder.join("ten"), FEW, TEN, pace.size, progress).await?;
+    let [mut open_small, mut open_large, mut seen, mut received] = [const { vec![] }; 4];
+    let (mut by_viewer, mut by_inbox) = (vec![], vec![]);
+    for round in 1..=pace.rounds {
+        let what = |phase: &str| format!("page, round {round} of {}, {phase}", pace.rounds);
+        // A channel in which nothing else is said: what is compared is how much was.
+        open_small.push(
+            pace.measured(progress, what("small, open"), async |time| watched.visit(time).await).await?,
+        );
+        open_large
+            .push(pace.measured(progress, what("large, open"), async |time| large.visit(time).await).await?);
+        let mut each = 0.0;
+        let see = async |time| {
+            let (outcome, cost) =
+                processor(&small.hub, watching.see(&small, pace.size, time), viewers as u64).await?;
+            each = cost;
+            anyhow::Ok(outcome)
+        };
+        seen.push(pace.measured(progress, what("watched"), see).await?);
+        by_viewer.push(each);
+        let receive = async |time| {
+            let (outcome, cost) = processor(&inboxes, relay.phase(time), 1).await?;
+            each = cost;
+            anyhow::Ok(outcome)
+        };
+        received.push(pace.measured(progress, what("inboxes"), receive).await?);
+        by_inbox.push(each);
+    }
+    let checked = relay.finish().await?;
+    let processor = Rounds::of(by_viewer.iter().zip(&by_inbox).map(|(viewer, inbox)| viewer / inbox));
+    let figure = |name, value, goal| Figure::new(name, Unit::Ratio, value, goal);
+    let memory = Rounds::of([viewer_kib / inbox_kib.max(0.1)]);
+    Ok(Section {
+        bench: "page",
+        setup: format!(
+            "{} messages against {TEN}; {viewers} watch, {viewer_kib:.1} KiB each, against as many inboxes, {inbox_kib:.1} KiB each; {pace}",
+            thousands(messages as f64)
+        ),
+        phases: vec![
+            Phase::of("small, open", &open_small),
+            Phase::of("large, open", &open_large),
+            Phase::of("said, and shown to all", &seen),
+            Phase::of("sent to one inbox each", &received),
+        ],
+        figures: vec![
+            figure("opening large/small", ratio(&open_large, &open_small), Goal::AtLeast(0.5)),
+            Figure::new("bytes of a first visit", Unit::Kilobytes, Rounds::of([weight]), Goal::AtMost(200.0)),
+            figure("memory of a viewer/of an inbox", memory, Goal::AtMost(1.0)),
+            figure("processor for a viewer/for an inbox", processor, Goal::AtMost(1.0)),
+        ],
+        exactly_once: Some(checked),
+    })
+}

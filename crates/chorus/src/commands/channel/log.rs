@@ -1,0 +1,192 @@
+//! What was said in a conversation, printed: what there is of it, and what comes.
+
+use super::short_id;
+use crate::answer::{or_dash, read};
+use crate::failure::{self, Explained, FAILED};
+use crate::global::Global;
+use crate::output;
+use chorus_agent::{ExitClass, InboxItem};
+use chorus_protocol::api::Items;
+use chorus_protocol::api::events::EventView;
+use chorus_protocol::relay::Notice;
+use chorus_protocol::words::EventKind;
+use owo_colors::OwoColorize;
+use serde_json::{Value, json};
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// The largest page the hub gives.
+const PAGE: usize = 200;
+
+/// The newest events, the newest last.
+pub(super) async fn history(
+    global: &Global,
+    channel: &str,
+    limit: usize,
+    thread: Option<&str>,
+    all: bool,
+) -> anyhow::Result<Vec<Value>> {
+    let client = global.keyed_client()?;
+    let (mut events, mut before) = (Vec::new(), "end".to_owned());
+    while events.len() < limit {
+        let page = (limit - events.len()).min(PAGE).to_string();
+        let mut query = vec![("before", before.as_str()), ("limit", &page)];
+        query.extend(thread.map(|thread| ("thread", thread)));
+        query.extend((!all).then_some(("kind", EventKind::Message.as_str())));
+        let Items { mut items, next } = client.api_get(&["channels", channel, "events"], &query).await?;
+        items.append(&mut events);
+        events = items;
+        match next {
+            // A cursor that stands still would be an endless list.
+            Some(next) if next != before => before = next,
+            _ => break,
+        }
+    }
+    Ok(events)
+}
+
+/// Prints one event.
+pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(event);
+    }
+    let event: EventView = read(event)?;
+    let details = event.details();
+    let shown = |text: Option<String>| or_dash(text.as_deref().map(output::one_line));
+    let target = or_dash(event.target.as_deref().map(short_id));
+    let what = match EventKind::parse(&event.kind) {
+        Some(EventKind::Message) if event.deleted => "(deleted)".dimmed().to_string(),
+        Some(EventKind::Message) => output::many_lines(event.content.as_deref().unwrap_or_default()),
+        Some(EventKind::Edit) => {
+            let now = output::many_lines(event.content.as_deref().unwrap_or_default());
+            format!("{} {now}", format_args!("edits {target}:").dimmed())
+        }
+        Some(EventKind::Delete) => format!("takes back {target}").dimmed().to_string(),
+        Some(EventKind::Artifact) => {
+            let slug = event.more.get("slug").and_then(Value::as_str).map(output::one_line);
+            format!("writes the document {}", or_dash(slug)).dimmed().to_string()
+        }
+        Some(EventKind::Reaction) => {
+            format!("reacts: {}", shown(details.signal.map(|signal| signal.to_string()))).dimmed().to_string()
+        }
+        Some(EventKind::Lifecycle | EventKind::Status) => {
+            format!("is {}", shown(details.status)).dimmed().to_string()
+        }
+        Some(EventKind::ToolCall) => format!("uses {}", shown(details.name)).dimmed().to_string(),
+        Some(EventKind::Error) => format!("failed: {}", shown(details.message)).red().to_string(),
+        Some(EventKind::Join) => coming(&event, "joined", "added").dimmed().to_string(),
+        Some(EventKind::Leave) => coming(&event, "left", "removed").dimmed().to_string(),
+        Some(EventKind::Change) => changed(&event).dimmed().to_string(),
+        _ => output::one_line(&event.kind).dimmed().to_string(),
+    };
+    let who = or_dash(event.author.handle.as_deref().map(output::one_line));
+    let thread = event.thread.as_deref().map(|thread| format!(" (thread {})", short_id(thread)));
+    let (time, id) = (output::one_line(&event.created_at), short_id(&event.event_id));
+    let head =
+        format!("#{} {time} {}{} {}", event.sequence, who.bold(), thread.unwrap_or_default(), id.dimmed());
+    // Indented, so that no text can pass for the head of another message.
+    Ok(output::data(format_args!("{head}\n  {}\n", what.replace('\n', "\n  ")))?)
+}
+
+/// Who came or went, where it was not by itself.
+fn coming(event: &EventView, own: &str, other: &str) -> String {
+    match member(event) {
+        Some(member) if Some(member) != event.author.handle.as_deref() => {
+            format!("{other} {}", output::one_line(member))
+        }
+        _ => own.to_owned(),
+    }
+}
+
+/// What was changed: of a member, or of the conversation.
+fn changed(event: &EventView) -> String {
+    if let Some(member) = member(event) {
+        return format!("changed what {} is here", output::one_line(member));
+    }
+    match (event.more.get("archived").and_then(Value::as_bool), event.more.contains_key("name")) {
+        (Some(true), _) => "archived the channel".to_owned(),
+        (Some(false), false) => "opened the channel again".to_owned(),
+        _ => "changed the channel".to_owned(),
+    }
+}
+
+/// The member that somebody coming, going or being changed is about.
+fn member(event: &EventView) -> Option<&str> {
+    event.more.get("member")?.get("handle")?.as_str()
+}
+
+pub(super) async fn follow(
+    global: &Global,
+    channel: &str,
+    after: Option<&str>,
+    wanted: Option<u64>,
+    timeout: Option<u64>,
+) -> anyhow::Result<ExitCode> {
+    let mut stream = global.keyed_client()?.follow(channel, after)?;
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    let end = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let (mut count, mut reached) = (0, false);
+    let mut growing = None;
+    while wanted != Some(count) {
+        let item = tokio::select! {
+            item = stream.next() => item,
+            listening = &mut interrupt => {
+                listening?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            () = expiry(end) => {
+                let Some(wanted) = wanted else { return Ok(ExitCode::SUCCESS) };
+                output::talk(format_args!("time is up: {count} of {wanted} came"));
+                return Ok(ExitCode::from(FAILED));
+            }
+        };
+        let Some(item) = item.transpose()? else { break };
+        match item {
+            InboxItem::Other { id: Some(_), data, .. } => {
+                (count, reached) = (count + 1, true);
+                show(global, &serde_json::from_str(&data)?)?;
+            }
+            InboxItem::Other { id: None, event, data } if Notice::parse(&event) == Some(Notice::Growing) => {
+                show_growing(global, &mut growing, &serde_json::from_str(&data)?)?;
+            }
+            InboxItem::Reconnecting { why, .. } if !reached && why.exit_class() == ExitClass::Unreachable => {
+                return Err(why.into());
+            }
+            InboxItem::Reconnecting { in_ms, why } => {
+                let why = failure::sentence(&why);
+                output::talk(format_args!("{why}; trying again in {:.1} s", in_ms as f64 / 1000.0).dimmed());
+            }
+            InboxItem::Takeover => {
+                return Err(Explained::failed("the hub ended the stream", "are you still a member?").into());
+            }
+            _ => reached = true,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An answer that is being made: to a program as it is; to a person what is new of it, beside what was said.
+fn show_growing(global: &Global, known: &mut Option<(String, usize)>, growing: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&json!({"event": Notice::Growing.as_str(), "data": growing}));
+    }
+    let text = |name: &str| growing[name].as_str().unwrap_or_default();
+    let (event, content) = (text("event_id"), text("content"));
+    let shown = known.take().filter(|(known, _)| known == event).map_or(0, |(_, shown)| shown);
+    let new = content.get(shown..).unwrap_or(content).trim();
+    if !new.is_empty() {
+        let line = format!("{} is writing: {new}", text("handle"));
+        output::talk(output::one_line(&line).dimmed());
+    }
+    *known = Some((event.to_owned(), content.len()));
+    Ok(())
+}
+
+async fn expiry(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,83 @@
+//! What agents sent, as they find it: at once, and the same whether it was brought in order or not.
+
+use crate::support::{Fixture, NOW, agent, count, deliver, message, on_both, read, write};
+use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_store::directory::Agent;
+use chorus_store::sent::{self, Place};
+use chorus_store::{Kind, Store, deliveries, inboxes, relay};
+use uuid::Uuid;
+
+on_both![what_was_sent_is_found_in_any_order, what_is_kept_no_longer_is_not_found];
+
+fn trace(n: u128) -> TraceId {
+    TraceId(Uuid::from_u128(n))
+}
+
+async fn send_as(store: &Store, from: &Agent, to: &Agent, n: u128) {
+    deliver(store, relay::Send { trace: trace(n), ..message(from, to) }).await;
+}
+
+/// The traces of a page, by number.
+async fn page(store: &Store, sender: AgentId, after: Option<Place>, limit: i64) -> Vec<u128> {
+    let page = read(store, move |tx| sent::page(tx, sender, after, limit)).await;
+    page.iter().map(|sent| sent.trace.0.as_u128()).collect()
+}
+
+/// Brings the first so many in order, if there are so many.
+async fn settle(store: &Store, first: i64) -> Option<TraceId> {
+    let found = read(store, move |tx| sent::find_unsettled(tx, first)).await;
+    if let Some(through) = found {
+        // Harmless, should two do it.
+        write(store, move |tx| sent::settle(tx, through)).await;
+        write(store, move |tx| sent::settle(tx, through)).await;
+    }
+    found
+}
+
+async fn what_was_sent_is_found_in_any_order(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
+    for n in [3, 1, 5, 2, 4] {
+        send_as(store, &anna, &bob, n).await;
+    }
+    send_as(store, &bob, &anna, 6).await;
+    // On PostgreSQL there is nothing to be brought in order.
+    let moved = (store.kind() == Kind::Sqlite).then_some(trace(3));
+    for settled in [None, moved] {
+        if settled.is_some() {
+            assert_eq!(settle(store, 7).await, None, "there are fewer");
+            assert_eq!(settle(store, 3).await, settled);
+            assert_eq!(count(store, "SELECT COUNT(*) FROM sent").await, 3);
+            assert_eq!(count(store, "SELECT COUNT(*) FROM sent_lately").await, 3);
+        }
+        assert_eq!(page(store, anna.id, None, 9).await, [5, 4, 3, 2, 1]);
+        assert_eq!(page(store, anna.id, None, 4).await, [5, 4, 3, 2]);
+        let fourth = read(store, {
+            let anna = anna.id;
+            move |tx| sent::one(tx, anna, trace(4))
+        });
+        let fourth = fourth.await.unwrap();
+        assert_eq!((fourth.receiver.as_str(), fourth.seq), ("bob", 5));
+        assert_eq!(page(store, anna.id, Some((fourth.trace, fourth.seq)), 2).await, [3, 2]);
+        assert_eq!(page(store, bob.id, None, 9).await, [6]);
+        let (anna, foreign) = (anna.id, trace(6));
+        assert_eq!(read(store, move |tx| sent::one(tx, anna, foreign)).await, None, "it is bob's");
+    }
+    send_as(store, &anna, &bob, 7).await;
+    assert_eq!(page(store, anna.id, None, 2).await, [7, 5], "what comes later is there at once");
+}
+
+async fn what_is_kept_no_longer_is_not_found(fixture: Fixture) {
+    let store = &fixture.store;
+    let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
+    for n in 1..=4 {
+        send_as(store, &anna, &bob, n).await;
+    }
+    settle(store, 2).await;
+    let bob = bob.id;
+    write(store, move |tx| inboxes::hand_through(tx, bob, 3, NOW)).await;
+    write(store, move |tx| deliveries::remove_before(tx, NOW + 1, 100)).await;
+    assert_eq!(page(store, anna.id, None, 9).await, [4], "wherever the others were");
+    let left = "SELECT (SELECT COUNT(*) FROM sent) + (SELECT COUNT(*) FROM sent_lately)";
+    assert_eq!(count(store, left).await, 1);
+}

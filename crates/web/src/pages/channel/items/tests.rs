@@ -1,0 +1,117 @@
+//! What a stretch of a log looks like.
+
+use super::*;
+use serde_json::json;
+
+fn view() -> View {
+    View {
+        names: Names::default(),
+        roles: HashMap::new(),
+        me: "acc_1".into(),
+        my_handle: "anna".into(),
+        read: None,
+        held: HashMap::new(),
+    }
+}
+
+fn event(seq: i64, kind: &str, author: &str, more: Value) -> EventView {
+    let mut event = json!({"event_id": format!("evt_{seq}"), "sequence": seq, "kind": kind,
+        "created_at": format!("2026-03-20T10:00:{:02}.000Z", seq % 60),
+        "author": {"id": author, "kind": if author == "acc_1" { "account" } else { "agent" }, "handle": author}});
+    event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(event).unwrap()
+}
+
+fn kinds(items: &[Item]) -> Vec<&'static str> {
+    let kind = |item: &Item| match item {
+        Item::Day(_) => "day",
+        Item::New => "new",
+        Item::Message(_) => "message",
+        Item::Tools(_) => "tools",
+        Item::Line(_) => "line",
+    };
+    items.iter().map(kind).collect()
+}
+
+#[test]
+fn one_line_for_the_tools_of_a_turn() {
+    let events = [
+        event(1, "message", "acc_1", json!({"content": "@a look"})),
+        event(2, "lifecycle", "a", json!({"status": "processing"})),
+        event(3, "tool_call", "a", json!({"name": "read", "id": "1", "args": {"x": 1}})),
+        event(4, "tool_call", "b", json!({"name": "find", "id": "1"})),
+        event(5, "tool_result", "a", json!({"id": "1", "content": "42"})),
+        event(6, "message", "a", json!({"content": "done"})),
+        event(7, "tool_call", "a", json!({"name": "again", "id": "2"})),
+        event(8, "error", "a", json!({"message": "504"})),
+    ];
+    let items = items(&events, &view());
+    assert_eq!(kinds(&items), ["day", "message", "tools", "tools", "message", "tools"]);
+    let (Item::Tools(first), Item::Tools(last)) = (&items[2], &items[5]) else { panic!() };
+    assert_eq!((first.from, first.to, first.calls.len(), first.took().as_str()), (2, 5, 1, "4.0 s"));
+    assert_eq!(first.calls[0].result.as_deref(), Some("42"));
+    assert_eq!((last.fault.as_deref(), last.running), (Some("504"), false));
+}
+
+#[test]
+fn messages_of_one_author_stand_together_and_what_is_new_is_marked() {
+    let events = [
+        event(1, "message", "a", json!({"content": "one"})),
+        event(2, "message", "a", json!({"content": "two"})),
+        event(3, "message", "acc_1", json!({"content": "mine"})),
+        event(4, "reaction", "a", json!({"signal": "seen", "target": "evt_3"})),
+        event(5, "message", "a", json!({"content": "new", "thread": "evt_1"})),
+    ];
+    let found = items(&events, &View { read: Some(2), ..view() });
+    assert_eq!(kinds(&found), ["day", "message", "message", "message", "new", "message"]);
+    let (Item::Message(second), Item::Message(last)) = (&found[2], &found[5]) else { panic!() };
+    assert!(second.follows && !last.follows);
+    assert_eq!(last.of_thread.as_deref(), Some("one"));
+}
+
+#[test]
+fn comings_in_a_row_are_one_line() {
+    let joined = |seq, who: &str| event(seq, "join", "acc_1", json!({"member": {"handle": who}}));
+    let found = items(&[joined(1, "acc_1"), joined(2, "a"), joined(3, "b")], &view());
+    let lines: Vec<_> = found
+        .iter()
+        .filter_map(|item| if let Item::Line(line) = item { Some(&*line.words) } else { None })
+        .collect();
+    assert_eq!(lines, ["joined", "added a, b"]);
+}
+
+/// A turn that ended with its message is not at work any more, and one that used nothing is not shown.
+#[test]
+fn a_message_ends_a_turn() {
+    let events = [
+        event(1, "lifecycle", "a", json!({"status": "processing"})),
+        event(2, "tool_call", "a", json!({"name": "read", "id": "1"})),
+        event(3, "message", "a", json!({"content": "done"})),
+        event(4, "lifecycle", "a", json!({"status": "idle"})),
+        event(5, "lifecycle", "b", json!({"status": "processing"})),
+        event(6, "message", "b", json!({"content": "yes"})),
+        event(7, "lifecycle", "c", json!({"status": "processing"})),
+    ];
+    let found = items(&events, &view());
+    assert_eq!(kinds(&found), ["day", "tools", "message", "message", "tools"]);
+    let running: Vec<_> = found
+        .iter()
+        .filter_map(|item| if let Item::Tools(turn) = item { Some(turn.running) } else { None })
+        .collect();
+    assert_eq!(running, [false, true]);
+}
+
+#[test]
+fn what_is_taken_back_cannot_be_edited() {
+    let gone = event(1, "message", "acc_1", json!({"deleted": true}));
+    let said = event(2, "message", "acc_1", json!({"content": "x"}));
+    let found = items(&[gone, said], &view());
+    let sources: Vec<_> =
+        found
+            .iter()
+            .filter_map(|item| {
+                if let Item::Message(message) = item { Some(message.source.as_deref()) } else { None }
+            })
+            .collect();
+    assert_eq!(sources, [None, Some("x")]);
+}

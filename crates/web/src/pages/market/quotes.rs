@@ -1,0 +1,203 @@
+//! Asking several agents for their price: the question, the offers as they come in, and taking one of them before they end.
+//!
+//! The page of offers carries the id of the job that taking one makes: pressed twice, it is one job.
+
+use crate::face::Face;
+use crate::form::{Form, exact_body};
+use crate::page::{Fault, fault_page, page, query, sentence};
+use crate::shell::{Here, Shell};
+use crate::times::span;
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use chorus_app::market::{discover, quotes};
+use chorus_app::{AppState, Error};
+use chorus_protocol::market::{
+    Accept, Offer, QuoteRequest, QuoteStatus, QuoteView, SkillSearch, SkillSummary,
+};
+use chorus_protocol::time::parse_rfc3339;
+use chorus_protocol::words::Word;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// As many names of skills as the form suggests.
+const SKILLS: i64 = 100;
+/// What the form says before anybody has typed: how long agents may answer, and how long their offers stand.
+const USUAL_SECONDS: &str = "20";
+const USUAL_MINUTES: &str = "10";
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/quotes/new", get(form).post(send))
+        .route("/quotes/{id}", get(show))
+        .route("/quotes/{id}/take", post(take))
+}
+
+#[derive(Template)]
+#[template(path = "market_ask.html")]
+struct AskPage {
+    shell: Shell,
+    skills: Vec<SkillSummary>,
+    skill: String,
+    input: String,
+    budget: String,
+    seconds: String,
+    minutes: String,
+    fault: String,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    skill: Option<String>,
+}
+
+impl AskPage {
+    async fn new(app: &AppState, visitor: &SignedIn) -> Result<Self, Error> {
+        Ok(Self {
+            shell: Shell::of(app, &visitor.person, Here::Market).await?,
+            skills: discover::skills(app, SkillSearch { after: None, limit: SKILLS }).await?.items,
+            skill: String::new(),
+            input: String::new(),
+            budget: String::new(),
+            seconds: USUAL_SECONDS.into(),
+            minutes: USUAL_MINUTES.into(),
+            fault: String::new(),
+        })
+    }
+
+    /// What was filled in, as the API takes it.
+    fn read(&self) -> Result<QuoteRequest, String> {
+        let mut body = Map::from_iter([("skill_name".to_owned(), json!(self.skill))]);
+        if !self.input.is_empty() {
+            let input: Value =
+                serde_json::from_str(&self.input).map_err(|_| "input: must be a JSON object")?;
+            body.insert("input_data".into(), input);
+        }
+        if !self.budget.is_empty() {
+            let budget = chorus_protocol::market::Credits::parse(&self.budget);
+            body.insert("budget".into(), json!(budget.map_err(|wrong| format!("budget: {wrong}"))?));
+        }
+        for (field, text, unit_ms) in
+            [("answer_ms", &self.seconds, 1000), ("valid_ms", &self.minutes, 60_000)]
+        {
+            let name = if field == "answer_ms" { "seconds" } else { "minutes" };
+            let number: i64 = text.parse().map_err(|_| format!("{name}: must be a whole number"))?;
+            body.insert(field.into(), json!(number.saturating_mul(unit_ms)));
+        }
+        exact_body(&Value::Object(body)).map_err(|error: Error| error.message)
+    }
+}
+
+async fn form(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Fault> {
+    page(&AskPage { skill: asked.skill.unwrap_or_default(), ..AskPage::new(&app, &visitor).await? })
+}
+
+async fn send(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let shown = AskPage {
+        skill: form.text("skill"),
+        input: form.text("input"),
+        budget: form.text("budget"),
+        seconds: form.text("seconds"),
+        minutes: form.text("minutes"),
+        ..AskPage::new(&app, &visitor).await?
+    };
+    let (status, fault) = match shown.read() {
+        Err(fault) => (StatusCode::BAD_REQUEST, fault),
+        Ok(request) => match quotes::ask(&app, visitor.caller, request).await {
+            Ok(quote) => return Ok(Redirect::to(&format!("/quotes/{}", quote.quote_id)).into_response()),
+            Err(error) => refusal(error)?,
+        },
+    };
+    fault_page(status, &AskPage { fault: sentence(&fault), ..shown })
+}
+
+/// What is told beside the form; what is the hub's own fault is a page of its own.
+fn refusal(error: Error) -> Result<(StatusCode, String), Fault> {
+    if error.code.status() >= 500 {
+        return Err(error.into());
+    }
+    Ok((StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST), error.message))
+}
+
+#[derive(Template)]
+#[template(path = "market_offers.html")]
+struct OffersPage {
+    shell: Shell,
+    quote: QuoteView,
+    rows: Vec<Row>,
+    open: bool,
+    taken: bool,
+    /// What is left until one has to be taken, and of the time in which agents may still answer, in milliseconds and in words.
+    left: (i64, String),
+    answers: (i64, String),
+    job: String,
+    /// The query of the form that asks once more.
+    again: String,
+    fault: String,
+}
+
+struct Row {
+    offer: Offer,
+    face: Face,
+    /// How long it says that it takes.
+    takes: String,
+}
+
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    page(&offers(&app, &visitor, &id).await?)
+}
+
+async fn offers(app: &AppState, visitor: &SignedIn, id: &str) -> Result<OffersPage, Error> {
+    let quote = quotes::show(app, visitor.caller.clone(), quotes::id(id)?).await?;
+    let left = |until: &str| {
+        let ms = parse_rfc3339(until).map_or(0, |at| (at - app.now()).max(0));
+        (ms, span(ms))
+    };
+    let row = |offer: &Offer| Row {
+        face: Face::agent(&offer.agent_id.to_string()).small(),
+        takes: offer.expected_ms.map(|ms| span(ms.max(1000))).unwrap_or_default(),
+        offer: offer.clone(),
+    };
+    Ok(OffersPage {
+        shell: Shell::of(app, &visitor.person, Here::Market).await?,
+        rows: quote.offers.iter().map(row).collect(),
+        open: quote.status == Word::Known(QuoteStatus::Open),
+        taken: quote.status == Word::Known(QuoteStatus::Accepted),
+        left: left(&quote.valid_until),
+        answers: left(&quote.answers_until),
+        job: app.environment.uuid_v4().to_string(),
+        again: query(&[("skill", &quote.skill_name)]),
+        fault: String::new(),
+        quote,
+    })
+}
+
+async fn take(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let body: Accept =
+        exact_body(&json!({"agent_id": form.text("agent_id"), "job_id": form.text("job_id")}))?;
+    match quotes::accept(&app, visitor.caller.clone(), quotes::id(&id)?, body).await {
+        Ok(job) => Ok(Redirect::to(&format!("/jobs/{}", job.job_id)).into_response()),
+        Err(error) => {
+            let (status, fault) = refusal(error)?;
+            let shown = offers(&app, &visitor, &id).await?;
+            fault_page(status, &OffersPage { fault: sentence(&fault), ..shown })
+        }
+    }
+}
