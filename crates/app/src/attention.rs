@@ -5,11 +5,12 @@
 //! Nothing is decided here but which decisions are deliveries at all, by what the way to each agent can show: where there are no
 //! knocks, what would be one is found by whoever looks; but of those who have a role, one is always asked.
 //!
-//! `claiming` is who takes what, `changing` what becomes of it when a message is changed, `disposing` what becomes of what agents were given, `replying` who may answer what,
+//! `claiming` is who takes what, `changing` what becomes of it when a message is changed, `digesting` what leads are told of the rest, `disposing` what becomes of what agents were given, `replying` who may answer what,
 //! `overdue` what time does to all of it.
 
 pub mod changing;
 pub mod claiming;
+pub mod digesting;
 pub mod disposing;
 pub mod loop_guard;
 pub mod overdue;
@@ -287,7 +288,6 @@ fn decide_each(event: &Classified<'_>, candidates: &[Candidate], all: &Known) ->
     let by_person = event.event.author == AuthorKind::Human;
     let decided = candidates.iter().enumerate().map(|(place, candidate)| {
         let is_next = by_person && candidate.last_in_thread;
-        // Of work streams nothing is known yet.
         let known = chorus_attention::Recipient {
             named: candidate.named,
             in_named_role: candidate.in_named_role,
@@ -296,6 +296,7 @@ fn decide_each(event: &Classified<'_>, candidates: &[Candidate], all: &Known) ->
             claimed_by_other: all.holder.is_some_and(|holder| holder != candidate.agent),
             owns_thread: candidate.owns_thread,
             participates: candidate.participates,
+            owns_stream: candidate.owns_stream,
             asked_in_thread: if answers_agent { candidate.said_target } else { is_next },
             ..chorus_attention::Recipient::default()
         };
@@ -344,6 +345,7 @@ mod tests {
             participates: false,
             last_in_thread: false,
             said_target: false,
+            owns_stream: false,
         }
     }
 

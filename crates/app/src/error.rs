@@ -132,6 +132,10 @@ impl From<ConversationError> for Error {
                 Self::new(Code::NotFound, "there is no such message in this conversation")
                     .refused(Refused::NoMessage)
             }
+            ConversationError::NoStream => Self::new(
+                Code::NotFound,
+                "there is no such work stream in this conversation, or it is closed",
+            ),
             ConversationError::Archived => Self::new(
                 Code::Conflict,
                 "this conversation is archived: it can be read, nothing can be said in it",

@@ -63,6 +63,7 @@ pub mod usage;
 pub mod views;
 pub mod webhooks;
 mod whom;
+pub mod work_streams;
 
 pub use app::{App, AppState};
 pub use caller::key_hash;

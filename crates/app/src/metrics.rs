@@ -25,6 +25,8 @@ pub struct Metrics {
     pub mails_dropped: Counter,
     attention: Family<Labels, Counter>,
     pub injected: Counter,
+    pub digested: Counter,
+    turns_saved: Counter,
     tool_calls: Family<Labels, Counter>,
 }
 
@@ -48,6 +50,8 @@ impl Default for Metrics {
             mails_dropped: Counter::default(),
             attention: Family::default(),
             injected: Counter::default(),
+            digested: Counter::default(),
+            turns_saved: Counter::default(),
             tool_calls: Family::default(),
         };
         let registry = &mut metrics.registry;
@@ -87,6 +91,16 @@ impl Default for Metrics {
             metrics.attention.clone(),
         );
         registry.register("injected", "Events that entered a turn of a model", metrics.injected.clone());
+        registry.register(
+            "digested",
+            "Events that leads were told of in digests, which saved a turn of a model for each",
+            metrics.digested.clone(),
+        );
+        registry.register(
+            "model_turns_saved",
+            "Agents that messages were for and that were not woken by them: knocked, or stored",
+            metrics.turns_saved.clone(),
+        );
         registry.register("tool_calls", "Chat tools called by C2A harnesses", metrics.tool_calls.clone());
         metrics
     }
@@ -119,6 +133,9 @@ impl Metrics {
     pub fn attended(&self, outcome: &'static str, agents: usize) {
         if agents > 0 {
             self.attention.get_or_create(&vec![("outcome", outcome.to_owned())]).inc_by(agents as u64);
+            if outcome != "woken" {
+                self.turns_saved.inc_by(agents as u64);
+            }
         }
     }
 

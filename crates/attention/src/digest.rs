@@ -107,7 +107,7 @@ fn name(kind: EventKind) -> Option<(&'static str, &'static str)> {
         EventKind::Escalation => Some(("escalation", "escalations")),
         EventKind::Job => Some(("job", "jobs")),
         // Each of these goes with another that is counted, or is the hub's own affair.
-        EventKind::ToolResult | EventKind::Lifecycle | EventKind::Change => None,
+        EventKind::ToolResult | EventKind::Lifecycle | EventKind::Change | EventKind::Digest => None,
     }
 }
 

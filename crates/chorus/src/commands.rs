@@ -38,6 +38,7 @@ pub(crate) mod sent;
 pub(crate) mod serve;
 pub(crate) mod sign;
 pub(crate) mod skill;
+pub(crate) mod stream;
 pub(crate) mod token;
 pub(crate) mod transfer;
 pub(crate) mod unregister;

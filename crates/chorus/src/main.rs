@@ -21,7 +21,7 @@ use commands::{
     account, adapt, agent, agent_url, agents, audit, bench, block, c2a_stdio, canonicalize, channel,
     completions, deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite, market,
     merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent, serve, sign,
-    skill, token, transfer, unregister, verify,
+    skill, stream, token, transfer, unregister, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -82,6 +82,7 @@ enum Command {
     Deliveries(deliveries::Args),
     Fleet(fleet::Args),
     Audit(audit::Args),
+    Stream(stream::Args),
     Market(Box<market::Args>),
     Operator(operator::Args),
     Score(score::Args),
@@ -153,6 +154,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Fleet(args) => fleet::run(&global, args).await,
             Command::Audit(args) => audit::run(&global, args).await,
+            Command::Stream(args) => stream::run(&global, args).await,
             Command::Market(args) => market::run(&global, *args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Score(args) => score::run(&global, args).await,

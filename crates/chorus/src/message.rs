@@ -6,7 +6,7 @@
 use crate::global::Global;
 use crate::output::{self, many_lines, one_line};
 use chorus_protocol::channel::{InboxPost, Post};
-use chorus_protocol::inbox::Chat;
+use chorus_protocol::inbox::{Chat, DigestBody};
 use chorus_protocol::market::{JobHandout, JobResult, QuoteAsked};
 use chorus_protocol::relay::{EnvelopeText, InboxMessage};
 use chorus_protocol::words::EntryKind;
@@ -152,6 +152,9 @@ pub(crate) fn show_entry(event: &str, id: Option<&str>, data: &str) -> Option<St
         EntryKind::Job => serde_json::from_str(data).map(|job| show_job(id, &job)).ok(),
         EntryKind::Quote => serde_json::from_str(data).map(|quote| show_quote(id, &quote)).ok(),
         EntryKind::Result => serde_json::from_str(data).map(|result| show_result(id, &result)).ok(),
+        EntryKind::Digest => serde_json::from_str::<DigestBody>(data)
+            .map(|digest| one_line(&format!("#{} digest: {}", id.unwrap_or("?"), digest.summary)))
+            .ok(),
     };
     // What cannot be read may hold an address that is a secret: it is not shown by the way.
     let unread = || one_line(&format!("#{} {event}: --json shows it", id.unwrap_or("?")));

@@ -14,6 +14,7 @@ pub mod members;
 pub mod messages;
 pub mod operator;
 pub mod scores;
+pub mod streams;
 pub mod unread;
 
 use crate::ids::Principal;

@@ -93,6 +93,10 @@ id!(
     ConversationId, "ch_", simple, "the id of a conversation"
 );
 id!(
+    /// One work stream: a piece of work that goes on in one or more conversations.
+    StreamId, "stream_", simple, "the id of a work stream"
+);
+id!(
     /// One person's account.
     AccountId, "acc_", simple, "the id of an account"
 );

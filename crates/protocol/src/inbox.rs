@@ -8,8 +8,9 @@ use crate::api::channels::ConversationView;
 use crate::api::events::EventView;
 use crate::attention::Attention;
 use crate::channel::McpServer;
+use crate::ids::{ConversationId, EventId, StreamId};
 use crate::json;
-use crate::words::{Directedness, Mode, Policy, Priority, Reason};
+use crate::words::{AuthorKind, Directedness, EventKind, Mode, Policy, Priority, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -65,6 +66,50 @@ impl From<Attention> for ChatAttention {
             priority: Some(priority),
             deadline_ms,
         }
+    }
+}
+
+/// How much happened in a channel or a work stream, for who leads it: counts and ids, and nothing that anybody wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigestBody {
+    /// The channel, if it is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<ConversationId>,
+    /// The work stream, if it is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamId>,
+    /// Since when.
+    pub since: String,
+    /// How much, in words of the hub's own.
+    pub summary: String,
+    /// How often what was done by whom.
+    pub counts: Vec<DigestCount>,
+    /// The newest messages of it, the newest first.
+    pub references: Vec<EventId>,
+    /// `after` with which a list of events begins where this one does.
+    pub after: String,
+}
+
+/// How often something was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigestCount {
+    /// What.
+    pub kind: EventKind,
+    /// By whom.
+    pub author: AuthorKind,
+    /// How often.
+    pub count: u32,
+}
+
+impl DigestBody {
+    /// As a model reads it.
+    pub fn to_text(&self) -> String {
+        let ids: Vec<_> = self.references.iter().map(ToString::to_string).collect();
+        let newest = if ids.is_empty() { String::new() } else { format!("\nnewest: {}", ids.join(" ")) };
+        format!(
+            "{}\nsince: {}\nread it with chat.list_events, after: {}{newest}",
+            self.summary, self.since, self.after
+        )
     }
 }
 

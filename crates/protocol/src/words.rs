@@ -110,6 +110,8 @@ words! {
         Escalation = "escalation",
         /// Work for an agent.
         Job = "job",
+        /// How much happened, for who leads.
+        Digest = "digest",
     }
 
     /// What an entry of an inbox is: the name of its server-sent event.
@@ -126,6 +128,8 @@ words! {
         Result = "result",
         /// What the agent would do a job for.
         Quote = "quote",
+        /// How much happened where the agent leads.
+        Digest = "digest",
     }
 
     /// How a delivery travels.
@@ -495,8 +499,8 @@ mod tests {
     fn as_the_documents_spell_them() {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
-                "leave" "change" "artifact" "envelope" "foreign" "escalation" "job";
-            EntryKind: "message" "chat" "channel" "job" "result" "quote";
+                "leave" "change" "artifact" "envelope" "foreign" "escalation" "job" "digest";
+            EntryKind: "message" "chat" "channel" "job" "result" "quote" "digest";
             Transport: "inbox" "harness" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
             Disposition: "responded" "acknowledged" "deferred" "claimed" "ignored" "superseded" "failed";

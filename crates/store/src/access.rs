@@ -1,7 +1,10 @@
 //! Keeping agents and accounts out, letting them in again, and deleting either for good: what begins and ends with it in every
 //! area, above all of which this stands.
 
-use crate::{StoreError, Tx, TxExt, accounts, conversation, directory, inboxes, members, push, revocation};
+use crate::{
+    StoreError, Tx, TxExt, accounts, conversation, directory, inboxes, members, push, revocation,
+    work_streams,
+};
 use chorus_protocol::ids::{AccountId, AgentId};
 use uuid::Uuid;
 
@@ -82,6 +85,7 @@ pub fn delete_agent(
 ) -> Result<(), StoreError> {
     directory::remove(tx, id, now)?;
     conversation::leave_all(tx, id.into(), now, fresh)?;
+    work_streams::forget(tx, id.into())?;
     shut_out(tx, id)
 }
 
@@ -112,6 +116,7 @@ pub fn delete_account(
         delete_agent(tx, AgentId(row.uuid(0)?), now, fresh)?;
     }
     conversation::leave_all(tx, id.into(), now, fresh)?;
+    work_streams::forget(tx, id.into())?;
     // The last digits: the first ones of ids made at the same time are alike.
     let digits = id.0.simple().to_string();
     let name = format!("deleted-{}", &digits[digits.len() - 6..]);

@@ -5,7 +5,7 @@
 
 use crate::error::word;
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
 use chorus_protocol::words::ClaimState;
 
 /// The claim on one event.
@@ -134,6 +134,40 @@ pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, Conver
     .into_iter()
     .map(|mut row| Ok((EventId(row.uuid(0)?), ConversationId(row.uuid(1)?))))
     .collect()
+}
+
+/// An agent has left a conversation: what it holds there runs out now, and what was offered to it first is open to the others.
+/// What follows is for whoever looks after claims that are due.
+pub(crate) fn free(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    agent: AgentId,
+    now: i64,
+) -> Result<(), StoreError> {
+    let of_agent = [(&conversation).into(), (&agent).into(), now.into()];
+    tx.execute(
+        "UPDATE claims SET until_at = $3, next_at = $3
+         WHERE holder = $2 AND state = 'held' AND conversation_id = $1 AND until_at > $3",
+        &of_agent,
+    )?;
+    // Nobody who is gone is asked again. An offer that is open is due.
+    tx.execute(
+        "UPDATE claims SET first_agent = NULL,
+                next_at = CASE WHEN next_at IS NULL OR (state = 'held' AND holder <> $2) THEN next_at ELSE CAST($3 AS BIGINT) END
+         WHERE first_agent = $2 AND conversation_id = $1",
+        &of_agent,
+    )?;
+    Ok(())
+}
+
+/// A work stream was closed: what is held of it runs out now.
+pub fn free_stream(tx: &mut dyn Tx, stream: StreamId, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE claims SET until_at = $2, next_at = $2 WHERE state = 'held' AND until_at > $2
+         AND event_id IN (SELECT w.event_id FROM work_stream_events w WHERE w.stream_id = $1)",
+        &[(&stream).into(), now.into()],
+    )?;
+    Ok(())
 }
 
 /// The events whose claims an agent holds, some of them.

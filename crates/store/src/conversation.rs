@@ -11,8 +11,8 @@ mod post;
 mod roster;
 
 pub use draft::{
-    Candidate, Draft, DraftKind, Post, Reaction, draft_deletion, draft_edit, draft_message, draft_reaction,
-    preview_message,
+    Candidate, Draft, DraftKind, MAX_STREAMS, Post, Reaction, draft_deletion, draft_edit, draft_message,
+    draft_reaction, preview_message,
 };
 pub use post::{Posted, Reach, Recipient, deliver, hold_inboxes, post, reach};
 pub use roster::{
@@ -48,6 +48,9 @@ pub enum ConversationError {
     /// What it is about is not in this conversation.
     #[error("no such message here")]
     NoTarget,
+    /// No open work stream of this id goes on here.
+    #[error("no such work stream here")]
+    NoStream,
     /// Nobody here has this handle.
     #[error("nobody here is called {0}")]
     NoHandle(String),

@@ -220,6 +220,16 @@ pub fn append_job(tx: &mut dyn Tx, event: &NewEvent, body: &str, now: i64) -> Re
     store(tx, event, EventKind::Job, body, UNPLACED, now)
 }
 
+/// Appends a digest, as its agent gets it; outside of any order.
+pub(crate) fn append_digest(
+    tx: &mut dyn Tx,
+    event: &NewEvent,
+    body: &str,
+    now: i64,
+) -> Result<(), StoreError> {
+    store(tx, event, EventKind::Digest, body, UNPLACED, now)
+}
+
 fn store(
     tx: &mut dyn Tx,
     event: &NewEvent,

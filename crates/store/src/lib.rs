@@ -25,6 +25,7 @@ pub mod clock;
 pub mod conversation;
 pub mod conversations;
 pub mod deliveries;
+pub mod digests;
 pub mod directory;
 mod error;
 pub mod fleet;
@@ -59,6 +60,7 @@ pub mod transfer;
 mod tx;
 pub mod usage;
 mod work;
+pub mod work_streams;
 
 pub use error::StoreError;
 pub use postgres::PostgresOptions;

@@ -50,7 +50,7 @@ macro_rules! select_member {
     };
 }
 
-fn member(mut row: Row) -> Result<Member, StoreError> {
+pub(crate) fn member(mut row: Row) -> Result<Member, StoreError> {
     let (kind, id) = (row.text(0)?, row.uuid(1)?);
     Ok(Member {
         principal: Principal::new(&kind, id)

@@ -51,6 +51,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0038_harness_endpoints.sql"),
     migration!("0041_sent_lately.sql"),
     migration!("0040_job_notes.sql"),
+    migration!("0036_streams.sql"),
+    migration!("0037_digests.sql"),
 ];
 
 /// The number of the newest.

@@ -98,7 +98,11 @@ fn remove_event(
         tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &key)?;
         removed.deliveries += tx.execute("DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2", &key)?;
     }
-    for sql in ["DELETE FROM claims WHERE event_id = $1", "DELETE FROM claim_holders WHERE event_id = $1"] {
+    for sql in [
+        "DELETE FROM claims WHERE event_id = $1",
+        "DELETE FROM claim_holders WHERE event_id = $1",
+        "DELETE FROM work_stream_events WHERE event_id = $1",
+    ] {
         tx.execute(sql, &[(&id).into()])?;
     }
     search::remove(tx, id)?;

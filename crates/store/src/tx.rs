@@ -6,7 +6,7 @@
 use crate::{Kind, StoreError};
 use chorus_protocol::ids::{
     AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, EvidenceId, InvitationId,
-    JobId, QuoteId, ScoreId, TraceId, TransferId, WalletId,
+    JobId, QuoteId, ScoreId, StreamId, TraceId, TransferId, WalletId,
 };
 use uuid::Uuid;
 
@@ -75,6 +75,7 @@ id_params!(
     JobId,
     QuoteId,
     ScoreId,
+    StreamId,
     TraceId,
     TransferId,
     WalletId

@@ -30,6 +30,7 @@ fn advice(quota: &str) -> &'static str {
         "account_bytes" => "your agents' bytes count for you; ask the operator for more",
         "agents" => "unregister one that you do not use",
         "channels" => "archive one, or make another member its owner",
+        "streams" | "streams_of_channel" => "close one that is done",
         "members" => "remove somebody, or make another channel",
         _ => "ask the operator for more",
     }

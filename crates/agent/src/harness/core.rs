@@ -15,6 +15,7 @@
 //! It deliberately does not know how anything is sent, nor what makes the answers.
 
 mod arrivals;
+mod digests;
 mod event;
 mod line;
 mod notice;
@@ -58,6 +59,7 @@ pub struct Core {
     environment: Environment,
     ledger: Ledger,
     line: Line,
+    digests: digests::Digests,
     /// What is being dealt with, one message of a conversation each.
     tasks: Vec<Task>,
     stop: Stop,
@@ -84,8 +86,8 @@ impl Core {
         // What was left over by another process has waited long enough.
         let left_over = ledger.taken().iter().filter_map(|taken| taken.turn().ok());
         left_over.for_each(|turn| line.push(Batch::single(turn, i64::MIN)));
-        let (tasks, stop) = (vec![], Stop::No);
-        Self { profile, environment, ledger, line, tasks, stop, closed: false, posts: 0, numbers: 0 }
+        let (tasks, stop, digests) = (vec![], Stop::No, digests::Digests::default());
+        Self { profile, environment, ledger, line, digests, tasks, stop, closed: false, posts: 0, numbers: 0 }
     }
 
     /// What is written, and what will be once all commands were carried out.
@@ -224,6 +226,7 @@ impl Core {
         self.numbers += 1;
         let mut task = Task::of(self.numbers, batch, now_ms);
         let turn = &task.turn;
+        self.digests.keep(turn);
         out.push(Command::Tell(Activity::Took {
             message: turn.message_id.clone(),
             from: turn.sender.clone(),
@@ -359,7 +362,8 @@ impl Core {
             Step::Run => {
                 let delimiter = self.environment.random_hex();
                 let own = Own { name: &self.profile.name, culture: &self.profile.culture };
-                let prompt = prompt(&task.earlier, &task.turn, own, &delimiter);
+                let asked = prompt(&task.earlier, &task.turn, own, &delimiter);
+                let prompt = self.digests.before(asked, &delimiter);
                 task.running = true;
                 let (task, turn, earlier) = (task.number, task.turn.clone(), task.earlier.clone());
                 return out.push(Command::Run(Box::new(Run { task, turn, earlier, prompt, delimiter })));

@@ -174,7 +174,14 @@ impl Reader {
                     return nothing(id);
                 }
                 // A message comes as one; who offers nothing does no jobs.
-                Some(EntryKind::Message | EntryKind::Job | EntryKind::Result | EntryKind::Quote) | None => {
+                Some(
+                    EntryKind::Message
+                    | EntryKind::Job
+                    | EntryKind::Result
+                    | EntryKind::Quote
+                    | EntryKind::Digest,
+                )
+                | None => {
                     self.skip(format!("an event of the kind {event}"));
                     return nothing(id);
                 }

@@ -22,10 +22,11 @@ written by its author; a line of it that begins with a backslash only looks like
 /// What begins the headers of an event, and what its text.
 const EVENT: &str = "C2A EVENT";
 const MESSAGE: &str = "MESSAGE";
+const DIGEST: &str = "C2A DIGEST";
 
 /// The headers of a prompt, and words that begin a line in what models are trained on. A line of user text that begins
 /// with one of them, or something that looks like it, is escaped.
-const HEADERS: [&str; 26] = [
+const HEADERS: [&str; 27] = [
     "event id",
     "merged events",
     "conversation",
@@ -46,6 +47,7 @@ const HEADERS: [&str; 26] = [
     "from",
     "message",
     "c2a event",
+    "c2a digest",
     "c2a response rules",
     "system",
     "developer",
@@ -55,7 +57,7 @@ const HEADERS: [&str; 26] = [
 ];
 
 /// Lines that are ours without a colon.
-const TITLES: [&str; 3] = ["c2aevent", "c2aresponserules", "message"];
+const TITLES: [&str; 4] = ["c2aevent", "c2adigest", "c2aresponserules", "message"];
 
 /// What begins a line that holds the delimiter.
 const RULE: &str = "-----";
@@ -99,6 +101,14 @@ pub(crate) fn prompt(earlier: &[Turn], turn: &Turn, own: Own<'_>, delimiter: &st
     header("reply_target", Some(&reply_target(turn)));
     let texts: Vec<_> = earlier.iter().chain([turn]).map(|turn| turn.text.as_str()).collect();
     format!("{}\n\n{MESSAGE}\n{}", lines.join("\n"), block("message", &texts.join("\n"), delimiter))
+}
+
+/// A prompt after digests that came before it. They are the host's, and still no words of ours.
+pub(crate) fn after_digests(digests: &[String], prompt: String, delimiter: &str) -> String {
+    if digests.is_empty() {
+        return prompt;
+    }
+    format!("{DIGEST}\n{}\n{prompt}", block("digest", &digests.join("\n\n"), delimiter))
 }
 
 /// What somebody said earlier, for a model that is shown it.

@@ -20,7 +20,7 @@ use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, Member};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, claims, directory};
+use chorus_store::{StoreError, Tx, claims, directory, work_streams};
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
 
@@ -206,20 +206,28 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
         deadline_ms: Some(chorus_attention::DEFAULT_DEADLINE_MS),
     };
     let bringing = Bringing { mentions: &mentions, ..Bringing::FIRST };
-    let (mut rest, mut knows_knocks) = (vec![], BTreeSet::new());
+    let mut asked = vec![];
     for role in mentions.split(' ').filter_map(|one| one.strip_prefix("role:")) {
-        for member in members::in_role(tx, said.conversation, role, MAX_KNOCKED)? {
-            let Some(agent) = member.principal.agent().filter(|_| member.principal != said.author) else {
-                continue;
-            };
-            if obligations::of(tx, said.id, agent, now)?.is_some() {
-                continue;
-            }
-            if shows(tx, agent, now)?.notify {
-                knows_knocks.insert(agent);
-            } else if let Some(agent) = directory::by_id(tx, agent)? {
-                rest.push(agent);
-            }
+        asked.extend(members::in_role(tx, said.conversation, role, MAX_KNOCKED)?);
+    }
+    let attention = if asked.is_empty() {
+        asked.extend(owners_of_stream(tx, said)?);
+        Attention { reason: Reason::StreamOwner, ..attention }
+    } else {
+        attention
+    };
+    let (mut rest, mut knows_knocks) = (vec![], BTreeSet::new());
+    for member in asked {
+        let Some(agent) = member.principal.agent().filter(|_| member.principal != said.author) else {
+            continue;
+        };
+        if obligations::of(tx, said.id, agent, now)?.is_some() {
+            continue;
+        }
+        if shows(tx, agent, now)?.notify {
+            knows_knocks.insert(agent);
+        } else if let Some(agent) = directory::by_id(tx, agent)? {
+            rest.push(agent);
         }
     }
     // The smaller inbox first, as everywhere.
@@ -238,6 +246,16 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
     let take = Request::Take { ttl_ms: None };
     claiming::ask_and_dispose(tx, (said.conversation, said.id), next, take, now)?;
     Ok(true)
+}
+
+/// Those whose work stream it is, as long as it is open.
+fn owners_of_stream(tx: &mut dyn Tx, said: &Event) -> Result<Vec<Member>, StoreError> {
+    let Some(stream) = work_streams::of_event(tx, said.id)? else { return Ok(vec![]) };
+    if work_streams::by_id(tx, stream)?.is_none_or(|stream| stream.closed_at.is_some()) {
+        return Ok(vec![]);
+    }
+    let agents = work_streams::agents_in(tx, stream, said.conversation)?;
+    Ok(agents.into_iter().filter(|(_, part)| part.owns).map(|(member, _)| member).collect())
 }
 
 /// Whom the event names, as it was kept with what the first one was given.

@@ -18,7 +18,7 @@ use chorus_protocol::words::{Directedness, Intent, Policy, Priority, Reason};
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::members::{self, Member};
-use chorus_store::{StoreError, Tx, claims, obligations};
+use chorus_store::{StoreError, Tx, claims, obligations, work_streams};
 use serde::Deserialize;
 
 /// An agent's answer, that was let through.
@@ -110,6 +110,12 @@ pub fn meaning(
     Ok(attention)
 }
 
+/// Whether the work stream is its that something was said in.
+fn owns_stream(tx: &mut dyn Tx, event: EventId, agent: AgentId) -> Result<bool, StoreError> {
+    let Some(stream) = work_streams::of_event(tx, event)? else { return Ok(false) };
+    Ok(work_streams::part_of(tx, stream, agent.into())?.is_some_and(|part| part.owns))
+}
+
 fn decide_now(
     tx: &mut dyn Tx,
     conversation: &Conversation,
@@ -132,6 +138,7 @@ fn decide_now(
         participates: false,
         last_in_thread: false,
         said_target: false,
+        owns_stream: owns_stream(tx, answered.id, agent)?,
     };
     if let Some(thread) = answered.thread {
         for other in members::agents_in_thread(tx, conversation.id, thread)? {

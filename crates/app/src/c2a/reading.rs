@@ -8,15 +8,16 @@ use crate::conversation::conversation_id;
 use crate::delivery::c2a::{self, Told};
 use crate::error::Error;
 use crate::views;
+use crate::work_streams::stream_id;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread};
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
 use chorus_protocol::words::{Disposition, EventKind, Policy};
 use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::log::{self, At, Filter, Kinds};
 use chorus_store::members::{self, Member};
-use chorus_store::{StoreError, Tx, obligations};
+use chorus_store::{StoreError, Tx, obligations, work_streams};
 
 /// What one page has at most, in bytes: a model must be able to read it.
 const PAGE_BYTES: u64 = 256 * 1024;
@@ -31,19 +32,22 @@ struct Shown {
 
 /// Events of one conversation, or what the agent was given anywhere.
 pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
-    if asked.stream_id.is_some() {
-        return Ok(EventPage { events: vec![], next: None, more: false });
-    }
     let after = asked.after.as_ref().map(place_of).transpose()?.unwrap_or(0);
     let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
     let in_one = asked.conversation_id.as_ref().map(|id| conversation_id(&id.0)).transpose()?;
-    let limit = asked.limit;
+    let (stream, limit) = (asked.stream_id.as_ref().map(|id| stream_id(&id.0)).transpose()?, asked.limit);
     let read = move |tx: &mut dyn Tx| {
-        let (found, more) = match in_one {
-            Some(id) => in_conversation(tx, id, agent, None, At::After(after), limit)?,
-            None => given(tx, agent, after, limit)?,
+        let (found, more, last) = match (stream, in_one) {
+            (Some(stream), in_one) => in_stream(tx, stream, in_one, agent, after, limit)?,
+            (None, in_one) => {
+                let (found, more) = match in_one {
+                    Some(id) => in_conversation(tx, id, agent, None, At::After(after), limit)?,
+                    None => given(tx, agent, after, limit)?,
+                };
+                let last = found.last().map_or(after, |shown| shown.place);
+                (found, more, last)
+            }
         };
-        let last = found.last().map_or(after, |shown| shown.place);
         let mut events = vec![];
         for shown in found {
             let created_at = shown.said.created_at;
@@ -99,14 +103,19 @@ pub(super) fn one(
     event: EventId,
     now: i64,
 ) -> Result<Option<Event>, Error> {
+    let Some(shown) = shown(tx, agent, event)? else { return Ok(None) };
+    event_of(tx, app, agent, &shown, now)
+}
+
+/// An event as it stands, if the agent is where it was said.
+fn shown(tx: &mut dyn Tx, agent: AgentId, event: EventId) -> Result<Option<Shown>, Error> {
     let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(None) };
     let Ok((conversation, _)) = conversation::as_reader(tx, said.conversation, agent.into()) else {
         return Ok(None);
     };
     let stays = log::readable(tx, &conversation, agent.into())?;
     let standing = log::stand(tx, &conversation, agent.into(), &stays, std::slice::from_ref(&said))?;
-    let shown = Shown { conversation, place: said.seq, said, changes: standing.changes };
-    event_of(tx, app, agent, &shown, now)
+    Ok(Some(Shown { conversation, place: said.seq, said, changes: standing.changes }))
 }
 
 fn in_conversation(
@@ -140,6 +149,35 @@ fn in_conversation(
         said,
     });
     Ok((shown.collect(), page.more))
+}
+
+/// What was said in a work stream after this place of it, wherever the agent may read it, or in one conversation; whether there
+/// is more, and up to which place it was looked for.
+fn in_stream(
+    tx: &mut dyn Tx,
+    stream: StreamId,
+    in_one: Option<ConversationId>,
+    agent: AgentId,
+    after: i64,
+    limit: i64,
+) -> Result<(Vec<Shown>, bool, i64), Error> {
+    let mut places = work_streams::page(tx, stream, agent.into(), after, limit + 1)?;
+    let mut more = places.len() as i64 > limit;
+    places.truncate(limit as usize);
+    let (mut found, mut bytes, mut last) = (vec![], 0, after);
+    for (place, event) in places {
+        if bytes > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        last = place;
+        let Some(shown) = shown(tx, agent, event)? else { continue };
+        if in_one.is_none_or(|id| id == shown.conversation.id) {
+            bytes += shown.said.body.len() as u64;
+            found.push(Shown { place, ..shown });
+        }
+    }
+    Ok((found, more, last))
 }
 
 /// What the agent was given after this place of its inbox, as far as it may still read it.

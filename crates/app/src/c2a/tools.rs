@@ -7,6 +7,7 @@ use crate::conversation::{self, conversation_id};
 use crate::error::Error;
 use crate::once::Once;
 use crate::tools::{self as table, Effect};
+use crate::work_streams::stream_id;
 use chorus_attention::claims::Request;
 use chorus_protocol::api::messages::{NewMessage, NewReaction};
 use chorus_protocol::c2a::{
@@ -122,10 +123,12 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
             Faults::one("requiresApproval", "is not supported here; ask for approval by intent").into()
         );
     }
+    let stream = message.target.stream_id.as_ref().map(|id| stream_id(&id.0)).transpose()?;
     let new = NewMessage {
         content: message.text,
         thread,
         reply_to,
+        stream,
         to: vec![],
         intent: message.intent,
         priority: message.priority,

@@ -40,6 +40,7 @@ pub async fn say(
             event_id: act.event,
             sequence: posted.seq,
             thread: posted.thread,
+            stream: posted.stream,
             masked: kinds(&post.body),
             unknown: posted.unknown.clone(),
             left_out: post.left_out.clone(),
@@ -91,8 +92,8 @@ pub async fn preview(
 /// A message without credentials, ready to be posted.
 pub fn prepare(new: &NewMessage) -> Result<Post, Error> {
     // Where it belongs is kept beside it.
-    let said = NewMessage { thread: None, reply_to: None, ..new.clone() };
+    let said = NewMessage { thread: None, reply_to: None, stream: None, ..new.clone() };
     let body = long_work(new.content.len(), || masked(&said))?;
     let to = new.to.iter().map(|Name(handle)| handle.clone()).collect();
-    Ok(Post { thread: new.thread, reply_to: new.reply_to, to, ..Post::new(body) })
+    Ok(Post { thread: new.thread, reply_to: new.reply_to, stream: new.stream, to, ..Post::new(body) })
 }

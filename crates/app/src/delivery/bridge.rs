@@ -49,6 +49,8 @@ pub enum Content {
     },
     /// A question what a job would cost, in the entry itself.
     Quote,
+    /// How much happened where the agent leads, in the entry itself.
+    Digest,
     /// What came of a job that the agent hired for; nothing if that is not kept any more.
     Result(Option<Box<RawValue>>),
 }
@@ -77,6 +79,7 @@ impl Content {
                     Self::Job { epoch: directory::by_id(tx, agent)?.map_or(0, |agent| agent.epoch) }
                 }
                 EntryKind::Quote => Self::Quote,
+                EntryKind::Digest => Self::Digest,
                 EntryKind::Result => Self::Result(callbacks::kept(tx, &entry.body)?),
             };
             Ok((entry, content))
@@ -119,7 +122,8 @@ impl Content {
                 c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
             }
             (Self::Result(told), _) => serde_json::to_string(told),
-            (Self::Quote, Dialect::Sse) => Ok(entry.body),
+            (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
+            (Self::Digest, Dialect::C2a) => c2a::digest(app, receiver.id, &entry, attempt.unwrap_or(1)),
             (Self::Quote, Dialect::C2a) => {
                 c2a::quote(app, receiver.id, &receiver.name, &entry, attempt.unwrap_or(1))
             }
@@ -145,7 +149,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job { .. } | Self::Quote => return handout::kept(entry).map(Some),
+            Self::Job { .. } | Self::Quote | Self::Digest => return handout::kept(entry).map(Some),
             Self::Result(told) => return Ok(told.clone()),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))

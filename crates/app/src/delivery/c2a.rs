@@ -13,6 +13,7 @@ use chorus_protocol::c2a::{
     IdempotencyKey, Knock, Part, Reliability, ShownMode, Source, Target, Time, Timing, WireId,
 };
 use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::inbox::DigestBody;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{
     AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, PrincipalKind, Signal,
@@ -122,7 +123,9 @@ fn author(event: &EventView) -> Author {
 
 fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
     let name = Some(&told.conversation.name).filter(|name| !name.is_empty()).cloned();
-    let place = Place { name, ..Place::new(told.conversation.id, told.conversation.kind, thread) };
+    let stream_id = told.event.more.get("stream").and_then(Value::as_str).map(|id| WireId(id.to_owned()));
+    let place = Place::new(told.conversation.id, told.conversation.kind, thread);
+    let place = Place { name, stream_id, ..place };
     if author_kind(&told.event) == AuthorKind::System {
         return Place { kind: WireConversationKind::System, ..place };
     }
@@ -253,6 +256,34 @@ pub fn foreign(
         ..direct(app, entry.event, entry.created_at, place, "")
     };
     serde_json::to_string(&shown(header, Content::text(content), entry.event, receiver, attempt))
+}
+
+/// The params that bring a digest: counts and ids, all of them the hub's own, and nothing that anybody wrote.
+pub fn digest(
+    app: &App,
+    receiver: AgentId,
+    entry: &Entry,
+    attempt: i64,
+) -> Result<String, serde_json::Error> {
+    let told: DigestBody = serde_json::from_str(&entry.body)?;
+    let place = Place {
+        id: told.conversation.map(Into::into),
+        kind: WireConversationKind::System,
+        name: None,
+        stream_id: told.stream.as_ref().map(|id| WireId(id.to_string())),
+        thread_id: None,
+    };
+    let mut header = Header {
+        author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),
+        ..direct(app, entry.event, entry.created_at, place, "")
+    };
+    header.target.directedness = Directedness::Ambient;
+    header.attention = engine::digest::attention(false).into();
+    let content = Content::text(told.to_text());
+    let exposure = Exposure::Shown { mode: ShownMode::Digest, context: None, role: None, content };
+    let reliability =
+        Reliability { attempt, idempotency_key: IdempotencyKey::of_delivery(entry.event, receiver) };
+    serde_json::to_string(&Delivery { header, exposure, reliability })
 }
 
 /// The params that bring a job: an assignment, with the job as its worker reads it beside a sentence.

@@ -7,9 +7,10 @@ use super::dialect::End;
 use super::live::Inbox;
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
+use crate::attention::digesting;
 use crate::attention::overdue::{self, Due};
 use crate::away::tell_away;
-use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_store::{Kind, StoreError, Tx, inboxes, sent, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ impl Ticks {
             report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);
             report("look for better ways", reroute(app).await);
             report("tell who is away", tell_away(app).await);
+            report("sum up for who leads", sum_up(app).await);
         }
     }
 }
@@ -167,6 +169,19 @@ async fn attend(app: &App) -> Result<(), StoreError> {
     }
     if sent {
         app.due.notify_one();
+    }
+    Ok(())
+}
+
+/// Tells those who lead how much happened, one at a time.
+async fn sum_up(app: &App) -> Result<(), StoreError> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| digesting::find(tx, now, ATTEND_STEP);
+    for of in app.store.read::<_, StoreError, _>(find).await? {
+        let ids = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
+        let step = move |tx: &mut dyn Tx| digesting::tell(tx, now, of, ids);
+        let events = app.store.write::<_, StoreError, _>(step).await?;
+        app.metrics.digested.inc_by(events);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use chorus_protocol::api::Name;
 use chorus_protocol::api::documents::{MediaType, Slug, Title};
-use chorus_protocol::ids::EventId;
+use chorus_protocol::ids::{EventId, StreamId};
 use chorus_protocol::words::{Intent, Priority, Signal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -75,6 +75,8 @@ pub(super) struct SendMessage {
     pub(super) thread: Option<EventId>,
     /// The message it answers.
     pub(super) reply_to: Option<EventId>,
+    /// The work stream it belongs to; unless said, that of its thread, or the only one here.
+    pub(super) stream: Option<StreamId>,
     /// Handles of members it is for, besides those it mentions.
     #[serde(default)]
     #[schema(max_items = 50)]

@@ -11,8 +11,10 @@ use chorus_protocol::code::Code;
 
 pub(super) async fn send_message(context: Context, message: SendMessage) -> Result<Sent, Error> {
     let once = context.once("chat_send_message", message.idempotency_key.as_ref(), &message)?;
-    let SendMessage { content, thread, reply_to, to, intent, priority, deadline_ms, .. } = message;
-    let new = NewMessage { content, thread, reply_to, to, intent, priority, deadline_ms, directedness: None };
+    let SendMessage { content, thread, reply_to, stream, to, intent, priority, deadline_ms, .. } = message;
+    let directedness = None;
+    let new =
+        NewMessage { content, thread, reply_to, stream, to, intent, priority, deadline_ms, directedness };
     let said = conversation::say(&context.app, context.who, context.conversation, new, once);
     let said = said.await.map_err(too_fast)?.result;
     Ok(Sent {

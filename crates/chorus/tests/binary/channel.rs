@@ -232,3 +232,27 @@ async fn doctor_says_what_is_dangerous() {
     let said = printed(&hub, OPERATOR, &["doctor", "--data", "/nowhere"]);
     assert!(said.contains("nothing dangerous"), "{said}");
 }
+
+#[tokio::test]
+async fn work_streams_from_the_terminal() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let hub = Hub::start(dir.path(), None);
+    let person = json!({"email": "anna@example.org"});
+    let token = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
+    let bob =
+        text(&api(&http, &hub, Method::POST, "/agents", &token, json!({"name": "bob"})).await["api_key"]);
+    printed(&hub, &token, &["channel", "create", "ops"]);
+    printed(&hub, &token, &["channel", "join", "ops", "--agent", "bob"]);
+    let create = ["stream", "create", "migration", "--channel", "ops", "--owner", "bob", "--json"];
+    let made: Value = serde_json::from_str(&printed(&hub, &token, &create)).unwrap();
+    assert_eq!((&made["name"], &made["owners"][0]["handle"]), (&json!("migration"), &json!("bob")));
+    printed(&hub, &token, &["stream", "join", "migration"]);
+    let listed = printed(&hub, &bob, &["stream", "list"]);
+    assert!(listed.contains("migration") && listed.contains("bob") && listed.contains("anna"), "{listed}");
+    let closed = printed(&hub, &bob, &["stream", "close", "migration"]);
+    assert!(closed.contains("closed at"), "{closed}");
+    let list: Value = serde_json::from_str(&printed(&hub, &bob, &["stream", "list", "--json"])).unwrap();
+    assert_eq!(list, json!([]));
+    let shown = printed(&hub, &bob, &["stream", "show", &text(&made["id"])]);
+    assert!(shown.contains("closed at"), "{shown}");
+}

@@ -19,6 +19,7 @@ pub(crate) mod recovery;
 mod search;
 mod stream;
 mod unread;
+mod work_streams;
 
 use crate::route::Route;
 use crate::routes::Routes;
@@ -39,5 +40,6 @@ pub(crate) fn routes() -> Routes {
         .and(audit::routes())
         .and(overview::routes())
         .and(unread::routes())
+        .and(work_streams::routes())
         .under("/api/v1", Route::API)
 }

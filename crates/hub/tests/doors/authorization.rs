@@ -127,6 +127,15 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/api/v1/fleet", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/fleet/stream", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/operator/overview", [401, 401, 403, 403, 403, 403, 200]),
+    // The agent takes part in a stream of the owner's.
+    ("get", "/api/v1/streams", [401, 401, 200, 200, 200, 200, 403]),
+    ("post", "/api/v1/streams", [401, 401, 403, 404, 201, 404, 403]),
+    ("get", "/api/v1/streams/{id}", [401, 401, 200, 404, 200, 404, 403]),
+    ("patch", "/api/v1/streams/{id}", [401, 401, 403, 404, 200, 404, 403]),
+    ("put", "/api/v1/streams/{id}", [401, 401, 403, 404, 200, 404, 403]),
+    ("delete", "/api/v1/streams/{id}", [401, 401, 403, 404, 200, 404, 403]),
+    ("post", "/api/v1/streams/{id}/join", [401, 401, 200, 404, 200, 404, 403]),
+    ("post", "/api/v1/streams/{id}/leave", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/search", [401, 401, 200, 200, 200, 200, 403]),
     // The owner's Score; nobody else's concern.
     ("get", "/api/v1/scores", [401, 401, 403, 403, 200, 200, 403]),
@@ -266,6 +275,8 @@ struct World {
     token: String,
     /// Of the other person, into the channel.
     invitation: String,
+    /// A work stream of the channel.
+    stream: String,
     /// Where to post without a key: the agent's connection string, and its callback.
     foreign: String,
     callback: String,
@@ -330,6 +341,8 @@ impl World {
         ask(&format!("{at}/messages"), &owner, json!({"content": "@a hello"})).await;
         let event =
             text(&ask(&format!("{at}/messages"), &itself, json!({"content": "hello"})).await["event_id"]);
+        let stream = json!({"name": "s", "conversations": [channel], "participants": ["a"]});
+        let stream = text(&ask("/api/v1/streams", &owner, stream).await["id"]);
         let invited = json!({"account": format!("other-{place}@example.org")});
         ask(&format!("{at}/members"), &owner, invited).await;
         let invitations = hub.get("/api/v1/me/invitations", Some(&person)).await.body;
@@ -366,6 +379,7 @@ impl World {
             delivery,
             token,
             invitation,
+            stream,
             foreign,
             callback,
             market,
@@ -404,6 +418,7 @@ impl World {
             "deliveries" => &self.delivery,
             "tokens" => &self.token,
             "me" => &self.invitation,
+            "streams" => &self.stream,
             _ => &self.name,
         };
         let path = route.replace("{id}", id).replace("{event_id}", &self.event);
@@ -422,6 +437,10 @@ impl World {
             }
             ("post", "/inbox/{sk}") => json!({"channel": {"id": "C1"}, "callback": "https://s.example/cb",
                 "message": {"id": "m1", "sender": "eve", "content": "hi"}}),
+            ("post", "/api/v1/streams") | ("put", "/api/v1/streams/{id}") => {
+                json!({"name": "t", "conversations": [self.channel]})
+            }
+            ("patch", "/api/v1/streams/{id}") => json!({"name": "t"}),
             ("post", "/channels/{id}/inbox/{token}") => json!({"type": "status", "status": "thinking"}),
             ("post", "/api/v1/signin" | "/api/v1/accounts") => {
                 json!({"email": format!("{new}@example.org")})

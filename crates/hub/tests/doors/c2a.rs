@@ -2,10 +2,12 @@
 
 mod bridges;
 mod claims;
+mod digests;
 mod edits;
 pub(crate) mod endpoint;
 mod harness;
 mod minimal;
 mod sessions;
 mod should;
+mod streams;
 mod time;

@@ -1,7 +1,7 @@
 //! Messages, their edits, and reactions to them.
 
 use super::Name;
-use crate::ids::EventId;
+use crate::ids::{EventId, StreamId};
 use crate::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,6 +17,8 @@ pub struct NewMessage {
     pub thread: Option<EventId>,
     /// The message it answers.
     pub reply_to: Option<EventId>,
+    /// The work stream it belongs to; unless said, that of its thread, or the only one that goes on in the conversation.
+    pub stream: Option<StreamId>,
     /// Handles of members it is for, besides those it mentions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable, max_items = 50)]
@@ -42,6 +44,9 @@ pub struct Said {
     pub sequence: i64,
     /// The message that began the thread it is in.
     pub thread: Option<EventId>,
+    /// The work stream it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamId>,
     /// Whom it reaches.
     pub attention: Reached,
     /// The kinds of credentials that were masked in it.

@@ -160,6 +160,9 @@ pub struct Destination {
     /// The thread in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
+    /// The work stream it belongs to; unless said, that of its thread, or the only one there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_id: Option<WireId>,
 }
 
 /// What `chat.react` is called with.

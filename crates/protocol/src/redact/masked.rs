@@ -2,6 +2,7 @@
 
 use super::redact;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 
 /// What may be kept of a conversation: a JSON object in whose texts every credential is masked. There is no other way to make
 /// one than to mask it, so that nothing else can be kept.
@@ -28,6 +29,14 @@ impl Masked {
     /// An object without members.
     pub fn nothing() -> Self {
         Self::new(Map::new())
+    }
+
+    /// The same with a member more, which the hub itself has made.
+    #[must_use]
+    pub fn with_id(&self, name: &str, id: impl Display) -> Self {
+        let mut object = self.object.clone();
+        object[name] = id.to_string().into();
+        Self { json: object.to_string(), object, kinds: self.kinds.clone() }
     }
 
     /// A member that is a text; empty if it is none.

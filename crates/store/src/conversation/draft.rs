@@ -8,8 +8,8 @@
 use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, standing_message};
 use crate::conversations::{Conversation, ConversationKind, Event};
 use crate::members::{self, Member};
-use crate::{StoreError, Tx, log};
-use chorus_protocol::ids::{AccountId, AgentId, EventId, Principal};
+use crate::{StoreError, Tx, log, work_streams};
+use chorus_protocol::ids::{AccountId, AgentId, EventId, Principal, StreamId};
 use chorus_protocol::mentions::split_mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
@@ -21,6 +21,9 @@ const MAX_MENTIONS_BYTES: usize = 2000;
 /// The most members of a role that something for the role may concern.
 const MAX_IN_ROLE: i64 = 50;
 
+/// The most open work streams that go on in one conversation.
+pub const MAX_STREAMS: i64 = 20;
+
 /// A message to be said.
 #[derive(Debug, Clone)]
 pub struct Post {
@@ -30,6 +33,8 @@ pub struct Post {
     pub thread: Option<EventId>,
     /// What it answers.
     pub reply_to: Option<EventId>,
+    /// The work stream it belongs to, if it says so.
+    pub stream: Option<StreamId>,
     /// Whom it is for: these must be here.
     pub to: Vec<String>,
     /// Whom it mentions: who is not here is only a word.
@@ -44,7 +49,7 @@ impl Post {
         let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
         let (mentions, left_out) = split_mentions(body.text("content"));
         let (mentions, left_out) = (owned(mentions), owned(left_out));
-        Self { body, thread: None, reply_to: None, to: vec![], mentions, left_out }
+        Self { body, thread: None, reply_to: None, stream: None, to: vec![], mentions, left_out }
     }
 }
 
@@ -100,6 +105,8 @@ pub struct Candidate {
     pub last_in_thread: bool,
     /// It said what the event changes or reacts to, or what a message in a thread answers.
     pub said_target: bool,
+    /// It owns the work stream that the event belongs to.
+    pub owns_stream: bool,
 }
 
 /// Something that is about to be appended. It is good for the transaction it was made in, which keeps others out of the
@@ -121,6 +128,8 @@ pub struct Draft<'a> {
     pub author_leads: bool,
     /// The thread it is in.
     pub thread: Option<EventId>,
+    /// The work stream it belongs to.
+    pub stream: Option<StreamId>,
     /// The place of the message that it changes or takes back.
     pub changed_seq: Option<i64>,
     /// What a message answers: what it says it does, or in a conversation of two the message before it.
@@ -179,6 +188,7 @@ fn message_of<'a>(
     draft.find_named(tx, &new.to, &new.mentions)?;
     draft.find_answered(tx)?;
     draft.find_thread(tx)?;
+    draft.place_in_stream(tx, new.stream)?;
     Ok(draft)
 }
 
@@ -195,6 +205,8 @@ pub fn draft_edit<'a>(
     draft.find_pair(tx)?;
     draft.find_named(tx, &[], &new.mentions)?;
     draft.find_thread(tx)?;
+    draft.stream = work_streams::of_event(tx, target.id)?;
+    draft.find_stream(tx)?;
     Ok(draft)
 }
 
@@ -275,6 +287,7 @@ fn draft<'a>(
         conversation,
         handle: author.handle,
         thread: None,
+        stream: None,
         changed_seq: None,
         answers: None,
         names_somebody: false,
@@ -314,6 +327,7 @@ impl Draft<'_> {
                 participates: false,
                 last_in_thread: false,
                 said_target: false,
+                owns_stream: false,
             });
             self.candidates.len() - 1
         });
@@ -420,6 +434,40 @@ impl Draft<'_> {
                 candidate.participates = agent.spoke;
                 candidate.owns_thread = agent.began_it;
                 candidate.last_in_thread = agent.is_last;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is said belongs to the stream that it names; else to that of its thread, or to the only one that goes on here.
+    fn place_in_stream(&mut self, tx: &mut dyn Tx, named: Option<StreamId>) -> Result<(), ConversationError> {
+        let open = work_streams::open_in(tx, self.act.conversation, MAX_STREAMS)?;
+        if named.is_some_and(|named| !open.contains(&named)) {
+            return Err(ConversationError::NoStream);
+        }
+        if open.is_empty() {
+            return Ok(());
+        }
+        let of_thread = match (named, self.thread) {
+            (None, Some(thread)) => work_streams::of_event(tx, thread)?.filter(|id| open.contains(id)),
+            _ => None,
+        };
+        let only = open.first().copied().filter(|_| open.len() == 1);
+        self.stream = named.or(of_thread).or(only);
+        if let Some(stream) = self.stream {
+            self.body = Cow::Owned(self.body.with_id("stream", stream));
+        }
+        Ok(self.find_stream(tx)?)
+    }
+
+    /// Whose the stream is that it belongs to. Who only takes part finds what is said there.
+    fn find_stream(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
+        let Some(stream) = self.stream else { return Ok(()) };
+        for (member, part) in work_streams::agents_in(tx, stream, self.act.conversation)? {
+            if part.owns
+                && let Some(candidate) = self.candidate(member)
+            {
+                candidate.owns_stream = true;
             }
         }
         Ok(())

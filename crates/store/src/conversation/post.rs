@@ -7,9 +7,9 @@ use super::draft::{Draft, DraftKind};
 use super::{Act, append};
 use crate::deliveries::{self, Bringing, Chat, NewDelivery, OnItsWay, Way};
 use crate::push::{self, GIVE_UP_MS};
-use crate::{StoreError, Tx, blocks, directory, readings, search};
+use crate::{StoreError, Tx, blocks, directory, readings, search, work_streams};
 use chorus_protocol::attention::Attention;
-use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal, StreamId};
 use chorus_protocol::words::{DeliveryState, EntryKind, Mode, Transport};
 use std::collections::BTreeSet;
 
@@ -43,6 +43,8 @@ pub struct Posted {
     pub seq: i64,
     /// The thread it is in.
     pub thread: Option<EventId>,
+    /// The work stream it belongs to.
+    pub stream: Option<StreamId>,
     /// To whom it is delivered, by which delivery, and by which way that goes.
     pub delivered: Vec<(Recipient, DeliveryId, OnItsWay)>,
     /// Who only finds it.
@@ -89,6 +91,9 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
     let act = draft.act;
     let (event, target) = (draft.kind.event(), draft.kind.target());
     let seq = append(tx, act, event, draft.thread, target, &draft.body)?;
+    if let (DraftKind::Message(_), Some(stream)) = (draft.kind, draft.stream) {
+        work_streams::append(tx, stream, act.event, (act.conversation, seq))?;
+    }
     let text = draft.body.text("content");
     match draft.kind {
         DraftKind::Message(_) => search::put(tx, act.conversation, act.event, text)?,
@@ -118,7 +123,14 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
             delivered.push((recipient, id, way));
         }
     }
-    Ok(Posted { seq, thread: draft.thread, delivered, stored_for, unknown: draft.unknown.clone() })
+    Ok(Posted {
+        seq,
+        thread: draft.thread,
+        stream: draft.stream,
+        delivered,
+        stored_for,
+        unknown: draft.unknown.clone(),
+    })
 }
 
 /// Keeps others from all these inboxes, before the first of several drafts of one transaction is posted. Posted one after the

@@ -2,8 +2,9 @@
 
 use super::{Act, ConversationError, append, as_reader, lock_as_speaker, place, told};
 use crate::conversations::{self, Conversation, ConversationKind};
+use crate::digests::{self, Scope, Told};
 use crate::members::{self, Member};
-use crate::{StoreError, Tx};
+use crate::{StoreError, Tx, claims};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
 use chorus_protocol::redact::Masked;
@@ -101,6 +102,9 @@ fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Conversati
         joined_at: act.now,
     };
     members::insert(tx, act.conversation, &member, act.trace)?;
+    if member.lead {
+        begin_digests(tx, act, &member, seq)?;
+    }
     place(tx, act, EventKind::Join, None, None, &about(&member), seq)?;
     Ok(member)
 }
@@ -158,8 +162,20 @@ pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), Con
         return Err(ConversationError::OwnerStays);
     }
     let seq = append(tx, act, EventKind::Leave, None, None, &about(&member))?;
-    members::end(tx, act.conversation, member.principal, seq, act.now)?;
+    end_stay(tx, act.conversation, member.principal, seq, act.now)?;
     Ok(())
+}
+
+/// Somebody is gone, and what it had taken on is for others.
+fn end_stay(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    who: Principal,
+    seq: i64,
+    now: i64,
+) -> Result<(), StoreError> {
+    members::end(tx, conversation, who, seq, now)?;
+    who.agent().map_or(Ok(()), |agent| claims::free(tx, conversation, agent, now))
 }
 
 /// What is to change of a member.
@@ -205,8 +221,18 @@ pub fn change_member(
         "member",
         json!({"handle": member.handle, "id": id, "kind": kind, "roles": member.roles, "lead": member.lead}),
     )]);
-    append(tx, act, EventKind::Change, None, None, &told)?;
+    let seq = append(tx, act, EventKind::Change, None, None, &told)?;
+    if member.lead {
+        begin_digests(tx, act, &member, seq)?;
+    }
     Ok(member)
+}
+
+/// An agent that leads is told from now on how much happens.
+fn begin_digests(tx: &mut dyn Tx, act: &Act, member: &Member, through: i64) -> Result<(), StoreError> {
+    let Some(agent) = member.principal.agent() else { return Ok(()) };
+    let (id, scope, since_at) = (act.conversation.0, Scope::Channel, act.now);
+    digests::begin(tx, &Told { agent, id, scope, through, since_at })
 }
 
 /// Takes somebody who is going away out of every conversation; what it owned gets another owner. `fresh` makes ids.
@@ -224,7 +250,7 @@ pub fn leave_all(
         conversations::pass_on(tx, conversation, who)?;
         let act = Act { conversation, author: who, event: EventId(fresh()), trace: TraceId(fresh()), now };
         let seq = append(tx, &act, EventKind::Leave, None, None, &about(&member))?;
-        members::end(tx, conversation, who, seq, now)?;
+        end_stay(tx, conversation, who, seq, now)?;
     }
     Ok(())
 }

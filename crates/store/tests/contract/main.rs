@@ -87,3 +87,5 @@ mod settings;
 mod sqlite_only;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod work_streams;

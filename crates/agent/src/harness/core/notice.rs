@@ -118,7 +118,7 @@ pub(super) fn answer(turn: &Turn, back: &SessionBack, text: &str, deadline_ms: i
         _ => Visibility::Channel,
     };
     let message = SendMessage {
-        target: Destination { conversation_id, thread_id: back.thread.clone().map(WireId) },
+        target: Destination { conversation_id, thread_id: back.thread.clone().map(WireId), stream_id: None },
         in_reply_to: Some(WireId(turn.message_id.clone())),
         idempotency_key: IdempotencyKey(turn.answer_key()),
         visibility,

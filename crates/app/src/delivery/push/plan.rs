@@ -138,6 +138,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         EntryKind::Result => return Ok(callbacks::pushed(tx, app, due)?.map(|call| call.body)),
         // Whoever is away is not asked.
         EntryKind::Quote => return Ok(Err("a question is never pushed")),
+        EntryKind::Digest => return Ok(Err("a digest is never pushed")),
         // Its sender waits for the outcome and decides what then.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }

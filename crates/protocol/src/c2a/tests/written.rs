@@ -126,7 +126,7 @@ prop_compose! {
         directedness in select(Directedness::ALL), text in "[^\0]{1,80}", intent in option::of(select(Intent::ALL)),
         priority in option::of(select(Priority::ALL)), deadline_ms in option::of(1000..=86_400_000_i64), requires_approval: bool) -> SendMessage {
         SendMessage {
-            target: Destination { conversation_id: to.0, thread_id: to.1 }, in_reply_to, idempotency_key: IdempotencyKey(key), visibility,
+            target: Destination { conversation_id: to.0, thread_id: to.1, stream_id: None }, in_reply_to, idempotency_key: IdempotencyKey(key), visibility,
             directedness, text, intent, priority, deadline_ms, requires_approval,
         }
     }

@@ -1,0 +1,343 @@
+//! Work streams: making, finding, changing and closing them, and who takes part.
+//!
+//! Whoever is in a channel of a stream sees it, as far as that channel goes; its owners change and close it, and so do the owners
+//! of its channels, so that none is left to nobody. Only who owns or leads a channel lets a stream go on in it: what is
+//! said there knocks at the stream's owners. Nobody is made an owner who is in none of its channels.
+//!
+//! Deliberately not here: what belongs to a stream, which is decided where it is said.
+
+use crate::app::{App, AppState};
+use crate::conversation::{masked, only};
+use crate::error::Error;
+use crate::once::{Done, Once};
+use crate::page::page;
+use crate::usage::{event_bytes, room};
+use chorus_protocol::api::channels::ChannelName;
+use chorus_protocol::api::streams::{NewStream, StreamChange, StreamMemberView, StreamPage, StreamView};
+use chorus_protocol::api::{Items, Name};
+use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, Principal, StreamId, TraceId};
+use chorus_protocol::time::rfc3339;
+use chorus_store::conversation::{self, ConversationError, MAX_STREAMS};
+use chorus_store::digests::{self, Scope, Told};
+use chorus_store::work_streams::{self, WorkStream};
+use chorus_store::{StoreError, Tx, claims, conversations, members};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Who may let a stream go on in a channel.
+const MAY_ADD: &str = "the owner of a channel and those who lead it let a work stream go on in it";
+/// Who may change one.
+const MAY_CHANGE: &str = "its owners, and the owners of its channels, change and close a work stream";
+/// The most open streams that one has made.
+const MAX_MADE: u64 = 200;
+/// The most channels that one goes on in.
+const MAX_CHANNELS: usize = 50;
+/// The most that have a part in one.
+const MAX_MEMBERS: u64 = 200;
+
+/// The stream that a text names. What is no id names none.
+pub fn stream_id(text: &str) -> Result<StreamId, Error> {
+    StreamId::parse(text).ok_or_else(no_stream)
+}
+
+fn no_stream() -> Error {
+    Error::not_found("work stream")
+}
+
+/// Makes a stream; its maker owns it, unless it names others.
+pub async fn make_stream(
+    app: &AppState,
+    who: Principal,
+    new: NewStream,
+    once: Once,
+) -> Result<Done<StreamView>, Error> {
+    let name = name(&new.name)?;
+    let stream =
+        WorkStream { id: StreamId(app.environment.uuid_v7()), name, created_at: app.now(), closed_at: None };
+    let (trace, hub) = (TraceId(app.environment.uuid_v7()), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        add_to_channels(tx, who, &[], &new.conversations)?;
+        room("streams", work_streams::made_by(tx, who)?, MAX_MADE)?;
+        hub.count_bytes(tx, who, event_bytes(stream.name.len()))?;
+        work_streams::insert(tx, &stream, who, trace)?;
+        work_streams::put_conversations(tx, stream.id, &new.conversations)?;
+        let owners = if new.owners.is_empty() { vec![who] } else { found(tx, stream.id, who, &new.owners)? };
+        work_streams::put_members(tx, stream.id, true, &owners)?;
+        let participants = found(tx, stream.id, who, &new.participants)?;
+        work_streams::put_members(tx, stream.id, false, &participants)?;
+        lead(tx, stream.id, who, new.lead.as_ref(), stream.created_at)?;
+        view(tx, &stream, who)
+    };
+    app.once(once, |_| Ok(()), work).await
+}
+
+/// The open ones of the channels somebody is in.
+pub async fn list_streams(app: &App, who: Principal, asked: StreamPage) -> Result<Items<StreamView>, Error> {
+    let StreamPage { after, limit } = asked;
+    let find = move |tx: &mut dyn Tx| {
+        let found = work_streams::seen_by(tx, who, after, limit + 1)?;
+        found.iter().map(|stream| view(tx, stream, who)).collect::<Result<Vec<_>, Error>>()
+    };
+    let found = app.store.read::<_, Error, _>(find).await?;
+    Ok(page(app, found, limit, |last: &StreamView| last.id.clone()))
+}
+
+/// One stream, open or closed.
+pub async fn look_at_stream(app: &App, who: Principal, id: StreamId) -> Result<StreamView, Error> {
+    let find = move |tx: &mut dyn Tx| {
+        let stream = visible(tx, id, who)?;
+        view(tx, &stream, who)
+    };
+    app.store.read::<_, Error, _>(find).await
+}
+
+/// Changes a stream. What is not said stays as it is.
+pub async fn change_stream(
+    app: &AppState,
+    who: Principal,
+    id: StreamId,
+    change: StreamChange,
+    once: Once,
+) -> Result<Done<StreamView>, Error> {
+    let StreamChange { name: called, conversations, owners, participants, lead: leads } = change;
+    if called.is_none()
+        && conversations.is_none()
+        && owners.is_none()
+        && participants.is_none()
+        && leads.is_none()
+    {
+        let what = "must have a name, conversations, owners, participants or a lead";
+        return Err(Faults::one("body", what).into());
+    }
+    let called = called.as_ref().map(name).transpose()?;
+    let (hub, now) = (Arc::clone(app), app.now());
+    let work = move |tx: &mut dyn Tx| {
+        visible(tx, id, who)?;
+        if let Some(conversations) = &conversations {
+            let known = work_streams::conversations_of(tx, id, who)?;
+            add_to_channels(tx, who, &known, conversations)?;
+        }
+        let mut stream = hold(tx, id, who)?;
+        if let Some(called) = &called {
+            hub.count_bytes(tx, who, event_bytes(called.len()))?;
+            stream.name.clone_from(called);
+            work_streams::update(tx, &stream)?;
+        }
+        if let Some(conversations) = &conversations {
+            put_conversations(tx, id, who, conversations)?;
+        }
+        if let Some(owners) = &owners {
+            let owners = found(tx, id, who, owners)?;
+            work_streams::put_members(tx, id, true, &owners)?;
+        }
+        if let Some(participants) = &participants {
+            let participants = found(tx, id, who, participants)?;
+            work_streams::put_members(tx, id, false, &participants)?;
+        }
+        lead(tx, id, who, leads.as_ref(), now)?;
+        view(tx, &stream, who)
+    };
+    app.once(once, is_visible(who, id), work).await
+}
+
+/// Closes a stream, now or before: nothing belongs to it any more, and what was claimed of it is free.
+pub async fn close_stream(
+    app: &AppState,
+    who: Principal,
+    id: StreamId,
+    once: Once,
+) -> Result<Done<StreamView>, Error> {
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx| {
+        visible(tx, id, who)?;
+        // Claims are written by who holds the conversation; in the order of their ids, as everywhere.
+        for conversation in work_streams::conversations(tx, id)? {
+            tx.lock(conversation.0)?;
+        }
+        let mut stream = hold_any(tx, id, who)?;
+        if stream.closed_at.is_none() {
+            stream.closed_at = Some(now);
+            work_streams::update(tx, &stream)?;
+            claims::free_stream(tx, id, now)?;
+        }
+        view(tx, &stream, who)
+    };
+    app.once(once, is_visible(who, id), work).await
+}
+
+/// Somebody takes part in a stream that goes on where it is.
+pub async fn join_stream(
+    app: &AppState,
+    who: Principal,
+    id: StreamId,
+    once: Once,
+) -> Result<Done<StreamView>, Error> {
+    let work = move |tx: &mut dyn Tx| {
+        visible(tx, id, who)?;
+        tx.lock(id.0)?;
+        let stream = open(visible(tx, id, who)?)?;
+        if work_streams::part_of(tx, id, who)?.is_none() {
+            room("stream_members", work_streams::count_members(tx, id)?, MAX_MEMBERS)?;
+            work_streams::join(tx, id, who)?;
+        }
+        view(tx, &stream, who)
+    };
+    app.once(once, is_visible(who, id), work).await
+}
+
+/// Somebody has no part in a stream any more.
+pub async fn leave_stream(
+    app: &AppState,
+    who: Principal,
+    id: StreamId,
+    once: Once,
+) -> Result<Done<StreamView>, Error> {
+    let work = move |tx: &mut dyn Tx| {
+        visible(tx, id, who)?;
+        tx.lock(id.0)?;
+        let stream = visible(tx, id, who)?;
+        work_streams::remove_member(tx, id, who)?;
+        view(tx, &stream, who)
+    };
+    app.once(once, is_visible(who, id), work).await
+}
+
+/// A name without credentials.
+fn name(ChannelName(name): &ChannelName) -> Result<String, Error> {
+    Ok(masked(&json!({"name": name}))?.text("name").to_owned())
+}
+
+/// Holds these channels, the smaller id first, if the caller may let a stream go on in those that are new.
+fn add_to_channels(
+    tx: &mut dyn Tx,
+    who: Principal,
+    known: &[ConversationId],
+    wanted: &[ConversationId],
+) -> Result<(), Error> {
+    for id in wanted.iter().collect::<BTreeSet<_>>() {
+        if known.contains(id) {
+            continue;
+        }
+        conversation::may_add(tx, *id, who).map_err(only(MAY_ADD))?;
+        let used = work_streams::open_in(tx, *id, MAX_STREAMS)?.len() as i64;
+        room("streams_of_channel", used, MAX_STREAMS as u64)?;
+    }
+    Ok(())
+}
+
+/// It goes on in these, and in those that the caller does not know of.
+fn put_conversations(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    who: Principal,
+    wanted: &[ConversationId],
+) -> Result<(), Error> {
+    let known = work_streams::conversations_of(tx, id, who)?;
+    let mut all: BTreeSet<_> = work_streams::conversations(tx, id)?.into_iter().collect();
+    all.retain(|one| !known.contains(one));
+    all.extend(wanted);
+    if all.len() > MAX_CHANNELS {
+        return Err(Faults::one("conversations", "must be 50 at most, with those of others").into());
+    }
+    Ok(work_streams::put_conversations(tx, id, &all.into_iter().collect::<Vec<_>>())?)
+}
+
+/// Whom handles name, in those channels of the stream that the caller is in.
+fn found(tx: &mut dyn Tx, id: StreamId, who: Principal, handles: &[Name]) -> Result<Vec<Principal>, Error> {
+    let places = work_streams::conversations_of(tx, id, who)?;
+    let mut found: Vec<Principal> = vec![];
+    for Name(handle) in handles {
+        let mut member = None;
+        for place in &places {
+            member = members::by_handle(tx, *place, handle)?;
+            if member.is_some() {
+                break;
+            }
+        }
+        let member = member.ok_or_else(|| ConversationError::NoHandle(handle.clone()))?;
+        if !found.contains(&member.principal) {
+            found.push(member.principal);
+        }
+    }
+    Ok(found)
+}
+
+fn lead(tx: &mut dyn Tx, id: StreamId, who: Principal, leads: Option<&Name>, now: i64) -> Result<(), Error> {
+    let Some(leads) = leads else { return Ok(()) };
+    for leads in found(tx, id, who, std::slice::from_ref(leads))? {
+        if work_streams::part_of(tx, id, leads)?.is_none() {
+            return Err(Faults::one("lead", "must be one of the owners or participants").into());
+        }
+        work_streams::set_lead(tx, id, leads.uuid())?;
+        if let Some(agent) = leads.agent() {
+            let through = digests::head(tx, Scope::Stream, id.0)?;
+            digests::begin(tx, &Told { agent, id: id.0, scope: Scope::Stream, through, since_at: now })?;
+        }
+    }
+    Ok(())
+}
+
+/// A stream that the caller may know of.
+fn visible(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
+    let stream = work_streams::by_id(tx, id)?.ok_or_else(no_stream)?;
+    if work_streams::conversations_of(tx, id, who)?.is_empty() { Err(no_stream()) } else { Ok(stream) }
+}
+
+fn is_visible(who: Principal, id: StreamId) -> impl Fn(&mut dyn Tx) -> Result<(), Error> + Send {
+    move |tx| visible(tx, id, who).map(drop)
+}
+
+fn open(stream: WorkStream) -> Result<WorkStream, Error> {
+    match stream.closed_at {
+        None => Ok(stream),
+        Some(_) => Err(Error::new(Code::Conflict, "this work stream is closed: make another")),
+    }
+}
+
+/// An open stream that the caller may change; nobody else does until the transaction ends.
+fn hold(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
+    open(hold_any(tx, id, who)?)
+}
+
+fn hold_any(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
+    tx.lock(id.0)?;
+    let stream = visible(tx, id, who)?;
+    let owns = work_streams::part_of(tx, id, who)?.is_some_and(|part| part.owns);
+    if owns || owns_channel(tx, id, who)? {
+        return Ok(stream);
+    }
+    Err(Error::new(Code::Forbidden, MAY_CHANGE))
+}
+
+fn owns_channel(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<bool, StoreError> {
+    for place in work_streams::conversations_of(tx, id, who)? {
+        if conversations::by_id(tx, place)?.is_some_and(|place| place.owner == who) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A stream as somebody sees it who is in some of its channels.
+fn view(tx: &mut dyn Tx, stream: &WorkStream, who: Principal) -> Result<StreamView, Error> {
+    let (mut owners, mut participants, mut lead) = (vec![], vec![], None);
+    for (principal, handle, part) in work_streams::members_seen_by(tx, stream.id, who)? {
+        let member = StreamMemberView { id: principal.to_string(), kind: principal.kind().into(), handle };
+        lead = lead.or_else(|| part.lead.then(|| member.clone()));
+        if part.owns { &mut owners } else { &mut participants }.push(member);
+    }
+    let places = work_streams::conversations_of(tx, stream.id, who)?;
+    Ok(StreamView {
+        id: stream.id.to_string(),
+        name: stream.name.clone(),
+        owners,
+        participants,
+        lead,
+        conversations: places.iter().map(ToString::to_string).collect(),
+        created_at: rfc3339(stream.created_at),
+        closed_at: stream.closed_at.map(rfc3339),
+    })
+}

@@ -1,0 +1,230 @@
+//! Digests: who is told how much happened in a channel or a work stream that it leads, and up to where it was.
+//!
+//! What happened is in the log already, so nothing is written when something is said: a row says up to which place it was told,
+//! and what came after it is counted when it is time. Who was given something, or said it, is not told of it again; nor is
+//! what belongs to a work stream told once more with its channel. When it is time, and what is said, is the engine's.
+
+use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use crate::error::word;
+use crate::{Row, StoreError, Tx, TxExt, conversations, directory};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
+use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, PrincipalKind, Transport};
+use uuid::Uuid;
+
+/// So many places are counted for one digest; the rest is for the next one.
+const MAX_PLACES: i64 = 10_000;
+
+/// What somebody is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// A channel.
+    Channel,
+    /// A work stream.
+    Stream,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Channel => "channel",
+            Self::Stream => "stream",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Channel, Self::Stream].into_iter().find(|scope| scope.as_str() == text)
+    }
+}
+
+/// How far somebody was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Who.
+    pub agent: AgentId,
+    /// Of what: the id of a channel or a work stream.
+    pub id: Uuid,
+    /// Which of the two.
+    pub scope: Scope,
+    /// Up to this place.
+    pub through: i64,
+    /// When, or since when it leads.
+    pub since_at: i64,
+}
+
+/// What happened since.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Happened {
+    /// How often what was done by whom.
+    pub counts: Vec<(EventKind, PrincipalKind, i64)>,
+    /// The newest messages of it, the newest first.
+    pub newest: Vec<EventId>,
+    /// Up to which place.
+    pub through: i64,
+}
+
+/// Somebody begins to lead: what happened before is not counted.
+pub fn begin(tx: &mut dyn Tx, told: &Told) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO digests (agent_id, scope_id, kind, through, since_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (agent_id, scope_id) DO NOTHING",
+        &[
+            (&told.agent).into(),
+            (&told.id).into(),
+            told.scope.as_str().into(),
+            told.through.into(),
+            told.since_at.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// It was told up to this place, or had nothing to be told.
+pub fn advance(
+    tx: &mut dyn Tx,
+    (agent, id): (AgentId, Uuid),
+    through: i64,
+    now: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE digests SET through = $3, since_at = $4 WHERE agent_id = $1 AND scope_id = $2",
+        &[(&agent).into(), (&id).into(), through.into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// It leads there no more.
+pub fn end(tx: &mut dyn Tx, (agent, id): (AgentId, Uuid)) -> Result<(), StoreError> {
+    let sql = "DELETE FROM digests WHERE agent_id = $1 AND scope_id = $2";
+    tx.execute(sql, &[(&agent).into(), (&id).into()])?;
+    Ok(())
+}
+
+fn told(mut row: Row) -> Result<Told, StoreError> {
+    Ok(Told {
+        agent: AgentId(row.uuid(0)?),
+        id: row.uuid(1)?,
+        scope: word(&row.text(2)?, Scope::parse)?,
+        through: row.int(3)?,
+        since_at: row.int(4)?,
+    })
+}
+
+/// How far somebody was told of something.
+pub fn of(tx: &mut dyn Tx, (agent, id): (AgentId, Uuid)) -> Result<Option<Told>, StoreError> {
+    let sql = "SELECT agent_id, scope_id, kind, through, since_at FROM digests WHERE agent_id = $1 AND scope_id = $2";
+    tx.first(sql, &[(&agent).into(), (&id).into()])?.map(told).transpose()
+}
+
+/// Those who were told last before this time and have a session that shows digests; whoever waits longest first.
+pub fn due(tx: &mut dyn Tx, before: i64, now: i64, limit: i64) -> Result<Vec<(AgentId, Uuid)>, StoreError> {
+    tx.query(
+        "SELECT d.agent_id, d.scope_id FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
+         WHERE d.since_at <= $1 AND i.open_until > $2 AND i.shows LIKE '%digest%'
+         ORDER BY d.since_at, d.agent_id, d.scope_id LIMIT $3",
+        &[before.into(), now.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((AgentId(row.uuid(0)?), row.uuid(1)?)))
+    .collect()
+}
+
+/// What somebody was not given and did not say: the conditions on an event `e` that both scopes share.
+macro_rules! untold {
+    () => {
+        " AND e.author_id <> $1
+          AND NOT EXISTS (SELECT 1 FROM chats h WHERE h.event_id = e.id AND h.agent_id = $1) "
+    };
+}
+
+/// What of a channel: `$2` is it, `$3` and `$4` are the places.
+macro_rules! in_channel {
+    () => {
+        concat!(
+            " FROM events e WHERE e.conversation_id = $2 AND e.seq > $3 AND e.seq <= $4",
+            untold!(),
+            "AND NOT EXISTS (SELECT 1 FROM work_stream_events w JOIN digests g ON g.scope_id = w.stream_id AND g.agent_id = $1
+                             WHERE w.event_id = e.id) "
+        )
+    };
+}
+
+/// What of a work stream, where it may read it.
+macro_rules! in_stream {
+    () => {
+        concat!(
+            " FROM work_stream_events w JOIN events e ON e.id = w.event_id JOIN conversations c ON c.id = w.conversation_id
+              WHERE w.stream_id = $2 AND w.place > $3 AND w.place <= $4",
+            untold!(),
+            "AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = w.conversation_id AND n.member_id = $1
+                         AND n.left_seq IS NULL)
+             AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
+                  AND m.member_id = $1 AND m.joined_seq < w.seq AND (m.left_seq IS NULL OR m.left_seq >= w.seq))) "
+        )
+    };
+}
+
+const GROUPED: [&str; 2] = [
+    concat!("SELECT e.kind, e.author_kind, COUNT(*)", in_channel!(), "GROUP BY e.kind, e.author_kind"),
+    concat!("SELECT e.kind, e.author_kind, COUNT(*)", in_stream!(), "GROUP BY e.kind, e.author_kind"),
+];
+const NEWEST: [&str; 2] = [
+    concat!("SELECT e.id", in_channel!(), "AND e.kind = 'message' ORDER BY e.seq DESC LIMIT $5"),
+    concat!("SELECT e.id", in_stream!(), "AND e.kind = 'message' ORDER BY w.place DESC LIMIT $5"),
+];
+const HEAD: [&str; 2] = [
+    "SELECT COALESCE(MAX(seq), 0) FROM events WHERE conversation_id = $1",
+    "SELECT COALESCE(MAX(place), 0) FROM work_stream_events WHERE stream_id = $1",
+];
+
+/// The last place of a channel or a work stream.
+pub fn head(tx: &mut dyn Tx, scope: Scope, id: Uuid) -> Result<i64, StoreError> {
+    tx.first(HEAD[scope as usize], &[(&id).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// What happened since somebody was told, with so many of the newest messages at most.
+pub fn happened(tx: &mut dyn Tx, told: &Told, newest: i64) -> Result<Happened, StoreError> {
+    let through = head(tx, told.scope, told.id)?.min(told.through.saturating_add(MAX_PLACES));
+    let of = [(&told.agent).into(), (&told.id).into(), told.through.into(), through.into()];
+    let mut counts = vec![];
+    for mut row in tx.query(GROUPED[told.scope as usize], &of)? {
+        let (kind, author) = (row.text(0)?, row.text(1)?);
+        counts.push((word(&kind, EventKind::parse)?, word(&author, PrincipalKind::parse)?, row.int(2)?));
+    }
+    let of = [(&told.agent).into(), (&told.id).into(), told.through.into(), through.into(), newest.into()];
+    let newest = tx.query(NEWEST[told.scope as usize], &of)?;
+    let newest = newest.into_iter().map(|mut row| Ok(EventId(row.uuid(0)?)));
+    Ok(Happened { counts, newest: newest.collect::<Result<_, StoreError>>()?, through })
+}
+
+/// Puts a digest into the open inbox of who is to be told; whether it is open. It is outside of any order, as a job is.
+pub fn deliver(
+    tx: &mut dyn Tx,
+    told: &Told,
+    (event, trace): (EventId, TraceId),
+    body: &str,
+    attention: Attention,
+    now: i64,
+) -> Result<bool, StoreError> {
+    let agent = directory::by_id(tx, told.agent)?;
+    if agent.is_none_or(|agent| deliveries::way(&agent, None, now) != Way::Session) {
+        return Ok(false);
+    }
+    let conversation = ConversationId(told.id);
+    let author = told.agent.into();
+    let said = conversations::NewEvent { id: event, conversation, author, trace, thread: None, target: None };
+    conversations::append_digest(tx, &said, body, now)?;
+    let id = DeliveryId { agent: told.agent, seq: tx.next_seq(told.agent.0)? };
+    let delivery = NewDelivery {
+        agent: told.agent,
+        event,
+        kind: EntryKind::Digest,
+        transport: Transport::Inbox,
+        state: DeliveryState::DeliveredSse,
+        lease: None,
+        chat: Some(Chat { conversation, attention, push: None, bringing: Bringing::FIRST, next_at: None }),
+        trace,
+    };
+    deliveries::append(tx, &delivery, id.seq, now)?;
+    Ok(true)
+}

@@ -1,0 +1,316 @@
+//! Work streams: a piece of work that goes on in one or more channels, whose it is, and what was said in it.
+//!
+//! A stream has no readers of its own: whoever is in one of its channels sees it, as far as that channel goes, and what somebody
+//! owns of it counts only as long as it is there. So nothing here outlives a membership. What belongs to a stream is numbered
+//! in it, so that it can be read by a cursor across channels. Who may do what is not decided here.
+
+use crate::members::Member;
+use crate::{Row, StoreError, Tx, TxExt, members};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, StreamId, TraceId};
+use uuid::Uuid;
+
+/// The most agents of a stream that something said in it may concern.
+const MAX_CONCERNED: i64 = 50;
+
+/// One work stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkStream {
+    /// Its id.
+    pub id: StreamId,
+    /// What people call it.
+    pub name: String,
+    /// When it was made.
+    pub created_at: i64,
+    /// Since when nothing belongs to it any more.
+    pub closed_at: Option<i64>,
+}
+
+/// What somebody is in a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Part {
+    /// The work is its; else it takes part.
+    pub owns: bool,
+    /// It answers for the others.
+    pub lead: bool,
+}
+
+fn work_stream(mut row: Row) -> Result<WorkStream, StoreError> {
+    Ok(WorkStream {
+        id: StreamId(row.uuid(0)?),
+        name: row.text(1)?,
+        created_at: row.int(2)?,
+        closed_at: row.opt_int(3)?,
+    })
+}
+
+/// Adds a stream.
+pub fn insert(tx: &mut dyn Tx, new: &WorkStream, maker: Principal, trace: TraceId) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO work_streams (id, name, maker_id, created_at, closed_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6)",
+        &[
+            (&new.id).into(),
+            new.name.as_str().into(),
+            (&maker.uuid()).into(),
+            new.created_at.into(),
+            new.closed_at.into(),
+            (&trace).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Replaces what can change of a stream itself.
+pub fn update(tx: &mut dyn Tx, changed: &WorkStream) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE work_streams SET name = $2, closed_at = $3 WHERE id = $1",
+        &[(&changed.id).into(), changed.name.as_str().into(), changed.closed_at.into()],
+    )?;
+    Ok(())
+}
+
+/// The stream of this id.
+pub fn by_id(tx: &mut dyn Tx, id: StreamId) -> Result<Option<WorkStream>, StoreError> {
+    let sql = "SELECT id, name, created_at, closed_at FROM work_streams WHERE id = $1";
+    tx.first(sql, &[(&id).into()])?.map(work_stream).transpose()
+}
+
+/// How many open ones somebody made.
+pub fn made_by(tx: &mut dyn Tx, maker: Principal) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM work_streams WHERE maker_id = $1 AND closed_at IS NULL";
+    tx.first(sql, &[(&maker.uuid()).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// It goes on in these channels from now on, and in no others.
+pub fn put_conversations(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    conversations: &[ConversationId],
+) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM work_stream_conversations WHERE stream_id = $1", &[(&id).into()])?;
+    for conversation in conversations {
+        tx.execute(
+            "INSERT INTO work_stream_conversations (conversation_id, stream_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            &[conversation.into(), (&id).into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// These and no others own it from now on, or take part in it. Who owns it does not take part besides.
+pub fn put_members(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    owns: bool,
+    members: &[Principal],
+) -> Result<(), StoreError> {
+    let leads = tx.first(
+        "SELECT member_id FROM work_stream_members WHERE stream_id = $1 AND lead = 1",
+        &[(&id).into()],
+    )?;
+    let sql = "DELETE FROM work_stream_members WHERE stream_id = $1 AND owns = $2";
+    tx.execute(sql, &[(&id).into(), i64::from(owns).into()])?;
+    for who in members {
+        tx.execute(
+            "INSERT INTO work_stream_members (stream_id, member_id, owns, lead) VALUES ($1, $2, $3, 0)
+             ON CONFLICT (stream_id, member_id) DO UPDATE SET owns = 1",
+            &[(&id).into(), (&who.uuid()).into(), i64::from(owns).into()],
+        )?;
+    }
+    leads.map_or(Ok(()), |mut row| set_lead(tx, id, row.uuid(0)?))
+}
+
+/// Who has a part in it and answers for the others, from now on.
+pub fn set_lead(tx: &mut dyn Tx, id: StreamId, who: Uuid) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE work_stream_members SET lead = CASE WHEN member_id = $2 THEN 1 ELSE 0 END WHERE stream_id = $1",
+        &[(&id).into(), (&who).into()],
+    )?;
+    Ok(())
+}
+
+/// Somebody takes part in it from now on, unless it has a part already.
+pub fn join(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO work_stream_members (stream_id, member_id, owns, lead) VALUES ($1, $2, 0, 0) ON CONFLICT DO NOTHING",
+        &[(&id).into(), (&who.uuid()).into()],
+    )?;
+    Ok(())
+}
+
+/// Somebody has no part in it any more; whether it had one.
+pub fn remove_member(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM work_stream_members WHERE stream_id = $1 AND member_id = $2";
+    Ok(tx.execute(sql, &[(&id).into(), (&who.uuid()).into()])? == 1)
+}
+
+/// Somebody who is going away has no part in anything any more.
+pub(crate) fn forget(tx: &mut dyn Tx, who: Principal) -> Result<(), StoreError> {
+    for sql in
+        ["DELETE FROM work_stream_members WHERE member_id = $1", "DELETE FROM digests WHERE agent_id = $1"]
+    {
+        tx.execute(sql, &[(&who.uuid()).into()])?;
+    }
+    Ok(())
+}
+
+/// What somebody is in a stream, wherever it is a member.
+pub fn part_of(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<Option<Part>, StoreError> {
+    let sql = "SELECT owns, lead FROM work_stream_members WHERE stream_id = $1 AND member_id = $2";
+    let found = tx.first(sql, &[(&id).into(), (&who.uuid()).into()])?;
+    found.map(|mut row| Ok(Part { owns: row.int(0)? == 1, lead: row.int(1)? == 1 })).transpose()
+}
+
+/// How many have a part in it.
+pub fn count_members(tx: &mut dyn Tx, id: StreamId) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM work_stream_members WHERE stream_id = $1";
+    tx.first(sql, &[(&id).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// The channels it goes on in, in the order of their ids.
+pub fn conversations(tx: &mut dyn Tx, id: StreamId) -> Result<Vec<ConversationId>, StoreError> {
+    let sql =
+        "SELECT conversation_id FROM work_stream_conversations WHERE stream_id = $1 ORDER BY conversation_id";
+    tx.query(sql, &[(&id).into()])?.into_iter().map(|mut row| Ok(ConversationId(row.uuid(0)?))).collect()
+}
+
+/// Those of them that somebody is in now.
+pub fn conversations_of(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    who: Principal,
+) -> Result<Vec<ConversationId>, StoreError> {
+    tx.query(
+        "SELECT w.conversation_id FROM work_stream_conversations w CROSS JOIN members m
+         WHERE w.stream_id = $1 AND m.conversation_id = w.conversation_id AND m.member_id = $2 AND m.left_seq IS NULL
+         ORDER BY w.conversation_id",
+        &[(&id).into(), (&who.uuid()).into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(ConversationId(row.uuid(0)?)))
+    .collect()
+}
+
+/// The open streams of a channel, some of them, in the order of their ids.
+pub fn open_in(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    limit: i64,
+) -> Result<Vec<StreamId>, StoreError> {
+    tx.query(
+        "SELECT w.stream_id FROM work_stream_conversations w CROSS JOIN work_streams s
+         WHERE w.conversation_id = $1 AND s.id = w.stream_id AND s.closed_at IS NULL ORDER BY w.stream_id LIMIT $2",
+        &[(&conversation).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(StreamId(row.uuid(0)?)))
+    .collect()
+}
+
+/// The open streams of the channels somebody is in, in the order of their ids, after `after`.
+pub fn seen_by(
+    tx: &mut dyn Tx,
+    who: Principal,
+    after: Option<StreamId>,
+    limit: i64,
+) -> Result<Vec<WorkStream>, StoreError> {
+    let after = after.as_ref().map_or([].as_slice(), StreamId::as_bytes);
+    tx.query(
+        "SELECT s.id, s.name, s.created_at, s.closed_at FROM
+            (SELECT DISTINCT w.stream_id FROM members m CROSS JOIN work_stream_conversations w
+             WHERE m.member_id = $1 AND m.left_seq IS NULL AND w.conversation_id = m.conversation_id AND w.stream_id > $2) f
+         CROSS JOIN work_streams s WHERE s.id = f.stream_id AND s.closed_at IS NULL ORDER BY s.id LIMIT $3",
+        &[(&who.uuid()).into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(work_stream)
+    .collect()
+}
+
+/// Those who have a part in a stream, as somebody sees them who is in some of its channels: by their handles there.
+pub fn members_seen_by(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    who: Principal,
+) -> Result<Vec<(Principal, String, Part)>, StoreError> {
+    tx.query(
+        "SELECT m.kind, p.member_id, MIN(m.handle), p.owns, p.lead
+         FROM work_stream_members p CROSS JOIN work_stream_conversations w CROSS JOIN members m CROSS JOIN members me
+         WHERE p.stream_id = $1 AND w.stream_id = $1
+           AND m.conversation_id = w.conversation_id AND m.member_id = p.member_id AND m.left_seq IS NULL
+           AND me.conversation_id = w.conversation_id AND me.member_id = $2 AND me.left_seq IS NULL
+         GROUP BY m.kind, p.member_id, p.owns, p.lead ORDER BY MIN(m.handle_key), p.member_id",
+        &[(&id).into(), (&who.uuid()).into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        let (kind, id) = (row.text(0)?, row.uuid(1)?);
+        let who = Principal::new(&kind, id).ok_or_else(|| StoreError::unexpected(format!("a {kind}")))?;
+        Ok((who, row.text(2)?, Part { owns: row.int(3)? == 1, lead: row.int(4)? == 1 }))
+    })
+    .collect()
+}
+
+/// The agents that have a part in a stream and are in this channel, owners first.
+pub fn agents_in(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    conversation: ConversationId,
+) -> Result<Vec<(Member, Part)>, StoreError> {
+    tx.query(
+        "SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at, p.owns, p.lead
+         FROM work_stream_members p CROSS JOIN members m
+         WHERE p.stream_id = $1 AND m.conversation_id = $2 AND m.member_id = p.member_id AND m.left_seq IS NULL
+           AND m.kind = 'agent' ORDER BY p.owns DESC, p.lead DESC, m.handle_key LIMIT $3",
+        &[(&id).into(), (&conversation).into(), MAX_CONCERNED.into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        let part = Part { owns: row.int(7)? == 1, lead: row.int(8)? == 1 };
+        Ok((members::member(row)?, part))
+    })
+    .collect()
+}
+
+/// The stream that something was said in.
+pub fn of_event(tx: &mut dyn Tx, event: EventId) -> Result<Option<StreamId>, StoreError> {
+    let sql = "SELECT stream_id FROM work_stream_events WHERE event_id = $1";
+    tx.first(sql, &[(&event).into()])?.map(|mut row| Ok(StreamId(row.uuid(0)?))).transpose()
+}
+
+/// Something was said in a stream, at this place of its conversation.
+pub(crate) fn append(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    event: EventId,
+    (conversation, seq): (ConversationId, i64),
+) -> Result<(), StoreError> {
+    let place = tx.next_seq(id.0)?;
+    tx.execute(
+        "INSERT INTO work_stream_events (stream_id, place, event_id, conversation_id, seq) VALUES ($1, $2, $3, $4, $5)",
+        &[(&id).into(), place.into(), (&event).into(), (&conversation).into(), seq.into()],
+    )?;
+    Ok(())
+}
+
+/// What was said in a stream after this place, as far as somebody may read it, each with its place.
+pub fn page(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    who: Principal,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<(i64, EventId)>, StoreError> {
+    tx.query(
+        "SELECT w.place, w.event_id FROM work_stream_events w CROSS JOIN conversations c
+         WHERE w.stream_id = $1 AND w.place > $3 AND c.id = w.conversation_id
+           AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = w.conversation_id AND n.member_id = $2
+                       AND n.left_seq IS NULL)
+           AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
+                AND m.member_id = $2 AND m.joined_seq < w.seq AND (m.left_seq IS NULL OR m.left_seq >= w.seq)))
+         ORDER BY w.place LIMIT $4",
+        &[(&id).into(), (&who.uuid()).into(), after.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((row.int(0)?, EventId(row.uuid(1)?))))
+    .collect()
+}
