@@ -3,6 +3,7 @@
 use crate::callers::Callers;
 use crate::config::Config;
 use crate::delivery::challenges::Challenges;
+use crate::delivery::dialect::Dialect;
 use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
@@ -16,6 +17,7 @@ use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
 use crate::usage::Usage;
+use bytes::Bytes;
 use chorus_environment::Environment;
 use chorus_protocol::channel::MAX_MESSAGES;
 use chorus_protocol::credentials::SecretKind;
@@ -106,6 +108,14 @@ impl App {
                     live.doubt(AgentId(who));
                 }
                 live.wake(stream, head);
+            }
+        }));
+        store.on_sign(Box::new({
+            let live = Arc::clone(&live);
+            move |stream, sign| {
+                let sign = Bytes::copy_from_slice(sign);
+                live.tell(AgentId(stream), Dialect::C2a, sign.clone());
+                live.show(stream, sign);
             }
         }));
         Ok(Self {

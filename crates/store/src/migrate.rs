@@ -48,6 +48,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0032_asked_offers.sql"),
     migration!("0033_growing.sql"),
     migration!("0035_unclaimed.sql"),
+    migration!("0039_bytes.sql"),
 ];
 
 /// The number of the newest.

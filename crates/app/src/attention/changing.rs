@@ -116,10 +116,10 @@ fn supersede(
     Ok(())
 }
 
-/// Tells a harness that is connected here, once this is committed.
+/// Tells a harness that is connected, wherever, once this is committed.
 fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     let agent = known.id.agent;
-    if app.live.dialect(agent) != Some(Dialect::C2a) {
+    if app.live.dialect(agent).is_some_and(|dialect| dialect != Dialect::C2a) {
         return Ok(());
     }
     let cancelled = Cancelled {
@@ -131,7 +131,10 @@ fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation) -> Result<(), Sto
     let Value::Object(params) = serde_json::to_value(&cancelled).map_err(unexpected)? else { return Ok(()) };
     let notice = Notification { method: Method::Cancelled.as_str().to_owned(), params };
     let notice = serde_json::to_string(&notice).map_err(unexpected)?;
-    let live = Arc::clone(&app.live);
-    tx.after_commit(Box::new(move || live.tell(agent, notice.into())));
+    let app = Arc::clone(app);
+    tx.after_commit(Box::new(move || {
+        app.store.pass(agent.0, notice.as_bytes());
+        app.live.tell(agent, Dialect::C2a, notice.into());
+    }));
     Ok(())
 }
