@@ -81,8 +81,8 @@ enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         /// Which version [default: the newest]
-        #[arg(long)]
-        version: Option<i64>,
+        #[arg(long, value_name = "VERSION")]
+        at: Option<i64>,
     },
     /// Write a new document
     Create {
@@ -137,10 +137,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let file = File { path: file, slug, title, content_type };
             written(global, &put(&client, &channel, file, base).await?)?;
         }
-        Command::Get { channel, slug, output, version } => {
+        Command::Get { channel, slug, output, at } => {
             let channel = find(global, channel).await?;
-            let version = version.map(|version| version.to_string());
-            let query: Vec<_> = version.as_deref().map(|version| ("version", version)).into_iter().collect();
+            let at = at.map(|version| version.to_string());
+            let query: Vec<_> = at.as_deref().map(|version| ("version", version)).into_iter().collect();
             let path = ["channels", &channel, "artifacts", &slug];
             save(&read::<Document>(&client.api_get::<Value>(&path, &query).await?)?, output)?;
         }
