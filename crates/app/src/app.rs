@@ -3,6 +3,7 @@
 use crate::callers::Callers;
 use crate::config::Config;
 use crate::delivery::challenges::Challenges;
+use crate::delivery::dialect::Dialect;
 use crate::delivery::harness::Notices;
 use crate::delivery::live::Live;
 use crate::delivery::outbound::Outbound;
@@ -110,6 +111,14 @@ impl App {
                     live.doubt(AgentId(who));
                 }
                 live.wake(stream, head);
+            }
+        }));
+        store.on_sign(Box::new({
+            let live = Arc::clone(&live);
+            move |stream, sign| {
+                let sign = Bytes::copy_from_slice(sign);
+                live.tell(AgentId(stream), Dialect::C2a, sign.clone());
+                live.show(stream, sign);
             }
         }));
         Ok(Self {

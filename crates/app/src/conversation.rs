@@ -22,7 +22,8 @@ mod unread;
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel, restore};
 pub use document::{
-    change_document, list_documents, make_document, no_document, put, read_document, shown, version,
+    change_document, list_documents, make_document, no_document, put, read_document, read_document_bytes,
+    shown, version,
 };
 pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;

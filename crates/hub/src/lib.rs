@@ -17,6 +17,7 @@ mod extract;
 mod middleware;
 mod origin;
 mod own_words;
+mod payloads;
 mod places;
 mod route;
 mod router;

@@ -3,6 +3,7 @@
 use crate::doors::{api, c2a, channel, choir, hub, market, mcp, pages, relay, skill};
 use crate::origin;
 use crate::own_words::Formats;
+use crate::payloads;
 use crate::routes::Routes;
 use axum::Router;
 use chorus_app::AppState;
@@ -41,7 +42,7 @@ pub(crate) fn formats() -> Formats {
 /// The OpenAPI document of the hub.
 pub fn openapi() -> OpenApi {
     let document = OpenApiBuilder::new().info(info()).components(Some(security())).build();
-    documented().document(document).merge_from(mcp::documented())
+    payloads::described(documented().document(document).merge_from(mcp::documented()))
 }
 
 fn info() -> Info {

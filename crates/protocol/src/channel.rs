@@ -107,6 +107,7 @@ mod tests {
             let (event, texts) = match kind["properties"]["type"]["enum"][0].as_str().unwrap() {
                 "message" => (json!({"type": "message"}), &["content"][..]),
                 "chunk" => (json!({"type": "chunk"}), &["text"][..]),
+                "artifact" => (json!({"type": "artifact", "slug": "x", "content": "x"}), &[][..]),
                 "tool_call" => (json!({"type": "tool_call", "name": "n", "id": "i"}), &["id", "name"][..]),
                 "tool_result" => {
                     (json!({"type": "tool_result", "id": "i", "content": "x"}), &["content", "id"][..])

@@ -38,6 +38,13 @@ impl Faults {
         }
     }
 
+    /// Notes what else was found.
+    pub fn extend(&mut self, found: Self) {
+        let room = MAX_LISTED.saturating_sub(self.listed.len());
+        self.more += found.more + found.listed.len().saturating_sub(room);
+        self.listed.extend(found.listed.into_iter().take(room));
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()

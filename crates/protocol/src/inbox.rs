@@ -7,11 +7,12 @@
 use crate::api::channels::ConversationView;
 use crate::api::events::EventView;
 use crate::attention::Attention;
-use crate::channel::McpServer;
+use crate::channel::{Channel, McpServer, Message};
 use crate::ids::{ConversationId, EventId, StreamId};
 use crate::json;
 use crate::words::{AuthorKind, Directedness, EventKind, Mode, Policy, Priority, Reason};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// Something that was said, where, why it comes, and where to answer. It holds secrets, so it has no `Debug`.
@@ -29,7 +30,34 @@ pub struct Chat<E = EventView> {
     /// Where the agent POSTs its output. Whoever knows it speaks for the agent.
     pub callback: String,
     /// The tools of the conversation.
+    #[schema(value_type = Option<ChatTools>)]
     pub mcp: Option<McpServer>,
+}
+
+/// The tools of a conversation, as they are described: an MCP server.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what the hub writes")]
+struct ChatTools {
+    /// Where it is.
+    url: String,
+    /// What to send with every request to it.
+    headers: std::collections::BTreeMap<String, String>,
+}
+
+/// What comes from other services, as it is described: [`crate::channel::InboxPost`] reads it, and is narrower than what may come
+/// through.
+#[derive(Debug, ToSchema)]
+pub struct ForeignEntry {
+    /// What ties it to everything it causes.
+    pub trace_id: String,
+    /// Where it was said.
+    pub channel: Channel,
+    /// What was said.
+    pub message: Message,
+    /// Where the agent POSTs its output.
+    pub callback: String,
+    /// Tools for the agent: an object with `url` and `headers`, or an array of such.
+    pub mcp: Option<Value>,
 }
 
 /// Why something comes to an agent, and what is expected of it. What this program does not know counts as not said.
@@ -70,7 +98,7 @@ impl From<Attention> for ChatAttention {
 }
 
 /// How much happened in a channel or a work stream, for who leads it: counts and ids, and nothing that anybody wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DigestBody {
     /// The channel, if it is of one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +119,7 @@ pub struct DigestBody {
 }
 
 /// How often something was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DigestCount {
     /// What.
     pub kind: EventKind,

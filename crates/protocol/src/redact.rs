@@ -8,7 +8,7 @@
 mod forms;
 mod masked;
 
-pub use masked::{Masked, MaskedText, masked};
+pub use masked::{Masked, MaskedContent, MaskedText, masked};
 
 use forms::{
     Form, GENERIC, PROVIDERS, Rest, base64, base64url, bearer, follows_bearer, has_digit, is_word, jwt, own,

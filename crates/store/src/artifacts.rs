@@ -1,5 +1,7 @@
 //! Documents of a conversation, in versions: every change is a new one, and who changes a stale one is told.
 //!
+//! A document is a text or bytes; lists tell which, and how many, without reading it.
+//!
 //! Where a member reads only what was said while it was there, it reads the versions that were current at some moment while
 //! it was: the newest always, as it is there now, and older ones if it did not come after the next one was made.
 
@@ -8,6 +10,15 @@ use crate::members::MembershipInterval;
 use crate::usage::ROW_BYTES;
 use crate::{Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::ids::{ConversationId, Principal, TraceId};
+
+/// What a document is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A text.
+    Text(String),
+    /// Bytes that are none.
+    Bytes(Vec<u8>),
+}
 
 /// One version of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +32,9 @@ pub struct Artifact {
     /// What it is made of.
     pub content_type: String,
     /// The document; empty in lists.
-    pub content: String,
+    pub content: Content,
+    /// How many bytes it has.
+    pub size: i64,
     /// Who made this version.
     pub author: Principal,
     /// When.
@@ -31,17 +44,22 @@ pub struct Artifact {
 }
 
 fn artifact(mut row: Row) -> Result<Artifact, StoreError> {
-    let (kind, author) = (row.text(5)?, row.uuid(6)?);
+    let (kind, author) = (row.text(4)?, row.uuid(5)?);
+    let content = match row.opt_int(9)? {
+        None => Content::Text(row.text(10)?),
+        Some(_) => Content::Bytes(row.opt_bytes(11)?.unwrap_or_default()),
+    };
     Ok(Artifact {
         slug: row.text(0)?,
         version: row.int(1)?,
         title: row.text(2)?,
         content_type: row.text(3)?,
-        content: row.text(4)?,
+        content,
+        size: row.int(8)?,
         author: Principal::new(&kind, author)
             .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?,
-        created_at: row.int(7)?,
-        seq: row.int(8)?,
+        created_at: row.int(6)?,
+        seq: row.int(7)?,
     })
 }
 
@@ -52,22 +70,27 @@ pub(crate) fn insert(
     new: &Artifact,
     trace: TraceId,
 ) -> Result<(), StoreError> {
+    let (text, bytes) = match &new.content {
+        Content::Text(text) => (text.as_str(), None),
+        Content::Bytes(bytes) => ("", Some(bytes.as_slice())),
+    };
     tx.execute(
         "INSERT INTO artifacts (conversation_id, slug, version, title, content_type, content, author_kind, author_id, created_at,
-                                trace_id, seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+                                trace_id, seq, bytes)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &[
             (&conversation).into(),
             new.slug.as_str().into(),
             new.version.into(),
             new.title.as_str().into(),
             new.content_type.as_str().into(),
-            new.content.as_str().into(),
+            text.into(),
             new.author.kind().as_str().into(),
             (&new.author.uuid()).into(),
             new.created_at.into(),
             (&trace).into(),
             new.seq.into(),
+            bytes.into(),
         ],
     )?;
     Ok(())
@@ -81,7 +104,8 @@ pub fn get(
     version: Option<i64>,
 ) -> Result<Option<Artifact>, StoreError> {
     tx.first(
-        "SELECT slug, version, title, content_type, content, author_kind, author_id, created_at, seq FROM artifacts
+        "SELECT slug, version, title, content_type, author_kind, author_id, created_at, seq,
+                OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0), OCTET_LENGTH(bytes), content, bytes FROM artifacts
          WHERE conversation_id = $1 AND slug = $2 AND (CAST($3 AS BIGINT) = 0 OR version = $3) ORDER BY version DESC LIMIT 1",
         &[(&conversation).into(), slug.into(), version.unwrap_or(0).into()],
     )?
@@ -96,7 +120,8 @@ pub fn newest(
     slug: &str,
 ) -> Result<Option<Artifact>, StoreError> {
     tx.first(
-        "SELECT slug, version, title, content_type, '', author_kind, author_id, created_at, seq FROM artifacts
+        "SELECT slug, version, title, content_type, author_kind, author_id, created_at, seq,
+                OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0), OCTET_LENGTH(bytes), '' FROM artifacts
          WHERE conversation_id = $1 AND slug = $2 ORDER BY version DESC LIMIT 1",
         &[(&conversation).into(), slug.into()],
     )?
@@ -134,7 +159,8 @@ pub fn page(
     limit: i64,
 ) -> Result<Vec<Artifact>, StoreError> {
     tx.query(
-        "SELECT a.slug, a.version, a.title, a.content_type, '', a.author_kind, a.author_id, a.created_at, a.seq FROM artifacts a
+        "SELECT a.slug, a.version, a.title, a.content_type, a.author_kind, a.author_id, a.created_at, a.seq,
+                OCTET_LENGTH(a.content) + COALESCE(OCTET_LENGTH(a.bytes), 0), OCTET_LENGTH(a.bytes), '' FROM artifacts a
          WHERE a.conversation_id = $1 AND a.slug > $2 AND NOT EXISTS
              (SELECT 1 FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = a.slug AND n.version > a.version)
          ORDER BY a.slug LIMIT $3",
@@ -161,7 +187,7 @@ pub fn trim(
     tx.query(
         "DELETE FROM artifacts WHERE conversation_id = $1 AND slug = $2 AND version <=
              (SELECT MAX(n.version) FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = $2) - CAST($3 AS BIGINT)
-         RETURNING author_kind, author_id, OCTET_LENGTH(content)",
+         RETURNING author_kind, author_id, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0)",
         &[(&conversation).into(), slug.into(), keep.max(1).into()],
     )?
     .into_iter()

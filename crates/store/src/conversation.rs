@@ -20,13 +20,13 @@ pub use roster::{
     may_add, pair, remove_member, restore,
 };
 
-use crate::artifacts::{self, Artifact};
+use crate::artifacts::{self, Artifact, Content};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
 use crate::members::{self, Member, MembershipInterval};
 use crate::usage::Exceeded;
 use crate::{StoreError, Tx, TxExt, blocks, log};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
-use chorus_protocol::redact::{Masked, MaskedText};
+use chorus_protocol::redact::{Masked, MaskedContent, MaskedText};
 use chorus_protocol::words::EventKind;
 use serde_json::Value;
 
@@ -239,7 +239,7 @@ pub struct NewArtifact {
     /// What it is made of; as before, if nothing is said.
     pub content_type: Option<String>,
     /// The document.
-    pub content: MaskedText,
+    pub content: MaskedContent,
     /// The version that was changed; 0 for a new document.
     pub base: i64,
 }
@@ -254,6 +254,17 @@ impl NewArtifact {
     }
 }
 
+/// What a version is made of if nothing is said: what the one before was, unless one is a text and the other is not.
+fn same_type(newest: Option<&Artifact>, content: &Content) -> String {
+    let alike =
+        |newest: &&Artifact| std::mem::discriminant(&newest.content) == std::mem::discriminant(content);
+    match (newest.filter(alike), content) {
+        (Some(newest), _) => newest.content_type.clone(),
+        (None, Content::Text(_)) => "text/markdown".into(),
+        (None, Content::Bytes(_)) => "application/octet-stream".into(),
+    }
+}
+
 /// Makes a version of a document.
 pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ConversationError> {
     lock_as_speaker(tx, act.conversation, act.author)?;
@@ -262,18 +273,19 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
     if version != new.base {
         return Err(ConversationError::Stale(version));
     }
-    let before = |get: fn(&Artifact) -> &String| newest.as_ref().map(|newest| get(newest).clone());
+    let content = match new.content.get() {
+        Ok(text) => Content::Text(text.to_owned()),
+        Err(bytes) => Content::Bytes(bytes.to_owned()),
+    };
     let title = new.title.as_ref().map(|title| title.as_str().to_owned());
+    let before = newest.as_ref().map(|newest| newest.title.clone());
     let artifact = Artifact {
         slug: new.slug.clone(),
         version: version + 1,
-        title: title.or(before(|a| &a.title)).unwrap_or_else(|| new.slug.clone()),
-        content_type: new
-            .content_type
-            .clone()
-            .or(before(|a| &a.content_type))
-            .unwrap_or_else(|| "text/markdown".into()),
-        content: new.content.as_str().to_owned(),
+        title: title.or(before).unwrap_or_else(|| new.slug.clone()),
+        content_type: new.content_type.clone().unwrap_or_else(|| same_type(newest.as_ref(), &content)),
+        size: new.content.get().map_or_else(<[u8]>::len, str::len) as i64,
+        content,
         author: act.author,
         created_at: act.now,
         seq: tx.next_seq(act.conversation.0)?,

@@ -90,6 +90,21 @@ fn wake(slot: &WakerSlot, stream: Uuid, head: i64) {
     }
 }
 
+/// Told what another node passes on to whoever follows a stream here.
+pub type SignTaker = Box<dyn Fn(Uuid, &[u8]) + Send + Sync>;
+
+/// The one who takes signs, once there is one.
+type SignSlot = Arc<OnceLock<SignTaker>>;
+
+/// The longest sign that is passed on, in bytes.
+pub const MAX_SIGN: usize = 1000;
+
+fn show(slot: &SignSlot, stream: Uuid, sign: &[u8]) {
+    if let Some(taker) = slot.get() {
+        work::shield(|| taker(stream, sign));
+    }
+}
+
 /// A handle to the durable state. Cheap to clone; the last one to go closes the database.
 #[derive(Clone)]
 pub struct Store {
@@ -97,6 +112,7 @@ pub struct Store {
     waker: WakerSlot,
     /// How many transactions that may write were asked for.
     writes: Arc<AtomicU64>,
+    signs: SignSlot,
 }
 
 enum Backend {
@@ -129,14 +145,14 @@ impl Store {
     pub fn sqlite(options: SqliteOptions) -> Result<Self, StoreError> {
         let waker = WakerSlot::default();
         let backend = Backend::Sqlite(sqlite::Sqlite::open(options, Arc::clone(&waker))?);
-        Ok(Self::with(backend, waker))
+        Ok(Self::with(backend, waker, SignSlot::default()))
     }
 
     /// Connects to PostgreSQL and brings its schema up to date.
     pub fn postgres(options: PostgresOptions) -> Result<Self, StoreError> {
-        let waker = WakerSlot::default();
-        let backend = Backend::Postgres(postgres::Postgres::open(options, Arc::clone(&waker))?);
-        Ok(Self::with(backend, waker))
+        let (waker, signs) = (WakerSlot::default(), SignSlot::default());
+        let backend = postgres::Postgres::open(options, Arc::clone(&waker), Arc::clone(&signs))?;
+        Ok(Self::with(Backend::Postgres(backend), waker, signs))
     }
 
     /// A SQLite store in memory, for simulations: everything works but the durability.
@@ -149,7 +165,7 @@ impl Store {
     pub fn in_place(rerun_every: Option<NonZeroU32>) -> Result<Self, StoreError> {
         let waker = WakerSlot::default();
         let backend = Backend::InPlace(sqlite::InPlace::open(rerun_every, Arc::clone(&waker))?);
-        Ok(Self::with(backend, waker))
+        Ok(Self::with(backend, waker, SignSlot::default()))
     }
 
     /// What a new process finds after this one has died, of a store in place. For all handles of before it is closed.
@@ -159,17 +175,32 @@ impl Store {
         };
         let waker = WakerSlot::default();
         let backend = Backend::InPlace(in_place.reopen(Arc::clone(&waker))?);
-        Ok(Self::with(backend, waker))
+        Ok(Self::with(backend, waker, SignSlot::default()))
     }
 
-    fn with(backend: Backend, waker: WakerSlot) -> Self {
-        Self { backend: Arc::new(backend), waker, writes: Arc::default() }
+    fn with(backend: Backend, waker: WakerSlot, signs: SignSlot) -> Self {
+        Self { backend: Arc::new(backend), waker, signs, writes: Arc::default() }
     }
 
     /// From now on `waker` is told of every commit that moved a stream. The first waker stays.
     pub fn on_commit(&self, waker: Waker) {
         // A second hub on one store would be a mistake of the caller; the first goes on undisturbed.
         drop(self.waker.set(waker));
+    }
+
+    /// From now on `taker` is told the signs that other nodes pass on. The first one stays.
+    pub fn on_sign(&self, taker: SignTaker) {
+        drop(self.signs.set(taker));
+    }
+
+    /// Passes a sign on to whoever follows a stream on other nodes just now. It is kept nowhere, and may be lost; one that is
+    /// longer than [`MAX_SIGN`] is.
+    pub fn pass(&self, stream: Uuid, sign: &[u8]) {
+        if let Backend::Postgres(postgres) = &*self.backend
+            && sign.len() <= MAX_SIGN
+        {
+            postgres.pass(stream, sign);
+        }
     }
 
     /// Which database this is.

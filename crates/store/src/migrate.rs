@@ -53,6 +53,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0040_job_notes.sql"),
     migration!("0036_streams.sql"),
     migration!("0037_digests.sql"),
+    migration!("0039_bytes.sql"),
 ];
 
 /// The number of the newest.

@@ -21,14 +21,14 @@ use session::classify;
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::work::{Purpose, Work};
-use crate::{READ_TIME, StoreError, WakerSlot};
+use crate::{READ_TIME, SignSlot, StoreError, WakerSlot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use target::Target;
 use uuid::Uuid;
-use wakeups::{listen_loop, notify_loop};
+use wakeups::{News, listen_loop, notify_loop};
 use worker::{Duty, Worker};
 
 /// How to open a PostgreSQL store.
@@ -75,19 +75,23 @@ pub(crate) struct Postgres {
     lanes: Vec<Queue<Box<dyn Work>>>,
     reads: Queue<Box<dyn Work>>,
     authentications: Queue<Box<dyn Work>>,
-    moved: Queue<(Uuid, i64)>,
+    news: Queue<News>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Postgres {
-    pub(crate) fn open(options: PostgresOptions, waker: WakerSlot) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        options: PostgresOptions,
+        waker: WakerSlot,
+        signs: SignSlot,
+    ) -> Result<Self, StoreError> {
         let target = Target::parse(&options.url)?;
         target.alone(migrate::migrate)?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
         let authentications = Queue::new(options.queue);
-        let moved = Queue::new(100_000);
+        let news = Queue::new(100_000);
         let stopping = Arc::new(AtomicBool::new(false));
         let mut threads = vec![];
         // A quarter of the workers serves reads, so that a burst of writes leaves them a way through. As many more find out
@@ -102,19 +106,19 @@ impl Postgres {
         let queues = queues.chain((0..readers).map(|_| (&reads, read)));
         let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, authenticate)));
         for (n, (queue, duty)) in queues.enumerate() {
-            let worker = Worker::new(target.clone(), duty, Arc::clone(&waker), moved.clone());
+            let worker = Worker::new(target.clone(), duty, Arc::clone(&waker), news.clone());
             let queue = queue.clone();
             threads.push(spawn(&format!("store-{n}"), move || worker.run(&queue))?);
         }
         threads.push(spawn("store-notify", {
-            let (target, moved, node) = (target.clone(), moved.clone(), options.node);
-            move || notify_loop(&target, &moved, node)
+            let (target, news, node) = (target.clone(), news.clone(), options.node);
+            move || notify_loop(&target, &news, node)
         })?);
         threads.push(spawn("store-listen", {
             let stopping = Arc::clone(&stopping);
-            move || listen_loop(&target, options.node, &waker, &stopping)
+            move || listen_loop(&target, options.node, (&waker, &signs), &stopping)
         })?);
-        Ok(Self { writes, lanes, reads, authentications, moved, stopping, threads })
+        Ok(Self { writes, lanes, reads, authentications, news, stopping, threads })
     }
 
     /// Where such closures wait.
@@ -128,6 +132,11 @@ impl Postgres {
             Purpose::Read => &self.reads,
             Purpose::Authenticate => &self.authentications,
         }
+    }
+
+    /// Tells other nodes a sign. Where so much is to be told that there is no room for it, it is lost.
+    pub(crate) fn pass(&self, stream: Uuid, sign: &[u8]) {
+        drop(self.news.push(News::Sign(stream, sign.to_vec())));
     }
 
     /// How many writes wait for their turn.
@@ -144,7 +153,7 @@ impl Drop for Postgres {
         self.lanes.iter().for_each(Queue::close);
         self.reads.close();
         self.authentications.close();
-        self.moved.close();
+        self.news.close();
         join(self.threads.drain(..));
     }
 }

@@ -49,6 +49,7 @@ assets! {
     canonical_script: "canonical", "js", SCRIPT;
     verify_script: "verify", "js", SCRIPT;
     score_script: "score", "js", SCRIPT;
+    api_script: "api", "js", SCRIPT;
     mark: "mark", "svg", SVG;
 }
 

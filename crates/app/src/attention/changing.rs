@@ -8,6 +8,7 @@
 use super::{Decided, claiming, decide_said, disposing, message, shows};
 use crate::app::AppState;
 use crate::delivery::dialect::{Dialect, delivery_id};
+use bytes::Bytes;
 use chorus_attention::disposition::Cause;
 use chorus_attention::{Event, Happening};
 use chorus_protocol::c2a::{Cancelled, Method};
@@ -116,7 +117,7 @@ fn supersede(
     Ok(())
 }
 
-/// Tells a harness that is connected here, or is POSTed to, once this is committed.
+/// Tells a harness that is connected, wherever, or is POSTed to, once this is committed.
 fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation, now: i64) -> Result<(), StoreError> {
     let agent = known.id.agent;
     let is_here = app.live.dialect(agent) == Some(Dialect::C2a);
@@ -132,11 +133,14 @@ fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation, now: i64) -> Resu
     let Value::Object(params) = serde_json::to_value(&cancelled).map_err(unexpected)? else { return Ok(()) };
     let notice = Notification { method: Method::Cancelled.as_str().to_owned(), params };
     let notice = serde_json::to_string(&notice).map_err(unexpected)?;
-    if is_here {
-        let live = Arc::clone(&app.live);
-        tx.after_commit(Box::new(move || live.tell(agent, notice.into())));
-    } else {
-        app.tell_harness_after(tx, agent, notice.into());
+    let notice = Bytes::from(notice);
+    if !is_here {
+        app.tell_harness_after(tx, agent, notice.clone());
     }
+    let app = Arc::clone(app);
+    tx.after_commit(Box::new(move || {
+        app.store.pass(agent.0, &notice);
+        app.live.tell(agent, Dialect::C2a, notice);
+    }));
     Ok(())
 }

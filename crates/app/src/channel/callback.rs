@@ -8,7 +8,7 @@ use crate::app::{App, AppState};
 use crate::attention::disposing;
 use crate::caller::disabled;
 use crate::charge::may_say;
-use crate::conversation::{masked, post_in};
+use crate::conversation::{masked, post_in, put, version};
 use crate::error::Error;
 use crate::lines::{Bounds, Lines};
 use crate::market::results;
@@ -18,6 +18,7 @@ use crate::secrets::CallbackToken;
 use crate::usage::event_bytes;
 use bytes::Bytes;
 use chorus_attention::disposition::Cause;
+use chorus_protocol::api::documents::Slug;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY, MAX_CONTENT, MAX_EVENTS};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -26,7 +27,8 @@ use chorus_protocol::redact::Masked;
 use chorus_protocol::relay::ReplyLine;
 use chorus_protocol::words::{ConversationKind, EventKind};
 use chorus_store::Tx;
-use chorus_store::conversation::{self, Act, ConversationError, Post};
+use chorus_store::artifacts;
+use chorus_store::conversation::{self, Act, ConversationError, NewArtifact, Post};
 use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
@@ -109,11 +111,13 @@ pub async fn take(
 ) -> Result<Done<Recorded>, Error> {
     let Address { conversation, token } = address;
     let event = CallbackEvent::read(body)?;
+    let document = document_of(&event)?;
     let (delivery, is_message) = (token.delivery, matches!(event, CallbackEvent::Message { .. }));
     let answer = Answer {
         // Made here: the transaction may run again.
         id: EventId(app.environment.uuid_v7()),
         event,
+        document,
         runtime: Handle::current(),
         now: app.now(),
         app: Arc::clone(app),
@@ -208,6 +212,8 @@ struct Answer {
     token: CallbackToken,
     id: EventId,
     event: CallbackEvent,
+    /// If the event puts one.
+    document: Option<NewArtifact>,
     now: i64,
 }
 
@@ -223,6 +229,10 @@ impl Answer {
         }
         if agent.disabled_at.is_some() {
             return Err(disabled("agent"));
+        }
+        if self.document.is_some() && matches!(sent.kind, EventKind::Envelope | EventKind::Job) {
+            let what = "a document is put into a conversation, and what this answers came from none";
+            return Err(Faults::one("type", what).into());
         }
         let recorded = match sent.kind {
             EventKind::Envelope => self.answer_envelope(tx, &agent, &sent)?,
@@ -264,6 +274,9 @@ impl Answer {
                 return Err(ConversationError::Archived.into());
             }
             return self.grow(tx, thread, text);
+        }
+        if let Some(document) = &self.document {
+            return self.put_document(tx, agent, sent, document);
         }
         let Some(kind) = self.event.kind() else { return Ok(Recorded::of(self.id)) };
         let is_message = kind == EventKind::Message;
@@ -314,6 +327,28 @@ impl Answer {
         grown.map(Recorded::of).ok_or_else(long)
     }
 
+    /// Makes a document, or a new version of it: on top of whatever is there, if nothing is said.
+    fn put_document(
+        &self,
+        tx: &mut dyn Tx,
+        agent: &Agent,
+        sent: &Event,
+        document: &NewArtifact,
+    ) -> Result<Recorded, Error> {
+        let (author, trace) = (agent.id.into(), sent.trace);
+        let act = Act { conversation: self.conversation, author, event: self.id, trace, now: self.now };
+        conversation::lock_as_speaker(tx, self.conversation, author).map_err(left)?;
+        let mut document = document.clone();
+        if document.base == 0 {
+            let newest = artifacts::newest(tx, self.conversation, &document.slug)?;
+            document.base = newest.map_or(0, |newest| newest.version);
+        }
+        put(&self.app, tx, &act, &document)?;
+        let mut masked: Vec<_> = document.kinds().into_iter().map(str::to_owned).collect();
+        masked.sort_unstable();
+        Ok(Recorded { masked, ..Recorded::of(self.id) })
+    }
+
     /// Back to the sender of an envelope: to one that waits for it as it comes, else as an envelope. What else the agent shows of
     /// itself has no place there.
     fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Recorded, Error> {
@@ -338,6 +373,16 @@ impl Answer {
         answer_envelope(tx, &self.app, &self.runtime, &answer)?;
         Ok(Recorded::of(self.id))
     }
+}
+
+/// The document that an event puts, ready to be put.
+fn document_of(event: &CallbackEvent) -> Result<Option<NewArtifact>, Error> {
+    let CallbackEvent::Artifact { slug: Slug(slug), title, content, encoding, content_type, base_version } =
+        event.clone()
+    else {
+        return Ok(None);
+    };
+    version(slug, title, (content, encoding), content_type, base_version.unwrap_or(0)).map(Some)
 }
 
 /// What an agent shows of itself, as a line to the sender that waits for its answer.

@@ -7,15 +7,19 @@ use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use crate::page::page;
 use crate::usage::{event_bytes, room};
-use chorus_protocol::api::documents::{Document, DocumentChange, MediaType, NewDocument, Slug, Title};
+use chorus_protocol::api::documents::{
+    Document, DocumentChange, Encoding, MediaType, NewDocument, Slug, Title,
+};
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
-use chorus_protocol::redact::MaskedText;
+use chorus_protocol::redact::{MaskedContent, MaskedText};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
-use chorus_store::artifacts::{self, Artifact};
+use chorus_store::artifacts::{self, Artifact, Content};
 use chorus_store::conversation::{self, Act, ConversationError, NewArtifact};
+use data_encoding::BASE64;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -27,8 +31,8 @@ pub async fn make_document(
     new: NewDocument,
     once: Once,
 ) -> Result<Done<Document>, Error> {
-    let NewDocument { slug: Slug(slug), title, content, content_type } = new;
-    let new = version(slug, title, content, content_type, 0);
+    let NewDocument { slug: Slug(slug), title, content, encoding, content_type } = new;
+    let new = version(slug, title, (content, encoding), content_type, 0)?;
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let made = put(&hub, tx, &act, &new).map_err(|error| match error {
@@ -53,8 +57,8 @@ pub async fn change_document(
     change: DocumentChange,
     once: Once,
 ) -> Result<Done<Document>, Error> {
-    let DocumentChange { title, content, content_type, base_version } = change;
-    let new = version(slug, title, content, content_type, base_version.unwrap_or(0));
+    let DocumentChange { title, content, encoding, content_type, base_version } = change;
+    let new = version(slug, title, (content, encoding), content_type, base_version.unwrap_or(0))?;
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         conversation::lock_as_speaker(tx, conversation, who)?;
@@ -92,16 +96,43 @@ pub async fn list_documents(
 pub async fn read_document(
     app: &App,
     who: Principal,
-    (id, slug): (ConversationId, String),
+    place: (ConversationId, String),
     version: Option<i64>,
 ) -> Result<Document, Error> {
+    let mut found = find_document(app, who, place, version).await?;
+    let content = match &mut found.content {
+        Content::Text(text) => std::mem::take(text),
+        Content::Bytes(bytes) => long_work(bytes.len(), || BASE64.encode(bytes)),
+    };
+    Ok(Document { content: Some(content), ..shown(found) })
+}
+
+/// The same, as the bytes it is.
+pub async fn read_document_bytes(
+    app: &App,
+    who: Principal,
+    place: (ConversationId, String),
+    version: Option<i64>,
+) -> Result<(Document, Vec<u8>), Error> {
+    let mut found = find_document(app, who, place, version).await?;
+    let bytes = match &mut found.content {
+        Content::Text(text) => std::mem::take(text).into_bytes(),
+        Content::Bytes(bytes) => std::mem::take(bytes),
+    };
+    Ok((shown(found), bytes))
+}
+
+async fn find_document(
+    app: &App,
+    who: Principal,
+    (id, slug): (ConversationId, String),
+    version: Option<i64>,
+) -> Result<Artifact, Error> {
     let find = move |tx: &mut dyn Tx| {
         let (conversation, _) = conversation::as_reader(tx, id, who)?;
         Ok(artifacts::get_as(tx, &conversation, who, &slug, version)?)
     };
-    let mut found = app.store.read::<_, Error, _>(find).await?.ok_or_else(no_document)?;
-    let content = Some(std::mem::take(&mut found.content));
-    Ok(Document { content, ..shown(found) })
+    app.store.read::<_, Error, _>(find).await?.ok_or_else(no_document)
 }
 
 /// A document as everybody sees it, without its content.
@@ -111,6 +142,11 @@ pub fn shown(artifact: Artifact) -> Document {
         version: artifact.version,
         title: artifact.title,
         content_type: artifact.content_type,
+        encoding: match artifact.content {
+            Content::Text(_) => Encoding::Text,
+            Content::Bytes(_) => Encoding::Base64,
+        },
+        size: artifact.size,
         content: None,
         author: artifact.author.into(),
         created_at: rfc3339(artifact.created_at),
@@ -127,14 +163,23 @@ pub fn no_document() -> Error {
 pub fn version(
     slug: String,
     title: Option<Title>,
-    content: String,
+    (content, encoding): (String, Option<Encoding>),
     content_type: Option<MediaType>,
     base: i64,
-) -> NewArtifact {
-    let content = long_work(content.len(), || MaskedText::new(content));
+) -> Result<NewArtifact, Error> {
+    let content = long_work(content.len(), || match encoding {
+        None | Some(Encoding::Text) => Ok(MaskedContent::text(content)),
+        Some(Encoding::Base64) => {
+            let wrong = |error| {
+                let what = "must be base64 as of RFC 4648, section 4, with padding and without line breaks";
+                Error::from(Faults::one("content", format_args!("{what}: {error}")))
+            };
+            BASE64.decode(content.as_bytes()).map(MaskedContent::bytes).map_err(wrong)
+        }
+    })?;
     let title = title.map(|Title(title)| MaskedText::new(title));
     let content_type = content_type.map(|MediaType(kind)| kind);
-    NewArtifact { slug, title, content_type, content, base }
+    Ok(NewArtifact { slug, title, content_type, content, base })
 }
 
 fn kinds(new: &NewArtifact) -> Vec<String> {
@@ -145,9 +190,9 @@ fn kinds(new: &NewArtifact) -> Vec<String> {
 pub fn put(app: &App, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ConversationError> {
     let quotas = &app.config.quotas;
     let artifact = conversation::put_artifact(tx, act, new)?;
-    let bytes = artifact.content.len();
+    let bytes = usize::try_from(artifact.size).unwrap_or(usize::MAX);
     if bytes as u64 > quotas.document_bytes {
-        room("document_bytes", bytes as i64, quotas.document_bytes)?;
+        room("document_bytes", artifact.size, quotas.document_bytes)?;
     }
     if artifact.version == 1 {
         // This one is there already, and may be the last.

@@ -179,7 +179,7 @@ impl Inbox {
 /// A conversation that is followed here.
 struct Followed {
     head: watch::Sender<i64>,
-    /// What is kept nowhere: that somebody is typing. On this node only.
+    /// What is kept nowhere: that somebody is typing.
     signs: broadcast::Sender<Bytes>,
 }
 
@@ -245,9 +245,9 @@ impl Live {
         }
     }
 
-    /// Tells an agent something in passing, in the dialect of its session, if that is open here.
-    pub fn tell(&self, agent: AgentId, notice: Bytes) {
-        if let Some(inbox) = self.inboxes().get(&agent) {
+    /// Tells an agent something in passing, if its session is open here and in this dialect.
+    pub fn tell(&self, agent: AgentId, dialect: Dialect, notice: Bytes) {
+        if let Some(inbox) = self.inboxes().get(&agent).filter(|inbox| inbox.dialect == dialect) {
             inbox.tell(notice);
         }
     }

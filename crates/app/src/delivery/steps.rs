@@ -98,9 +98,9 @@ pub fn clean_up(
         deliveries::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
     usage.give_back(tx, old.bytes);
-    let results = settings.retention_ms.map_or(Ok(Default::default()), |keep_ms| {
-        jobs::forget_results(tx, now - keep_ms, CLEAN_UP_STEP)
-    })?;
+    let results = settings
+        .retention_ms
+        .map_or(Ok(Default::default()), |keep_ms| jobs::forget_results(tx, now - keep_ms, CLEAN_UP_STEP))?;
     usage.give_back(tx, results.1);
     let said = retention::remove_said(tx, now, settings.retention_ms, CLEAN_UP_STEP)?;
     usage.give_back(tx, said.bytes);
@@ -111,8 +111,20 @@ pub fn clean_up(
     let unclaimed = choir::remove_unclaimed(tx, now)?;
     // Whatever took a whole step may have more.
     Ok(unclaimed
-        || [keys, answers, credentials, acts, invited, sessions, grown, replies, results.0, old.deliveries, said.events]
-            .contains(&(CLEAN_UP_STEP as u64)))
+        || [
+            keys,
+            answers,
+            credentials,
+            acts,
+            invited,
+            sessions,
+            grown,
+            replies,
+            results.0,
+            old.deliveries,
+            said.events,
+        ]
+        .contains(&(CLEAN_UP_STEP as u64)))
 }
 
 /// Whether others hold something for longer than anybody can, because a clock was set back.

@@ -32,6 +32,8 @@ fn shown(context: &Context, document: Document) -> DocumentView {
         version: document.version,
         title: document.title,
         content_type: document.content_type,
+        encoding: document.encoding,
+        size: document.size,
         created_at: document.created_at,
     }
 }
@@ -59,8 +61,8 @@ pub(super) async fn read(context: Context, asked: ArtifactRead) -> Result<WholeD
 
 pub(super) async fn create(context: Context, new: ArtifactCreate) -> Result<WrittenDocument, Error> {
     let once = context.once("artifact_create", new.idempotency_key.as_ref(), &new)?;
-    let ArtifactCreate { slug, title, content, content_type, .. } = new;
-    let new = NewDocument { slug, title, content, content_type };
+    let ArtifactCreate { slug, title, content, encoding, content_type, .. } = new;
+    let new = NewDocument { slug, title, content, encoding, content_type };
     let (app, place) = (&context.app, context.conversation);
     let made = conversation::make_document(app, context.who, place, new, once).await?;
     Ok(written(&context, made.result))
@@ -68,8 +70,9 @@ pub(super) async fn create(context: Context, new: ArtifactCreate) -> Result<Writ
 
 pub(super) async fn edit(context: Context, change: ArtifactEdit) -> Result<WrittenDocument, Error> {
     let once = context.once("artifact_edit", change.idempotency_key.as_ref(), &change)?;
-    let ArtifactEdit { slug: Slug(slug), base_version, content, title, content_type, .. } = change;
-    let change = DocumentChange { title, content, content_type, base_version: Some(base_version) };
+    let ArtifactEdit { slug: Slug(slug), base_version, content, encoding, title, content_type, .. } = change;
+    let base_version = Some(base_version);
+    let change = DocumentChange { title, content, encoding, content_type, base_version };
     let (app, place) = (&context.app, (context.conversation, slug));
     let made = conversation::change_document(app, context.who, place, change, once).await?;
     Ok(written(&context, made.result))

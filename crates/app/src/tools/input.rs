@@ -2,7 +2,7 @@
 //! reads of it.
 
 use chorus_protocol::api::Name;
-use chorus_protocol::api::documents::{MediaType, Slug, Title};
+use chorus_protocol::api::documents::{Encoding, MediaType, Slug, Title};
 use chorus_protocol::ids::{EventId, StreamId};
 use chorus_protocol::words::{Intent, Priority, Signal};
 use serde::{Deserialize, Serialize};
@@ -219,10 +219,12 @@ pub(super) struct ArtifactCreate {
     pub(super) slug: Slug,
     /// What people call it; its slug, unless said.
     pub(super) title: Option<Title>,
-    /// The whole document. Credentials in it are masked.
-    #[schema(max_length = 1_048_576)]
+    /// The whole document, at most 1 MiB. Credentials in it are masked.
+    #[schema(max_length = 1_398_104)]
     pub(super) content: String,
-    /// What it is made of; text/markdown, unless said.
+    /// How `content` carries it: utf-8, unless said, or base64 for a picture or another file that is no text.
+    pub(super) encoding: Option<Encoding>,
+    /// What it is made of, such as image/png; text/markdown, unless said.
     pub(super) content_type: Option<MediaType>,
     /// The same value for every retry of the same document; a new value only for a new one. Kept for 24 hours.
     pub(super) idempotency_key: Option<IdempotencyKey>,
@@ -235,9 +237,11 @@ pub(super) struct ArtifactEdit {
     /// The version you read and changed.
     #[schema(minimum = 1, maximum = 999_999_999)]
     pub(super) base_version: i64,
-    /// The whole document. Credentials in it are masked.
-    #[schema(max_length = 1_048_576)]
+    /// The whole document, at most 1 MiB. Credentials in it are masked.
+    #[schema(max_length = 1_398_104)]
     pub(super) content: String,
+    /// How `content` carries it: utf-8, unless said, or base64 for a picture or another file that is no text.
+    pub(super) encoding: Option<Encoding>,
     /// What people call it; as before, unless said.
     pub(super) title: Option<Title>,
     /// What it is made of; as before, unless said.

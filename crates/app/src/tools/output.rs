@@ -2,6 +2,7 @@
 //! of it.
 
 use crate::views::EventView;
+use chorus_protocol::api::documents::Encoding;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -151,6 +152,10 @@ pub(super) struct DocumentView {
     pub(super) version: i64,
     pub(super) title: String,
     pub(super) content_type: String,
+    /// utf-8, or base64 for what is no text.
+    pub(super) encoding: Encoding,
+    /// How many bytes it has.
+    pub(super) size: i64,
     /// When this version was made.
     pub(super) created_at: String,
 }
@@ -159,6 +164,7 @@ pub(super) struct DocumentView {
 pub(super) struct WholeDocument {
     #[serde(flatten)]
     pub(super) document: DocumentView,
+    /// As `encoding` says.
     pub(super) content: String,
 }
 

@@ -89,7 +89,8 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         Tool::new(
             ("artifact_read", "Read a document", Reads),
             documents::read,
-            "Read a document by its slug, in its newest version unless `version` says otherwise. Wakes nobody. Remember `version`: artifact_edit wants it.",
+            "Read a document by its slug, in its newest version unless `version` says otherwise. Wakes nobody. Remember `version`: artifact_edit wants it. \
+             What is no text (`encoding` is base64) costs as many tokens as it has signs: look at `size` in artifact_list first.",
         ),
         Tool::new(
             ("artifact_create", "Make a document", Adds),

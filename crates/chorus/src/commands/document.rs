@@ -5,12 +5,14 @@ use super::send::read_text;
 use crate::answer::{list, read};
 use crate::global::Global;
 use crate::output::{self, many_lines, one_line};
-use anyhow::Context as _;
-use chorus_agent::Method;
-use chorus_protocol::api::documents::Document;
+use anyhow::{Context as _, bail};
+use chorus_agent::{Client, ClientError, Method};
+use chorus_protocol::api::documents::{Document, Encoding, type_of};
 use clap::Subcommand;
+use data_encoding::BASE64;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -20,10 +22,15 @@ Examples:
   chorus document create ops plan --title 'The plan' --file plan.md
   chorus document edit ops plan --file plan.md --base 3     refused if somebody changed version 3 meanwhile
   git log -5 | chorus document create ops log               without --file it comes on standard input
+  chorus document put ops plot.png                          any file: a new document, or its next version
+  chorus document get ops plot -o plot.png                  as it is; without -o to standard output
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// Documents of a channel: list, read, create and edit them
+/// The longest slug.
+const MAX_SLUG: usize = 64;
+
+/// Documents of a channel: list, read, create and edit them; put and get files
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,6 +51,38 @@ enum Command {
         channel: String,
         /// The document's slug
         slug: String,
+    },
+    /// Put a file: a new document, or the next version of one
+    Put {
+        /// The channel's id, or its name if none other of yours has it
+        channel: String,
+        /// A file of whatever kind
+        file: PathBuf,
+        /// What it is called in addresses: small letters, digits and - [default: made of the file's name]
+        #[arg(long)]
+        slug: Option<String>,
+        /// What people call it [default: the file's name, or as before]
+        #[arg(long)]
+        title: Option<String>,
+        /// What it is made of, such as image/png [default: by how the file's name ends]
+        #[arg(long = "type", value_name = "MEDIA_TYPE")]
+        content_type: Option<String>,
+        /// The version it was made from [default: the newest now]
+        #[arg(long, value_name = "VERSION")]
+        base: Option<i64>,
+    },
+    /// Get a document as the bytes it is
+    Get {
+        /// The channel's id, or its name if none other of yours has it
+        channel: String,
+        /// The document's slug
+        slug: String,
+        /// Where to write it [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Which version [default: the newest]
+        #[arg(long, value_name = "VERSION")]
+        at: Option<i64>,
     },
     /// Write a new document
     Create {
@@ -87,8 +126,23 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Read { channel, slug } => {
             let channel = find(global, channel).await?;
             let found: Value = client.api_get(&["channels", &channel, "artifacts", &slug], &[]).await?;
+            if !global.json && found["encoding"] == Encoding::Base64.as_str() {
+                bail!("this is no text; `chorus document get` gets it as it is");
+            }
             let text = found["content"].as_str().map(many_lines).unwrap_or_default();
             done(global, &found, &text)?;
+        }
+        Command::Put { channel, file, slug, title, content_type, base } => {
+            let channel = find(global, channel).await?;
+            let file = File { path: file, slug, title, content_type };
+            written(global, &put(&client, &channel, file, base).await?)?;
+        }
+        Command::Get { channel, slug, output, at } => {
+            let channel = find(global, channel).await?;
+            let at = at.map(|version| version.to_string());
+            let query: Vec<_> = at.as_deref().map(|version| ("version", version)).into_iter().collect();
+            let path = ["channels", &channel, "artifacts", &slug];
+            save(&read::<Document>(&client.api_get::<Value>(&path, &query).await?)?, output)?;
         }
         Command::Create { channel, slug, title, file } => {
             let channel = find(global, channel).await?;
@@ -108,6 +162,67 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file that becomes a document.
+struct File {
+    path: PathBuf,
+    slug: Option<String>,
+    title: Option<String>,
+    content_type: Option<String>,
+}
+
+/// Puts a file on top of the document of its slug, or makes that.
+async fn put(client: &Client, channel: &str, file: File, base: Option<i64>) -> anyhow::Result<Value> {
+    let File { path, slug, title, content_type } = file;
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let slug = slug.unwrap_or_else(|| slug_of(&path));
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    let content_type = content_type.or_else(|| type_of(&ending).map(str::to_owned));
+    let (content, encoding) = match String::from_utf8(bytes) {
+        Ok(text) => (text, Encoding::Text),
+        Err(error) => (BASE64.encode(error.as_bytes()), Encoding::Base64),
+    };
+    let mut body = without_nulls(json!({"title": title, "content": content, "encoding": encoding,
+        "content_type": content_type, "base_version": base}));
+    let place = ["channels", channel, "artifacts", &slug];
+    match client.api_write(Method::PUT, &place, &[], Some(&body)).await {
+        Err(ClientError::Refused { status: 404, .. }) if base.is_none() => {
+            body["slug"] = slug.as_str().into();
+            body["title"] = title.unwrap_or_else(|| name.into_owned()).into();
+            Ok(client.api_write(Method::POST, &place[..3], &[], Some(&body)).await?)
+        }
+        answer => Ok(answer?),
+    }
+}
+
+/// What a file is called in addresses.
+fn slug_of(path: &Path) -> String {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+    let sign = |sign: char| if sign.is_ascii_alphanumeric() { sign } else { '-' };
+    let name: String = name.chars().map(sign).collect();
+    let words: Vec<_> = name.split('-').filter(|word| !word.is_empty()).collect();
+    words.join("-").chars().take(MAX_SLUG).collect()
+}
+
+/// Writes a document as the bytes it is.
+fn save(document: &Document, output: Option<PathBuf>) -> anyhow::Result<()> {
+    let content = document.content.as_deref().unwrap_or_default();
+    let bytes = match document.encoding {
+        Encoding::Text => content.as_bytes().to_vec(),
+        Encoding::Base64 => BASE64.decode(content.as_bytes()).context("the hub sent no base64")?,
+    };
+    let Some(path) = output else {
+        let mut out = std::io::stdout().lock();
+        if out.is_terminal() && document.encoding == Encoding::Base64 {
+            bail!("this is no text; write it to a file with -o");
+        }
+        return Ok(out.write_all(&bytes).and_then(|()| out.flush())?);
+    };
+    std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    output::talk(format_args!("version {} written to {}", document.version, path.display()));
+    Ok(())
 }
 
 fn written(global: &Global, answer: &Value) -> anyhow::Result<()> {

@@ -32,7 +32,7 @@ use utoipa::openapi::OpenApi;
 
 const PATH: &str = "/mcp/{channel}";
 /// The largest message, in bytes.
-const MAX_BODY: usize = 1024 * 1024;
+const MAX_BODY: usize = 2 * 1024 * 1024;
 
 /// An MCP token that we signed and that has not run out, if a request shows one.
 fn token(app: &App, headers: &HeaderMap) -> Option<McpToken> {

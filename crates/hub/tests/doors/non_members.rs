@@ -25,6 +25,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("HEAD", "/stream", ""),
     ("GET", "/artifacts", ""),
     ("GET", "/artifacts/notes", ""),
+    ("GET", "/artifacts/notes/raw", ""),
     ("POST", "/artifacts", r#"{"slug": "new", "content": "x"}"#),
     ("PUT", "/artifacts/notes", r#"{"content": "x", "base_version": 1}"#),
     ("POST", "/typing", ""),

@@ -1,7 +1,9 @@
 //! What an agent sends to a callback: one event, or several as NDJSON, one in each line.
 
 use super::{MAX_CONTENT, MAX_ERROR, MAX_ID, MAX_NAME, MAX_STATUS, optional, parse, required};
+use crate::api::documents::{Encoding, MediaType, NewDocument, Slug, Title};
 use crate::faults::{Faults, Fields, kind};
+use crate::schema;
 use crate::words::EventKind;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -15,8 +17,12 @@ pub const MAX_EVENTS: usize = 1000;
 /// The most messages among them. Each may wake many agents, so no more than an agent may say in a minute.
 pub const MAX_MESSAGES: usize = 30;
 
+/// The largest number of a version that every reader of JSON knows exactly.
+const MAX_VERSION: i64 = 9_007_199_254_740_991;
+
 /// Every `type` there is: the five of the document, and ours.
-pub const KINDS: [&str; 7] = ["message", "tool_call", "tool_result", "status", "error", "lifecycle", "chunk"];
+pub const KINDS: [&str; 8] =
+    ["message", "tool_call", "tool_result", "status", "error", "lifecycle", "chunk", "artifact"];
 
 /// One thing an agent shows of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
@@ -81,6 +87,27 @@ pub enum CallbackEvent {
         #[schema(min_length = 1, max_length = 100_000)]
         text: String,
     },
+    // And this: the document leaves files to MCP, which not every agent speaks.
+    /// It puts a document into the conversation: a new one, or a new version.
+    Artifact {
+        /// Its name in addresses.
+        slug: Slug,
+        /// What people call it; as before, or its slug, unless said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<Title>,
+        /// The document. Credentials in it are masked.
+        content: String,
+        /// How `content` carries it: `utf-8`, unless said, or `base64`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        encoding: Option<Encoding>,
+        /// What it is made of; as before, unless said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content_type: Option<MediaType>,
+        /// The version that was changed; the newest, if there is one, unless said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+        base_version: Option<i64>,
+    },
 }
 
 /// Whether an agent is at work on a message.
@@ -104,6 +131,7 @@ impl CallbackEvent {
             Self::Error { .. } => Some(EventKind::Error),
             Self::Lifecycle { .. } => Some(EventKind::Lifecycle),
             Self::Chunk { .. } => None,
+            Self::Artifact { .. } => Some(EventKind::Artifact),
         }
     }
 
@@ -158,12 +186,36 @@ fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
             CallbackEvent::Lifecycle { status }
         }
         "chunk" => CallbackEvent::Chunk { text: required(&mut fields, "text", MAX_CONTENT)? },
+        "artifact" => read_artifact(body, &mut fields)?,
         _ => {
             fields.fault("type", format_args!("must be one of {}", KINDS.join(", ")));
             return None;
         }
     };
     Some(event)
+}
+
+/// A document, checked as where the API takes one.
+fn read_artifact(body: &Value, fields: &mut Fields<'_, '_>) -> Option<CallbackEvent> {
+    let base_version = match fields.get("base_version") {
+        None => None,
+        Some(version) => {
+            let number = version.as_i64().filter(|number| (1..=MAX_VERSION).contains(number));
+            if number.is_none() {
+                fields.fault("base_version", "must be the number of a version, from 1");
+            }
+            number
+        }
+    };
+    match schema::read(body.clone()) {
+        Ok(NewDocument { slug, title, content, encoding, content_type }) => {
+            Some(CallbackEvent::Artifact { slug, title, content, encoding, content_type, base_version })
+        }
+        Err(found) => {
+            fields.faults().extend(found);
+            None
+        }
+    }
 }
 
 /// What a tool was called with; a tool that takes nothing may be given nothing.
@@ -274,7 +326,7 @@ mod tests {
             (json!({"type": 1}), "type: must be a string, not a number"),
             (
                 json!({"type": "typing"}),
-                "type: must be one of message, tool_call, tool_result, status, error, lifecycle, chunk",
+                "type: must be one of message, tool_call, tool_result, status, error, lifecycle, chunk, artifact",
             ),
             (json!({"type": "message"}), "content: is required"),
             (json!({"type": "message", "content": ""}), "content: must be 1 to 100000 characters, not 0"),
@@ -303,6 +355,19 @@ mod tests {
             (json!({"type": "lifecycle", "status": "busy"}), "status: must be one of processing, idle"),
         ] {
             assert_eq!(fault(&body), expected);
+        }
+    }
+
+    #[test]
+    fn a_document_is_ours() {
+        let body = json!({"type": "artifact", "slug": "plot", "content": "iVBORw==", "encoding": "base64",
+            "content_type": "image/png", "base_version": 2});
+        let event = CallbackEvent::read(body.to_string().as_bytes()).unwrap();
+        assert_eq!((event.word(), event.kind()), ("artifact", Some(EventKind::Artifact)));
+        assert_eq!(serde_json::to_value(&event).unwrap(), body);
+        let wrong = fault(&json!({"type": "artifact", "slug": "No", "encoding": "hex", "base_version": 0}));
+        for part in ["slug: ", "content: is required", "encoding: ", "base_version: "] {
+            assert!(wrong.contains(part), "{part}: {wrong}");
         }
     }
 

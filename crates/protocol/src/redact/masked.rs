@@ -92,6 +92,52 @@ impl MaskedText {
     }
 }
 
+/// A document as it may be kept: a text without credentials, or bytes that are no text, in which none is looked for.
+///
+/// Bytes that are a text are kept as that text, so that no credential passes by being spelled otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaskedContent(Kept);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kept {
+    Text(MaskedText),
+    Bytes(Vec<u8>),
+}
+
+impl MaskedContent {
+    /// Masks the credentials in a text.
+    pub fn text(text: String) -> Self {
+        Self(Kept::Text(MaskedText::new(text)))
+    }
+
+    /// The same for bytes that are one. U+0000 is in no text of ours: databases do not take it.
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        if bytes.contains(&0) {
+            return Self(Kept::Bytes(bytes));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::text(text),
+            Err(error) => Self(Kept::Bytes(error.into_bytes())),
+        }
+    }
+
+    /// The text, or the bytes that are none.
+    pub fn get(&self) -> Result<&str, &[u8]> {
+        match &self.0 {
+            Kept::Text(text) => Ok(text.as_str()),
+            Kept::Bytes(bytes) => Err(bytes),
+        }
+    }
+
+    /// The kinds of what was masked, each once, in order.
+    pub fn kinds(&self) -> &[&'static str] {
+        match &self.0 {
+            Kept::Text(text) => text.kinds(),
+            Kept::Bytes(_) => &[],
+        }
+    }
+}
+
 /// A value in whose texts every credential is masked, and the kinds of what was masked, each once, in order.
 pub fn masked(mut value: Value) -> (Value, Vec<&'static str>) {
     let mut kinds = vec![];
@@ -121,6 +167,20 @@ mod tests {
     use serde_json::json;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn bytes_that_are_a_text_are_masked_as_one() {
+        let key = format!("use ca_{HEX}");
+        let masked = MaskedContent::bytes(key.clone().into_bytes());
+        assert_eq!(masked.get(), Ok("use [redacted: agent key]"));
+        assert_eq!(masked, MaskedContent::text(key));
+        assert_eq!(masked.kinds(), ["agent key"]);
+        for bytes in [&b"\x89PNG\r\n"[..], b"text\0", b"\xff\xfe"] {
+            let kept = MaskedContent::bytes(bytes.to_vec());
+            assert_eq!((kept.get(), kept.kinds()), (Err(bytes), &[][..]));
+        }
+        assert_eq!(MaskedContent::bytes(vec![]).get(), Ok(""));
+    }
 
     #[test]
     fn an_object_is_masked_wherever_it_has_texts() {

@@ -1,12 +1,13 @@
-//! Wake-ups between nodes: which streams moved, told by NOTIFY and heard by LISTEN.
+//! What nodes tell each other by NOTIFY and hear by LISTEN: which streams moved, and signs that pass by.
 //!
 //! A notification is a hint that saves waiting: one that is lost costs other nodes the time until their poll, nothing else.
-//! They are sent in batches by a thread of their own and outside the message transactions, because a transaction that
+//! A sign is kept nowhere, so one that is lost is lost. They are sent in batches by a thread of their own and outside the message transactions, because a transaction that
 //! notifies takes a lock all others wait for.
 
 use super::target::Target;
 use crate::queue::Queue;
-use crate::{WakerSlot, wake};
+use crate::{SignSlot, WakerSlot, show, wake};
+use data_encoding::BASE64URL_NOPAD;
 use postgres::fallible_iterator::FallibleIterator;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,30 +16,38 @@ use std::thread::sleep;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// PostgreSQL takes 8000 bytes of NOTIFY payload; one stream is 33 to 52 of them.
-const STREAMS_PER_NOTIFY: usize = 140;
+/// What is told at once.
+const NEWS_PER_NOTIFY: usize = 140;
+/// PostgreSQL takes payloads of less than 8000 bytes.
+const MAX_PAYLOAD: usize = 7900;
 /// A node tells no sooner again, so that the next time tells of more.
 const PAUSE: Duration = Duration::from_millis(2);
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const CHANNEL: &str = "chorus";
 
-/// Tells other nodes which streams moved: one NOTIFY for all that gathered meanwhile.
-pub(super) fn notify_loop(target: &Target, moved: &Queue<(Uuid, i64)>, node: Uuid) {
+/// What other nodes are told.
+pub(super) enum News {
+    /// A stream ends there now.
+    Moved(Uuid, i64),
+    /// A sign for whoever follows a stream.
+    Sign(Uuid, Vec<u8>),
+}
+
+/// Tells other nodes what there is: one NOTIFY for all that gathered meanwhile, or a few.
+pub(super) fn notify_loop(target: &Target, news: &Queue<News>, node: Uuid) {
     let mut client = None;
     loop {
-        let streams = highest(moved.take(STREAMS_PER_NOTIFY));
-        if streams.is_empty() {
+        let told = payloads(node, news.take(NEWS_PER_NOTIFY));
+        if told.is_empty() {
             return;
         }
-        let mut payload = node.simple().to_string();
-        for (stream, head) in streams {
-            // Writing to a string cannot fail.
-            let _infallible = write!(payload, " {}:{head}", stream.simple());
-        }
         let sent = match client.take().map_or_else(|| target.connect(), Ok) {
-            Ok(mut connected) => {
-                connected.execute("SELECT pg_notify($1, $2)", &[&CHANNEL, &payload]).map(|_| connected)
-            }
+            Ok(mut connected) => told
+                .iter()
+                .try_for_each(|payload| {
+                    connected.execute("SELECT pg_notify($1, $2)", &[&CHANNEL, payload]).map(drop)
+                })
+                .map(|()| connected),
             Err(error) => Err(error),
         };
         match sent {
@@ -54,6 +63,31 @@ pub(super) fn notify_loop(target: &Target, moved: &Queue<(Uuid, i64)>, node: Uui
     }
 }
 
+/// News as payloads, each with the node that tells it and as many words as fit.
+fn payloads(node: Uuid, news: Vec<News>) -> Vec<String> {
+    let (mut moved, mut words) = (vec![], vec![]);
+    for one in news {
+        match one {
+            News::Moved(stream, head) => moved.push((stream, head)),
+            News::Sign(stream, sign) => {
+                words.push(format!("{}={}", stream.simple(), BASE64URL_NOPAD.encode(&sign)));
+            }
+        }
+    }
+    words.extend(highest(moved).into_iter().map(|(stream, head)| format!("{}:{head}", stream.simple())));
+    let mut payloads: Vec<String> = vec![];
+    for word in words {
+        match payloads.last_mut() {
+            Some(payload) if payload.len() + 1 + word.len() <= MAX_PAYLOAD => {
+                // Writing to a string cannot fail.
+                let _infallible = write!(payload, " {word}");
+            }
+            _ => payloads.push(format!("{} {word}", node.simple())),
+        }
+    }
+    payloads
+}
+
 /// The last head of each stream: workers may report in another order than they committed in.
 fn highest(moved: Vec<(Uuid, i64)>) -> BTreeMap<Uuid, i64> {
     let mut streams = BTreeMap::new();
@@ -64,8 +98,13 @@ fn highest(moved: Vec<(Uuid, i64)>) -> BTreeMap<Uuid, i64> {
     streams
 }
 
-/// Hears which streams moved on other nodes.
-pub(super) fn listen_loop(target: &Target, node: Uuid, waker: &WakerSlot, stopping: &AtomicBool) {
+/// Hears what other nodes tell.
+pub(super) fn listen_loop(
+    target: &Target,
+    node: Uuid,
+    (waker, signs): (&WakerSlot, &SignSlot),
+    stopping: &AtomicBool,
+) {
     let own = node.simple().to_string();
     while !stopping.load(Ordering::Relaxed) {
         let listened = target.connect().and_then(|mut client| {
@@ -76,7 +115,10 @@ pub(super) fn listen_loop(target: &Target, node: Uuid, waker: &WakerSlot, stoppi
                 while let Some(notification) = waiting.next()? {
                     let mut words = notification.payload().split(' ');
                     if words.next() != Some(&own) {
-                        words.filter_map(parse_moved).for_each(|(stream, head)| wake(waker, stream, head));
+                        words.filter_map(parse).for_each(|news| match news {
+                            News::Moved(stream, head) => wake(waker, stream, head),
+                            News::Sign(stream, sign) => show(signs, stream, &sign),
+                        });
                     }
                 }
                 drop(waiting);
@@ -96,9 +138,12 @@ pub(super) fn listen_loop(target: &Target, node: Uuid, waker: &WakerSlot, stoppi
     }
 }
 
-fn parse_moved(word: &str) -> Option<(Uuid, i64)> {
-    let (stream, head) = word.split_once(':')?;
-    Some((Uuid::try_parse(stream).ok()?, head.parse().ok()?))
+fn parse(word: &str) -> Option<News> {
+    if let Some((stream, head)) = word.split_once(':') {
+        return Some(News::Moved(Uuid::try_parse(stream).ok()?, head.parse().ok()?));
+    }
+    let (stream, sign) = word.split_once('=')?;
+    Some(News::Sign(Uuid::try_parse(stream).ok()?, BASE64URL_NOPAD.decode(sign.as_bytes()).ok()?))
 }
 
 #[cfg(test)]
@@ -110,5 +155,26 @@ mod tests {
         let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let streams = highest(vec![(one, 1), (other, 7), (one, 3), (one, 2)]);
         assert_eq!(streams, BTreeMap::from([(one, 3), (other, 7)]));
+    }
+
+    #[test]
+    fn what_is_told_is_heard_however_much_it_is() {
+        let (node, most) = (Uuid::from_u128(9), crate::MAX_SIGN);
+        let signs =
+            (0..NEWS_PER_NOTIFY as u128 - 1).map(|n| News::Sign(Uuid::from_u128(n), vec![b' '; most]));
+        let payloads = payloads(node, signs.chain([News::Moved(node, i64::MAX)]).collect());
+        assert!(payloads.len() > 1 && payloads.iter().all(|payload| payload.len() <= MAX_PAYLOAD));
+        let words = payloads.iter().flat_map(|payload| payload.split(' ').skip(1));
+        let (mut signs, mut moved) = (0, vec![]);
+        for news in words.map(|word| parse(word).unwrap()) {
+            match news {
+                News::Moved(stream, head) => moved.push((stream, head)),
+                News::Sign(stream, sign) => {
+                    assert_eq!((stream.as_u128(), sign), (signs, vec![b' '; most]));
+                    signs += 1;
+                }
+            }
+        }
+        assert_eq!((signs, moved), (NEWS_PER_NOTIFY as u128 - 1, vec![(node, i64::MAX)]));
     }
 }

@@ -27,13 +27,13 @@
 use super::session::{After, PostgresTx, Session, classify};
 use super::target::Target;
 use super::together;
+use super::wakeups::News;
 use crate::queue::Queue;
 use crate::work::{Work, shield};
 use crate::{StoreError, WakerSlot, wake};
 use std::error::Error;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// How often a closure is tried against conflicts.
 const MAX_TRIES: u32 = 10;
@@ -74,7 +74,7 @@ pub(super) struct Worker {
     duty: Duty,
     session: Option<Session>,
     waker: WakerSlot,
-    moved: Queue<(Uuid, i64)>,
+    news: Queue<News>,
 }
 
 /// Where a transaction failed: before the server had begun it, or later.
@@ -87,8 +87,8 @@ enum Failed {
 type Attempt<'a> = &'a mut dyn FnMut(&mut Session) -> Result<Option<After>, StoreError>;
 
 impl Worker {
-    pub(super) fn new(target: Target, duty: Duty, waker: WakerSlot, moved: Queue<(Uuid, i64)>) -> Self {
-        Self { target, duty, session: None, waker, moved }
+    pub(super) fn new(target: Target, duty: Duty, waker: WakerSlot, news: Queue<News>) -> Self {
+        Self { target, duty, session: None, waker, news }
     }
 
     pub(super) fn run(mut self, queue: &Queue<Box<dyn Work>>) {
@@ -217,7 +217,7 @@ impl Worker {
         for (stream, head) in after.moved {
             wake(&self.waker, stream, head);
             // A full queue of hints costs other nodes a second until their poll, nothing else.
-            drop(self.moved.push((stream, head)));
+            drop(self.news.push(News::Moved(stream, head)));
         }
         Ok(true)
     }

@@ -1,10 +1,11 @@
 //! Conversations: who may do what, in which order, and what is left of it.
 
 use crate::attention::{masked, named, post_in, post_to_nobody, react_in};
-use crate::support::{Fixture, NOW, agent, entries, fresh, on_both, read, soon, webhook};
+use crate::support::{Fixture, NOW, agent, entries, fresh, on_both, read, soon, webhook, write};
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal, TraceId};
-use chorus_protocol::redact::{Masked, MaskedText};
+use chorus_protocol::redact::{Masked, MaskedContent};
 use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Signal};
+use chorus_store::artifacts::Content;
 use chorus_store::conversation::{self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
@@ -22,6 +23,7 @@ on_both!(
     who_is_removed_says_nothing_after,
     the_one_who_was_first_deletes,
     documents,
+    documents_of_bytes,
     a_pair_is_made_once,
 );
 
@@ -370,7 +372,7 @@ async fn documents(fixture: Fixture) {
     let room = room(store, History::All).await;
     let put = async |content: &str, base| {
         let act = act(room, room.owner);
-        let (slug, content) = ("notes".into(), MaskedText::new(content.to_owned()));
+        let (slug, content) = ("notes".into(), MaskedContent::text(content.to_owned()));
         let new = NewArtifact { slug, title: None, content_type: None, content, base };
         run(store, move |tx| conversation::put_artifact(tx, &act, &new)).await
     };
@@ -384,11 +386,46 @@ async fn documents(fixture: Fixture) {
         let found = read(store, move |tx| artifacts::get(tx, room.id, "notes", version)).await;
         found.map(|found| found.content)
     };
-    assert_eq!(get(None).await.as_deref(), Some("two"));
-    assert_eq!(get(Some(1)).await.as_deref(), Some("one"));
+    assert_eq!(get(None).await, Some(Content::Text("two".into())));
+    assert_eq!(get(Some(1)).await, Some(Content::Text("one".into())));
     assert_eq!(get(Some(3)).await, None);
     let list = read(store, move |tx| artifacts::page(tx, room.id, "", 10)).await;
-    assert_eq!((list.len(), list[0].version, &*list[0].content), (1, 2, ""));
+    let empty = Content::Text(String::new());
+    assert_eq!((list.len(), list[0].version, list[0].size, &list[0].content), (1, 2, 3, &empty));
+}
+
+async fn documents_of_bytes(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let put = async |content: MaskedContent, content_type: Option<&str>, base| {
+        let (act, content_type) = (act(room, room.owner), content_type.map(str::to_owned));
+        let new = NewArtifact { slug: "plot".into(), title: None, content_type, content, base };
+        run(store, move |tx| conversation::put_artifact(tx, &act, &new)).await.unwrap()
+    };
+    // Every byte there is, and so many that they lie on many pages.
+    let bytes: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).chain(0..=255).collect();
+    let first = put(MaskedContent::bytes(bytes.clone()), Some("image/png"), 0).await;
+    assert_eq!((&*first.content_type, first.size), ("image/png", 100_256));
+    // The type stays as long as a text follows a text, or bytes follow bytes.
+    let types = [
+        (MaskedContent::bytes(vec![0]), "image/png"),
+        (MaskedContent::text("a".into()), "text/markdown"),
+        (MaskedContent::bytes(vec![0, 1]), "application/octet-stream"),
+    ];
+    for (base, (content, expected)) in (1..).zip(types) {
+        assert_eq!(put(content, None, base).await.content_type, expected);
+    }
+    let get = async |version| read(store, move |tx| artifacts::get(tx, room.id, "plot", version)).await;
+    assert_eq!(get(Some(1)).await, Some(first));
+    assert_eq!(get(Some(3)).await.unwrap().content, Content::Text("a".into()));
+    let newest = get(None).await.unwrap();
+    assert_eq!((newest.version, &newest.content, newest.size), (4, &Content::Bytes(vec![0, 1]), 2));
+    let listed = artifacts::Artifact { content: Content::Bytes(vec![]), ..newest };
+    assert_eq!(read(store, move |tx| artifacts::page(tx, room.id, "", 10)).await, [listed]);
+    let removed = write(store, move |tx| artifacts::trim(tx, room.id, "plot", 1)).await;
+    let sizes: Vec<_> = removed.into_iter().map(|(_, bytes)| bytes).collect();
+    let row = sizes[1] - 1;
+    assert_eq!(sizes, [100_256 + row, 1 + row, 1 + row], "what is given back is what was counted");
 }
 
 async fn a_pair_is_made_once(fixture: Fixture) {

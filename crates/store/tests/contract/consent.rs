@@ -3,7 +3,7 @@
 use crate::channel::{Room, act, conversation, person};
 use crate::support::{Fixture, NOW, agent, count, deliver, fresh, message, on_both, read, send, write};
 use chorus_protocol::ids::{AccountId, AgentId, BlockId, ConversationId, InvitationId, Principal, TraceId};
-use chorus_protocol::redact::MaskedText;
+use chorus_protocol::redact::MaskedContent;
 use chorus_store::accounts::{self, Account};
 use chorus_store::blocks::{self, Block, Blocked};
 use chorus_store::conversation::{self, Handle, NewArtifact, Newcomer};
@@ -76,7 +76,7 @@ async fn what_was_stored_before_it_was_counted_counts(Fixture { store, .. }: Fix
     }
     let room = room(&store, anna.into()).await;
     let put = move |tx: &mut dyn Tx| {
-        let (title, content_type, content) = (None, None, MaskedText::new("äb".into()));
+        let (title, content_type, content) = (None, None, MaskedContent::text("äb".into()));
         let new = NewArtifact { slug: "notes".into(), title, content_type, content, base: 0 };
         conversation::put_artifact(tx, &act(room, anna.into()), &new)
     };
@@ -144,7 +144,7 @@ async fn only_the_newest_versions_are_kept(Fixture { store, .. }: Fixture) {
         let put = move |tx: &mut dyn Tx| {
             let (title, content_type) = (None, None);
             // An umlaut has two bytes.
-            let content = MaskedText::new("äb".into());
+            let content = MaskedContent::text("äb".into());
             let new = NewArtifact { slug: "notes".into(), title, content_type, content, base };
             conversation::put_artifact(tx, &act(room, author), &new)
         };

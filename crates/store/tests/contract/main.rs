@@ -30,6 +30,8 @@ mod directory;
 #[cfg(test)]
 mod find;
 #[cfg(test)]
+mod growing;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod in_place_only;

@@ -48,6 +48,24 @@ async fn until_heard(from: &Store, by: &Heard) {
     }
 }
 
+/// What is kept nowhere is told all the same, to others only, and whatever its bytes are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_pass_to_other_nodes() {
+    let database = database();
+    let ((store, _), (other, heard)) = (node(&database), node(&database));
+    let signs = Arc::new(Mutex::new(vec![]));
+    for (name, node) in [("own", &store), ("other", &other)] {
+        let signs = Arc::clone(&signs);
+        node.on_sign(Box::new(move |stream, sign| signs.lock().unwrap().push((name, stream, sign.to_vec()))));
+    }
+    until_heard(&store, &heard).await;
+    let (stream, sign) = (fresh(), b"event: typing\n\n \xff:=".to_vec());
+    store.pass(stream, &vec![0; chorus_store::MAX_SIGN + 1]);
+    store.pass(stream, &sign);
+    until(|| !signs.lock().unwrap().is_empty()).await;
+    assert_eq!(*signs.lock().unwrap(), [("other", stream, sign)]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_costs_nothing_that_was_acknowledged() {
     let cluster = own_cluster();

@@ -1,4 +1,7 @@
-//! Documents of a conversation, in versions.
+//! Documents of a conversation, in versions; and their bytes as they are, for who would save or show them.
+//!
+//! Those bytes are what some member wrote, served from our own name: a browser draws pictures and shows plain text, and only
+//! saves everything else, whatever it is said to be.
 
 use crate::answers::own::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooSlow, Unknown,
@@ -8,12 +11,14 @@ use crate::extract::{BodyLimit, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use chorus_app::conversation::conversation_id;
 use chorus_app::{App, AppState, conversation};
-use chorus_protocol::api::documents::{Document, DocumentChange, NewDocument};
+use chorus_protocol::api::documents::{
+    Document, DocumentChange, Encoding, NewDocument, ending_of, is_picture,
+};
 use chorus_protocol::api::{Items, Page};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -25,8 +30,12 @@ use utoipa_axum::routes;
 const AROUND_DOCUMENT: usize = 64 * 1024;
 const MAX_DOCUMENT_BODY: usize = 64 * 1024 * 1024;
 
+/// By which pages a browser lets it be taken in.
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
 pub(super) fn routes() -> Routes {
-    let routes = OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(one, update));
+    let routes =
+        OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(one, update)).routes(routes!(raw));
     Routes::default().group(Route::API, routes.layer(Extension(BodyLimit(max_body))))
 }
 
@@ -96,6 +105,48 @@ async fn one(
     Query(Which { version }): Query<Which>,
 ) -> Result<Json<Document>, ApiError> {
     Ok(Json(conversation::read_document(&app, who, (conversation_id(&id)?, slug), version).await?))
+}
+
+/// Read a document's bytes
+///
+/// As they are, with their type. Pictures (PNG, JPEG, GIF, WebP) and plain text are for a browser to show; anything else is for
+/// saving only (`Content-Disposition: attachment`).
+#[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts/{slug}/raw", operation_id = "artifact_bytes", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("slug" = String, Path, description = "Of a document there"), Which),
+    responses((status = 200, description = "The bytes, of the type that the document has", content_type = "application/octet-stream", body = Vec<u8>), Reading))]
+async fn raw(
+    State(app): State<AppState>,
+    Member(who): Member,
+    Path((id, slug)): Path<(String, String)>,
+    Query(Which { version }): Query<Which>,
+) -> Result<Response, ApiError> {
+    let place = (conversation_id(&id)?, slug);
+    let (document, bytes) = conversation::read_document_bytes(&app, who, place, version).await?;
+    let headers = [
+        (header::CONTENT_TYPE, content_type(&document)),
+        (header::CONTENT_DISPOSITION, disposition(&document)),
+        // If it is shown after all: it runs nothing, loads nothing, and is of no origin.
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox".to_owned()),
+        (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin".to_owned()),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+/// The type of a document, as a browser is told. Texts are UTF-8, whatever it would guess.
+fn content_type(document: &Document) -> String {
+    let is_text = document.encoding == Encoding::Text && document.content_type.starts_with("text/");
+    if is_text { format!("{}; charset=utf-8", document.content_type) } else { document.content_type.clone() }
+}
+
+/// Whether a browser shows or saves it, and under which name. A slug has no sign in it that would mean something here.
+fn disposition(document: &Document) -> String {
+    let shown = is_picture(&document.content_type) || document.content_type == "text/plain";
+    let how = if shown { "inline" } else { "attachment" };
+    match ending_of(&document.content_type) {
+        Some(ending) => format!("{how}; filename=\"{}.{ending}\"", document.slug),
+        None => format!("{how}; filename=\"{}\"", document.slug),
+    }
 }
 
 /// Change a document

@@ -5,7 +5,7 @@ use chorus_app::tools::{Context, document_slug, document_uri};
 use chorus_app::{Refused, conversation, mcp_sessions};
 use chorus_mcp::{Ask, Revision, code};
 use chorus_protocol::api::Page;
-use chorus_protocol::api::documents::Document;
+use chorus_protocol::api::documents::{Document, Encoding};
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,7 @@ fn listed(context: &Context, document: &Document) -> Value {
         "title": document.title,
         "description": format!("A document of this channel, at version {}", document.version),
         "mimeType": document.content_type,
+        "size": document.size,
         "annotations": {"lastModified": document.created_at},
     })
 }
@@ -64,7 +65,11 @@ pub(super) async fn read(
         Some(Refused::NoDocument) => not_found(uri, revision).into(),
         _ => failure(error),
     })?;
-    Ok(json!({"contents": [{"uri": uri, "mimeType": found.content_type, "text": found.content}]}))
+    let carried = match found.encoding {
+        Encoding::Text => "text",
+        Encoding::Base64 => "blob",
+    };
+    Ok(json!({"contents": [{"uri": uri, "mimeType": found.content_type, carried: found.content}]}))
 }
 
 pub(super) async fn subscribe(context: &Context, ask: &Ask, wanted: bool) -> Result<Value, Failure> {

@@ -191,7 +191,7 @@ async fn what_is_no_message() {
     assert_eq!(Answer::of(ben.request(Method::PUT).json(&ping)).await.status, 405);
 
     let large =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x".repeat(1024 * 1024)}});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x".repeat(2 * 1024 * 1024)}});
     assert_eq!(old.send(&large).await.status, 413);
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
     assert_eq!(old.send(&response).await.status, 202, "nobody asked, nobody minds");

@@ -12,7 +12,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::{AppState, conversation};
-use chorus_protocol::api::documents::Document;
+use chorus_protocol::api::documents::{Document, Encoding, is_picture};
 use serde::Deserialize;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -32,8 +32,19 @@ struct DocumentPage {
     channel: String,
     document: Document,
     at: Moment,
-    /// Markdown is rendered; anything else is shown as it is.
-    text: Option<Rendered>,
+    shown: Shown,
+}
+
+/// How a document is shown.
+enum Shown {
+    /// As what its Markdown means.
+    Rendered(Rendered),
+    /// As it is.
+    Text(String),
+    /// As a picture, which the browser takes from the API.
+    Picture,
+    /// Not at all: it can be saved.
+    Bytes,
 }
 
 async fn show(
@@ -43,15 +54,21 @@ async fn show(
     Query(Version { version }): Query<Version>,
 ) -> Result<Response, Fault> {
     let place = Place::find(&app, &visitor, &id).await?;
-    let document = conversation::read_document(&app, visitor.who(), (place.id, slug), version).await?;
-    let is_markdown = matches!(&*document.content_type, "text/markdown" | "text/plain");
-    let roster = place.view(&visitor, None).roster;
+    let mut document = conversation::read_document(&app, visitor.who(), (place.id, slug), version).await?;
+    let content = document.content.take().unwrap_or_default();
+    let shown = match (document.encoding, &*document.content_type) {
+        (Encoding::Base64, kind) if is_picture(kind) => Shown::Picture,
+        (Encoding::Base64, _) => Shown::Bytes,
+        (Encoding::Text, "text/markdown" | "text/plain") => {
+            Shown::Rendered(markdown::render(&content, &place.view(&visitor, None).roster.names))
+        }
+        (Encoding::Text, _) => Shown::Text(content),
+    };
     page(&DocumentPage {
         shell: Shell::of(&app, &visitor.person, Here::Conversation(id.clone())).await?,
         channel: place.detail.conversation.name,
         at: Moment::new(&document.created_at),
-        text: is_markdown
-            .then(|| markdown::render(document.content.as_deref().unwrap_or_default(), &roster.names)),
+        shown,
         document,
         id,
     })
