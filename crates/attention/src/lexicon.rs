@@ -156,7 +156,7 @@ const THANKS: &str = "
     çok naziksiniz|çok naziksin|çok kibarsınız|çok kibarsın|çok yardımcı oldu
     谢谢|謝謝|谢谢你|謝謝你|谢谢您|謝謝您|谢谢大家|謝謝大家|多谢|多謝|感谢|感謝|非常感谢|非常感謝|十分感谢|谢了|謝了
     谢啦|辛苦了|不客气|不客氣|干得好|做得好
-    你真好|您真好|你人真好|太客气了|太感谢了|太谢谢了|非常有帮助|很有帮助|帮大忙了
+    你真好|您真好|你人真好|真好|太客气了|太感谢了|太谢谢了|非常有帮助|很有帮助|帮大忙了
     ありがとう|ありがとうございます|ありがとうございました|どうもありがとう|どうもありがとうございます|どうも|有難う
     有難うございます|感謝します|サンキュー|お疲れ様|お疲れ様です|お疲れ様でした|助かりました|助かります
     どういたしまして
@@ -254,7 +254,7 @@ const FILLERS: &str = "
     really|for the help|for your help|for that|for this|for now|for everything|for the info|for the update
     for letting me know|for the quick reply|for the quick response|for checking|for looking|for fixing
     for doing this|hi|hello|hey|and|but|just|to|me|very|such
-    of you|from you|indeed|for your time|for your support|for your patience|for your work|for all your help
+    of you|from you|for your time|for your support|for your patience|for your work|for all your help
     for the quick answer|for your quick reply|von dir|von ihnen|von euch|für die mühe|für deine mühe
     für die schnelle antwort|de ta part|de votre part|de tu parte|de su parte|da sua parte|da parte tua
     da parte sua|z twojej strony|с твоей стороны|с вашей стороны|з твого боку|з вашого боку

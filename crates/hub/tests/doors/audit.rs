@@ -83,7 +83,6 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     ask("DELETE", &format!("{channel}/members/bob"), &key, json!({})).await;
     ask("POST", &format!("{channel}/members"), &fixture.anna, json!({"agent": "bob", "handle": "bob"})).await;
     replay_what_was_refused(fixture).await;
-    set_and_remove_a_harness(fixture).await;
     let drafted = ask("POST", crate::choir::SCORES, "", crate::choir::score()).await;
     let score = format!("{}/{}", crate::choir::SCORES, text(&drafted["score_id"]));
     let link = text(&drafted["edit_link"]).to_owned();
@@ -136,6 +135,7 @@ async fn replay_what_was_refused(fixture: &ChannelFixture) {
 async fn everything_is_written_down(setup: Setup) {
     let fixture = ChannelFixture::on(&setup.config(|config| config.anonymous_scores = true)).await;
     let (hub, secrets) = (&fixture.hub, do_everything(&fixture).await);
+    set_and_remove_a_harness(&fixture).await;
     let log = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     let all = log.body["items"].as_array().unwrap();
     let found: BTreeSet<_> = all.iter().map(|act| text(&act["action"])).collect();
