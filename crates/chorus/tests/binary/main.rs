@@ -43,4 +43,6 @@ mod stream;
 #[cfg(test)]
 mod transfer;
 #[cfg(test)]
+mod transfer_large;
+#[cfg(test)]
 mod trouble;
