@@ -256,3 +256,40 @@ async fn work_streams_from_the_terminal() {
     let shown = printed(&hub, &bob, &["stream", "show", &text(&made["id"])]);
     assert!(shown.contains("closed at"), "{shown}");
 }
+
+#[tokio::test]
+async fn any_file_is_a_document() {
+    let (dir, http, files) = (tempfile::tempdir().unwrap(), http::client(), tempfile::tempdir().unwrap());
+    let hub = Hub::start(dir.path(), None);
+    let person = json!({"email": "anna@example.org"});
+    let token = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
+    printed(&hub, &token, &["channel", "create", "ops"]);
+    // Larger than what a message may be, and no text.
+    let bytes: Vec<u8> = (0..400_000_u32).map(|n| (n % 256) as u8).collect();
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("The Plot.png"), &bytes).unwrap();
+    for version in 1..=2 {
+        let put = printed(&hub, &token, &["document", "put", "ops", &path("The Plot.png")]);
+        assert_eq!(put, format!("the-plot version {version}\n"));
+    }
+    let get = ["document", "get", "ops", "the-plot"];
+    printed(&hub, &token, &[&get[..], &["-o", &path("back.png")]].concat());
+    assert_eq!(std::fs::read(path("back.png")).unwrap(), bytes);
+    let run = |args: &[&str]| {
+        chorus().args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &token).output().unwrap()
+    };
+    assert_eq!(run(&[&get[..], &["--at", "1"]].concat()).stdout, bytes);
+    let list = printed(&hub, &token, &["document", "list", "ops", "--json"]);
+    assert!(list.contains("image/png") && list.contains("The Plot.png") && list.contains("400000"), "{list}");
+    let read = run(&["document", "read", "ops", "the-plot"]);
+    assert!(
+        !read.status.success() && String::from_utf8_lossy(&read.stderr).contains("document get"),
+        "{read:?}"
+    );
+    let stale = run(&["document", "put", "ops", &path("back.png"), "--slug", "the-plot", "--base", "1"]);
+    assert_eq!(stale.status.code(), Some(3), "{stale:?}");
+    // A text stays one, to the last line.
+    std::fs::write(path("plan.md"), "# Plan\n\nä\n").unwrap();
+    printed(&hub, &token, &["document", "put", "ops", &path("plan.md"), "--title", "The plan"]);
+    assert_eq!(printed(&hub, &token, &["document", "get", "ops", "plan"]), "# Plan\n\nä\n");
+}

@@ -49,4 +49,6 @@ mod terminal;
 #[cfg(test)]
 mod transfer;
 #[cfg(test)]
+mod transfer_large;
+#[cfg(test)]
 mod trouble;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn start(data: &Path, database: Option<&str>) -> Hub {
+pub(crate) fn start(data: &Path, database: Option<&str>) -> Hub {
     let mut command = serve(data, database);
     Hub::run({
         command.env("CHORUS_MASTER_KEY", MASTER).env("CHORUS_HOST_NAME", "hub.example");
@@ -16,7 +16,7 @@ fn start(data: &Path, database: Option<&str>) -> Hub {
     })
 }
 
-async fn get(http: &Client, url: &str, key: &str) -> Value {
+pub(crate) async fn get(http: &Client, url: &str, key: &str) -> Value {
     let mut body: Value = http.get(url).bearer_auth(key).send().await.unwrap().json().await.unwrap();
     // When it was asked, and by which address the hub is reached, differ.
     if let Some(members) = body.as_object_mut() {
@@ -42,13 +42,13 @@ async fn answers(http: &Client, hub: &Hub, keys: &[&str], paths: &[String]) -> V
 }
 
 #[track_caller]
-fn ran(command: &mut Command) -> Output {
+pub(crate) fn ran(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
-fn import(file: &Path, data: &Path, database: Option<&str>) -> Command {
+pub(crate) fn import(file: &Path, data: &Path, database: Option<&str>) -> Command {
     let mut command = chorus();
     command.arg("import").arg(file).arg("--data").arg(data);
     if let Some(url) = database {
@@ -85,6 +85,9 @@ async fn out_of_sqlite_into_postgres_and_back() {
         }
     }
     post(&hub, &format!("{channel}/artifacts"), &alice, json!({"slug": "notes", "content": "# Plans"})).await;
+    let plot =
+        json!({"slug": "plot", "content": "iVBORwD/", "encoding": "base64", "content_type": "image/png"});
+    post(&hub, &format!("{channel}/artifacts"), &alice, plot).await;
 
     // A copy of the running hub is a hub.
     let copy = folder.path().join("copy");
@@ -104,6 +107,7 @@ async fn out_of_sqlite_into_postgres_and_back() {
         channel.clone(),
         format!("{channel}/events?limit=200"),
         format!("{channel}/artifacts/notes"),
+        format!("{channel}/artifacts/plot"),
         format!("{channel}/members"),
     ])
     .collect();

@@ -367,7 +367,7 @@ async fn documents_in_versions() {
     let new = json!({"slug": "notes", "title": "Notes", "content": "# One", "content_type": "text/plain"});
     let made = hub.post(&path, Some(&anna), &new).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    let names = ["author", "content_type", "created_at", "slug", "title", "version"];
+    let names = ["author", "content_type", "created_at", "encoding", "size", "slug", "title", "version"];
     assert_eq!(members(&made.body), names);
     assert_eq!((&made.body["version"], &made.body["title"]), (&json!(1), &json!("Notes")));
     let taken = hub.post(&path, Some(&bob), &new).await;

@@ -216,6 +216,11 @@ async fn nodes_share_conversations() {
     assert_eq!(texts(&mut stream, 1).await, ["from there"]);
     say(&other, &channel, &anna, &["from here"]).await;
     assert_eq!(texts(&mut stream, 1).await, ["from here"]);
+    // What is kept nowhere too.
+    for node in [&hub, &other] {
+        assert_eq!(node.post(&format!("{channel}/typing"), Some(&anna), &json!({})).await.status, 204);
+        assert_eq!(stream.event("typing").await, json!({"handle": "anna"}));
+    }
     hub.delete(&format!("{channel}/members/bob"), Some(&anna)).await;
     assert_eq!(stream.rest().await, []);
 }

@@ -52,6 +52,8 @@ mod disabled;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod fleet;
@@ -111,6 +113,8 @@ mod non_members;
 mod noninterference;
 #[cfg(test)]
 mod pages;
+#[cfg(test)]
+mod payloads;
 #[cfg(test)]
 mod push;
 #[cfg(test)]

@@ -105,6 +105,21 @@ async fn the_api_is_described_for_programs_and_people() {
         }
     }
     assert_refs_resolve(&answer.body, &answer.body);
+    // What the hub sends is there too, to be read.
+    for kind in answer.body["webhooks"].as_object().unwrap().keys() {
+        assert!(page.contains(&format!("id=\"on_{kind}\"")), "{kind}");
+    }
+    // Every call with a command, and what a script needs to make a form of it.
+    let operations: usize =
+        answer.body["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum();
+    assert_eq!(page.matches("<pre class=\"copy\">curl").count(), operations);
+    assert!(page.contains("<summary>Contents</summary>") && page.contains("data-filter=\".operation\""));
+    assert!(page.contains(&format!("{}/messages&#39;", hub.url)), "by its own name");
+    assert!(page.contains("data-field=\"Idempotency-Key\" data-place=\"header\""));
+    let script = page.split("src=\"").find(|rest| rest.starts_with("/assets/api-")).unwrap();
+    let script = hub.get(script.split('"').next().unwrap(), None).await;
+    assert_eq!((script.status, script.header("content-type")), (200, "text/javascript; charset=utf-8"));
+    assert!(!script.text.contains("innerHTML") && !script.text.contains("localStorage"));
 }
 
 fn assert_refs_resolve(document: &Value, value: &Value) {

@@ -7,6 +7,7 @@ use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use chorus_testkit::sse::SseClient;
+use data_encoding::BASE64;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -325,7 +326,12 @@ async fn nothing_that_anybody_says_is_markup() {
     }
     let document = json!({"slug": "d", "title": ATTACK, "content": ATTACK, "content_type": "text/html"});
     assert_eq!(hub.post(&format!("{api}/artifacts"), Some(key), &document).await.status, 201);
+    // The same as bytes, which are no text because of the last.
+    let bytes = BASE64.encode(format!("{ATTACK}\0").as_bytes());
+    let document = json!({"slug": "b", "title": ATTACK, "content": bytes, "encoding": "base64", "content_type": "text/html"});
+    assert_eq!(hub.post(&format!("{api}/artifacts"), Some(key), &document).await.status, 201);
     let paths = [
+        format!("/c/{channel}/documents/b"),
         "/".to_owned(),
         "/inbox".to_owned(),
         "/fleet".to_owned(),
@@ -362,6 +368,26 @@ async fn nothing_that_anybody_says_is_markup() {
     assert!(faulty.status == 400 && !faulty.text.contains("<script>"), "{}", faulty.text);
     assert_eq!(faulty.header("content-type"), "text/html; charset=utf-8");
     hub.get("/api/v1/channels/x", None).await.own_failure(Code::Unauthorized);
+}
+
+#[tokio::test]
+async fn a_document_of_bytes_is_a_picture_or_saved() {
+    let house = House::start().await;
+    let documents = format!("/api/v1/channels/{}/artifacts", house.channel);
+    for (slug, content_type) in [("dot", "image/gif"), ("zip", "application/zip")] {
+        let content = BASE64.encode(b"PK\0");
+        let body =
+            json!({"slug": slug, "content": content, "encoding": "base64", "content_type": content_type});
+        assert_eq!(house.hub.post(&documents, Some(&house.ann), &body).await.status, 201);
+    }
+    let page = async |slug: &str| house.main(&format!("/c/{}/documents/{slug}", house.channel)).await;
+    let image = format!("<img class=\"picture\" src=\"{documents}/dot/raw?version=1\"");
+    let link = |slug: &str| format!("<a href=\"{documents}/{slug}/raw?version=1\" download>");
+    let (dot, zip) = (page("dot").await, page("zip").await);
+    assert!(dot.contains(&image) && dot.contains(&link("dot")), "{dot}");
+    assert!(zip.contains(&link("zip")) && !zip.contains("<img") && zip.contains("This is no text"), "{zip}");
+    let picture = house.page(&format!("{documents}/dot/raw?version=1")).await;
+    assert_eq!((picture.status, picture.header("content-type")), (200, "image/gif"));
 }
 
 /// A long conversation opens with its end, and goes back a page at a time.

@@ -351,8 +351,11 @@ pub fn was_handed(tx: &mut dyn Tx, job: &Agreed) -> Result<bool, StoreError> {
     Ok(row.is_some())
 }
 
-/// What its agent's endpoint answered to the last POST of a job: a status, if it answered at all, and what went wrong.
-pub fn last_try(tx: &mut dyn Tx, job: &Agreed) -> Result<Option<(Option<i64>, Option<String>)>, StoreError> {
+/// What came of a POST: a status, if it was answered at all, and what went wrong.
+pub type LastTry = (Option<i64>, Option<String>);
+
+/// What its agent's endpoint answered to the last POST of a job.
+pub fn last_try(tx: &mut dyn Tx, job: &Agreed) -> Result<Option<LastTry>, StoreError> {
     let Some(delivery) = delivery(tx, job)? else { return Ok(None) };
     let row = tx.first(
         "SELECT status, error FROM attempts WHERE agent_id = $1 AND seq = $2 ORDER BY number DESC LIMIT 1",

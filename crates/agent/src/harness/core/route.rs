@@ -60,7 +60,7 @@ impl Default for Profile {
 
 /// What to do with an answer.
 pub(super) enum Route {
-    Send(Outgoing),
+    Send(Box<Outgoing>),
     /// It may have arrived, and nobody there could tell a second one.
     PerhapsSent,
     Nowhere(String),

@@ -3,7 +3,7 @@
 use super::harness::{Harness, text};
 use super::sessions::member;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
-use crate::support::eventually;
+use crate::support::{Setup, eventually};
 use serde_json::{Value, json};
 
 async fn disposition(fixture: &ChannelFixture, event: &str, handle: &str) -> Value {
@@ -153,6 +153,21 @@ async fn signals_on_ones_own_messages_come_in() {
         );
         assert!(params.to_string().contains(signal), "{params}");
     }
+}
+
+/// Whichever node the harness is connected to.
+#[tokio::test]
+async fn a_deletion_cancels_on_another_node() {
+    let setup = Setup::postgres();
+    let fixture = ChannelFixture::on(&setup).await;
+    let other = setup.start();
+    let key = member(&fixture, "lead", &json!({})).await;
+    let mut lead = Harness::connect(&other, &key).await;
+    let event = fixture.say("@lead restart the cache").await;
+    lead.delivered().await;
+    let path = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
+    assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
+    assert_eq!(lead.notified("notifications/cancelled").await["eventId"], json!(event));
 }
 
 #[tokio::test]
