@@ -127,7 +127,7 @@ impl Traders {
                     for step in &mut steps {
                         let (status, body) = connection.exchange(step.with(used)).await?;
                         let told = || format!("status {status}: {}", String::from_utf8_lossy(body));
-                        ensure!(matches!(status, 200 | 201 | 202), "{}", told());
+                        ensure!(matches!(status, 200..=202), "{}", told());
                     }
                     used += 1;
                     times.record(asked.elapsed().as_nanos() as u64);

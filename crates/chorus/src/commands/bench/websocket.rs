@@ -113,7 +113,7 @@ fn append(to: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     match u8::try_from(payload.len()) {
         Ok(length) if length < 126 => to.push(MASKED | length),
         _ => {
-            to.push(MASKED | 126);
+            to.push(MASKED | 0x7e);
             // Nothing that is said here is longer.
             to.extend((payload.len() as u16).to_be_bytes());
         }
