@@ -168,7 +168,7 @@ impl Session {
         // before anything after it is sent, a COMMIT least of all.
         let done = self.runtime.block_on(async { tokio::try_join!(biased; begun, appended, work(client)) });
         self.begin = begin.get();
-        done.map(|(_, _, done)| done)
+        done.map(|((), _, done)| done)
     }
 
     /// Has rows inserted before anything else is done. Whether they are refused is known then.

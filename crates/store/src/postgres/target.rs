@@ -84,17 +84,14 @@ impl Target {
         let config = self.config();
         runtime.block_on(async {
             // What ends the connection is told to whoever uses it next.
-            let client = match &self.tls {
-                Some(tls) => {
-                    let (client, connection) = config.connect(tls.clone()).await?;
-                    drop(runtime.spawn(connection));
-                    client
-                }
-                None => {
-                    let (client, connection) = config.connect(NoTls).await?;
-                    drop(runtime.spawn(connection));
-                    client
-                }
+            let client = if let Some(tls) = &self.tls {
+                let (client, connection) = config.connect(tls.clone()).await?;
+                drop(runtime.spawn(connection));
+                client
+            } else {
+                let (client, connection) = config.connect(NoTls).await?;
+                drop(runtime.spawn(connection));
+                client
             };
             client.batch_execute(SETTINGS).await?;
             Ok(client)

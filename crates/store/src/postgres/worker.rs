@@ -212,7 +212,11 @@ impl Worker {
                 Ok(_) => rolled_back.map(|()| false).map_err(|error| Failed::Work(classify(error))),
             };
         };
-        session.commit().map_err(|error| Failed::Work(classify(error)))?;
+        if let Err(error) = session.commit() {
+            // Had a row not even been sent, its transaction would still be open. If there is none, this changes nothing.
+            drop(session.roll_back());
+            return Err(Failed::Work(classify(error)));
+        }
         after.actions.into_iter().for_each(shield);
         for (stream, head) in after.moved {
             wake(&self.waker, stream, head);

@@ -42,8 +42,15 @@ struct State {
     visible: u64,
     flushed: u64,
     failed: bool,
-    /// Reads that are done, by the last commit that they may have seen.
-    reads: Vec<(u64, Box<dyn Work>, Result<(), StoreError>)>,
+    reads: Vec<Read>,
+}
+
+/// A read that is done.
+struct Read {
+    /// The last commit that it may have seen.
+    seen: u64,
+    work: Box<dyn Work>,
+    outcome: Result<(), StoreError>,
 }
 
 impl Flushing {
@@ -59,7 +66,7 @@ impl Flushing {
         let mut state = self.state();
         if !state.failed && state.visible > state.flushed {
             let seen = state.visible;
-            return state.reads.push((seen, work, outcome));
+            return state.reads.push(Read { seen, work, outcome });
         }
         let failed = state.failed;
         drop(state);
@@ -72,11 +79,11 @@ impl Flushing {
         state.flushed = state.flushed.max(number);
         state.failed |= failed;
         let (flushed, failed) = (state.flushed, state.failed);
-        let (done, wait) =
-            std::mem::take(&mut state.reads).into_iter().partition(|(seen, ..)| failed || *seen <= flushed);
+        let (done, wait): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.reads).into_iter().partition(|read| failed || read.seen <= flushed);
         state.reads = wait;
         drop(state);
-        for (_, work, outcome) in done {
+        for Read { work, outcome, .. } in done {
             work.finish(if failed { Err(lost()) } else { outcome });
         }
     }
@@ -100,11 +107,12 @@ pub(super) fn run(
 ) {
     let mut failed = false;
     for mut commit in committed {
-        if commit.outcome.is_ok() && !failed {
-            if let Err(error) = flush() {
-                tracing::error!(%error, "the log could not be flushed; nothing is answered any more");
-                failed = true;
-            }
+        if commit.outcome.is_ok()
+            && !failed
+            && let Err(error) = flush()
+        {
+            tracing::error!(%error, "the log could not be flushed; nothing is answered any more");
+            failed = true;
         }
         if failed {
             commit.outcome = Err(lost());
