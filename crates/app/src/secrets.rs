@@ -140,7 +140,7 @@ impl MasterKey {
     pub fn job_token(&self, job: JobId, agent: AgentId, epoch: i64) -> String {
         let epoch = epoch.to_be_bytes();
         let mac = mac(&self.0, &[b"job\0", job.as_bytes(), agent.as_bytes(), &epoch]);
-        let token = [&agent.as_bytes()[..], &epoch, &mac[..16]].concat();
+        let token = [agent.as_bytes(), &epoch, &mac[..16]].concat();
         token_text(SecretKind::CallbackToken, &HEXLOWER.encode(&token))
     }
 

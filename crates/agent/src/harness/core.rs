@@ -413,7 +413,7 @@ impl Core {
                 if self.stop != Stop::No {
                     outgoing.deadline_ms = outgoing.deadline_ms.min(now_ms + GRACE_MS);
                 }
-                self.send(task, Purpose::Answer(answer), outgoing, out);
+                self.send(task, Purpose::Answer(answer), *outgoing, out);
             }
             Route::PerhapsSent => task.answered(&answer),
             Route::Nowhere(why) => task.unsent(&why, false),

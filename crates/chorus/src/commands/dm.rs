@@ -36,7 +36,7 @@ pub(crate) struct Args {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Opened {
-    Open(ConversationView),
+    Open(Box<ConversationView>),
     Asked(Invited),
 }
 

@@ -75,13 +75,8 @@ async fn out_of_sqlite_into_postgres_and_back() {
     for n in 0..700 {
         send(&http, &hub.url, &alice, ("alice", "bob"), &format!("message {n}"), None).await.unwrap();
         if n % 10 == 0 {
-            post(
-                &hub,
-                &format!("{channel}/messages"),
-                &alice,
-                json!({"content": format!("@bob word{n} 下午")}),
-            )
-            .await;
+            let said = json!({"content": format!("@bob word{n} 下午")});
+            post(&hub, &format!("{channel}/messages"), &alice, said).await;
         }
     }
     post(&hub, &format!("{channel}/artifacts"), &alice, json!({"slug": "notes", "content": "# Plans"})).await;

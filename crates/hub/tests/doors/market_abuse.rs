@@ -120,7 +120,7 @@ async fn an_address_for_results_ends_with_its_agents_key() {
 #[tokio::test]
 async fn results_are_forgotten_like_everything_else() {
     let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
-    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    let day = std::time::Duration::from_hours(24);
     let hub = Setup::new().clock(&clock).config(|config| config.retention = Some(day)).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     assert_eq!(done(&hub, &boss, &worker, 1, &"x".repeat(30_000)).await.status, 200);

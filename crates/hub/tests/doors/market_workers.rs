@@ -41,7 +41,7 @@ async fn an_endpoint_without_heartbeats_is_found_and_hired() {
     // A server that knows its one POST alone.
     agent.set(Reply::Text(501, "Unsupported method".into()));
     clock.advance(91_000);
-    assert_eq!(found(&hub).await, [worker.id.clone()]);
+    assert_eq!(found(&hub).await, std::slice::from_ref(&worker.id));
     assert_eq!(agent.requests().len(), 1, "asked once");
     assert_eq!(found(&hub).await.len(), 1);
     assert_eq!(agent.requests().len(), 1, "it is known to live");
@@ -73,7 +73,7 @@ async fn an_endpoint_that_is_gone_is_not_found_and_not_asked_all_the_time() {
     agent.set(Reply::Text(404, "no such page".into()));
     assert!(found(&hub).await.is_empty(), "not asked again yet");
     clock.advance(15_000);
-    assert_eq!(found(&hub).await, [worker.id.clone()]);
+    assert_eq!(found(&hub).await, std::slice::from_ref(&worker.id));
     // Nobody is asked for whoever is shown anyway.
     clock.advance(91_000);
     let all = hub.get(&format!("{FIND}&include_offline=true"), None).await.body;

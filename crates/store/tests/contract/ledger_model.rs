@@ -105,7 +105,9 @@ impl Model {
                 let (_, payer, payee, budget, price, _) = *job;
                 job.5 = false;
                 let paid = match verdict {
-                    Verdict::Done(cost) => cost.map_or(price, |cost| cost.hundredths()).min(budget),
+                    Verdict::Done(cost) => {
+                        cost.map_or(price, chorus_protocol::market::Credits::hundredths).min(budget)
+                    }
                     _ => 0,
                 };
                 self.balances[payee] += paid;
@@ -187,7 +189,11 @@ fn of_rows(tx: &mut dyn Tx, id: WalletId, owner: &str) -> Result<i64, StoreError
     for (number, row) in (1..).zip(&rows) {
         let amount = row.amount.hundredths();
         sum += if row.credit.as_deref() == Some(owner) { amount } else { -amount };
-        assert_eq!((row.number, row.balance.map(|it| it.hundredths())), (number, Some(sum)), "{row:?}");
+        assert_eq!(
+            (row.number, row.balance.map(chorus_protocol::market::Credits::hundredths)),
+            (number, Some(sum)),
+            "{row:?}"
+        );
     }
     Ok(sum)
 }

@@ -66,6 +66,12 @@ pub(super) enum Route {
     Nowhere(String),
 }
 
+impl Route {
+    fn send(outgoing: Outgoing) -> Self {
+        Self::Send(Box::new(outgoing))
+    }
+}
+
 impl Profile {
     /// Whether a callback leads to the agent's own hub. Only that is known to know keys.
     fn is_own(&self, turn: &Turn, callback: &str) -> bool {
@@ -100,7 +106,7 @@ impl Profile {
     /// the sender may still listen.
     pub(super) fn answer(&self, turn: &Turn, text: &str, again: bool, stream: bool, now_ms: i64) -> Route {
         let outgoing =
-            |to, receiver, patience| Route::Send(Outgoing::new(to, receiver, PERSISTENT, now_ms + patience));
+            |to, receiver, patience| Route::send(Outgoing::new(to, receiver, PERSISTENT, now_ms + patience));
         let back = match &turn.back {
             Back::Callback(url) => {
                 let (receiver, patience) = self.receiver(turn, url);
@@ -113,7 +119,7 @@ impl Profile {
             }
             Back::Session(back) => {
                 let outgoing = notice::answer(turn, back, text, now_ms + HUB_PATIENCE_MS);
-                return outgoing.map_or_else(|| Route::Nowhere("it has no conversation".into()), Route::Send);
+                return outgoing.map_or_else(|| Route::Nowhere("it has no conversation".into()), Route::send);
             }
             Back::Envelope(back) => back,
         };

@@ -172,7 +172,7 @@ fn said_line(said: Said) -> String {
         ("masked", &said.masked),
     ] {
         if !names.is_empty() {
-            line.push_str(&format!("; {what}: {}", joined(names)));
+            line = format!("{line}; {what}: {}", joined(names));
         }
     }
     output::one_line(&line)
