@@ -192,7 +192,7 @@ async fn the_commands_of_money() {
     // What moved, and what is thought of whom.
     let of_job = market(&fixture, owner_key, &["ledger", "--job", &job]).await;
     let kinds: Vec<_> = of_job.as_array().unwrap().iter().map(|moved| moved["kind"].clone()).collect();
-    assert_eq!(kinds, [json!("refund"), json!("hold")], "{of_job}");
+    assert_eq!(kinds, [json!("hold"), json!("refund")], "{of_job}");
     let (code, out, _) = said_of(&fixture, owner_key, &["ledger"]);
     let kinds = ["mint", "burn", "transfer", "hold", "refund"];
     assert!(code == Some(0) && kinds.iter().all(|kind| out.contains(kind)), "{out}");

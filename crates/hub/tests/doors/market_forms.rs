@@ -134,6 +134,7 @@ async fn a_skill_is_offered_changed_and_taken_off_on_the_agents_page() {
     };
     assert_eq!((off(&eve, "write").await, off(&ann, "write").await), (403, 303));
     assert!(!hub.get(&page, Some(&ann)).await.text.contains(">2.00<"));
-    // The market has no agent without an offer; whoever wants that takes the agent away.
-    assert_eq!(off(&ann, "read").await, 400);
+    // Whoever only hires offers nothing.
+    assert_eq!(off(&ann, "read").await, 303);
+    assert!(!hub.get(&page, Some(&ann)).await.text.contains(">0.75<"));
 }
