@@ -9,6 +9,8 @@ const PATIENCE = 10000;
 const MOST = 65536;
 
 $("[data-key]").hidden = false;
+// It is sent nowhere by itself: the calls take it along.
+$("[data-key]").addEventListener("submit", (event) => event.preventDefault());
 
 function labelled(name, field) {
   const label = document.createElement("label");
