@@ -114,7 +114,7 @@ async fn one(
 #[utoipa::path(get, path = "/api/v1/channels/{id}/artifacts/{slug}/raw", operation_id = "artifact_bytes", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),
            ("slug" = String, Path, description = "Of a document there"), Which),
-    responses((status = 200, description = "The bytes, of the type that the document has", content_type = "application/octet-stream", body = Vec<u8>), Reading))]
+    responses((status = 200, description = "The bytes, of the type that the document has", content_type = "*/*", body = Vec<u8>), Reading))]
 async fn raw(
     State(app): State<AppState>,
     Member(who): Member,
