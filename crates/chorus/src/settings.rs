@@ -48,7 +48,7 @@ settings! {
     CHORUS_TRUSTED_PROXIES, "none", "proxies (addresses or networks, with commas between) whose `X-Forwarded-For` tells who calls; nobody else's is read";
     CHORUS_WEBHOOK_TIMEOUT_MS, "30000", "how long a webhook may take";
     CHORUS_PRESENCE_MS, "90000", "how long a sign of life counts as online";
-    CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, envelopes, other services' posts, and what is said in conversations; a channel's owner may keep it shorter (`keep_days`). Documents stay";
+    CHORUS_RETENTION_DAYS, "for ever", "how long deliveries are kept once they are done, envelopes, other services' posts, what is said in conversations, and results of jobs (the job and its payment stay); a channel's owner may keep it shorter (`keep_days`). Documents stay";
     CHORUS_DURABILITY, "full", "`full`: success means fsynced; `relaxed`: a power cut may lose the last moment";
     CHORUS_SIGNUP, "open", "who may register: `open`, `invite` or `closed`";
     CHORUS_MARKET_GRANT, "0", "credits that every new owner on the market is given, at most 1000000";

@@ -230,7 +230,9 @@ mod tests {
 
     #[test]
     fn the_examples_are_valid() {
+        use chorus_protocol::market::Registration;
         use chorus_protocol::relay::{Register, Send};
+        use chorus_protocol::schema;
         for text in [text(Language::English), text(Language::Chinese)] {
             let bodies: Vec<_> = text
                 .split("```")
@@ -239,9 +241,10 @@ mod tests {
                 .filter_map(|block| block.split_once("-d '")?.1.split_once('\''))
                 .map(|(body, _)| body)
                 .collect();
-            assert_eq!(bodies.len(), 2);
+            assert_eq!(bodies.len(), 3);
             Register::read(&serde_json::from_str(bodies[0]).unwrap(), false).unwrap();
             Send::read(bodies[1].as_bytes()).unwrap();
+            schema::read_exact::<Registration>(bodies[2].as_bytes()).unwrap();
         }
     }
 

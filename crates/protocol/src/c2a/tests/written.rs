@@ -114,7 +114,8 @@ prop_compose! {
 }
 
 fn events() -> impl Strategy<Value = Event> {
-    (headers(), contents()).prop_map(|(header, content)| Event { header, content })
+    // Boxed, as it would fill a test's stack.
+    (headers().boxed(), contents()).prop_map(|(header, content)| Event { header, content }).boxed()
 }
 
 fn limits() -> impl Strategy<Value = i64> {
