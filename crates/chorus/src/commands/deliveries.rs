@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List deliveries, the oldest first
+    /// List deliveries, the oldest first. TRIES counts those since the last replay
     List(Filter),
     /// List every try of one delivery, those before a replay as well
     Tries {
