@@ -396,7 +396,23 @@ words! {
         Ephemeral = "ephemeral",
     }
 
-    /// What was done that gives or takes rights: the words of the audit log.
+    /// How a message stands that is kept back until a person agrees.
+    pub enum ApprovalState {
+        /// It waits for a person.
+        Held = "held",
+        /// A person agreed: it was said.
+        Agreed = "agreed",
+        /// A person declined it.
+        Declined = "declined",
+        /// Its author took it back.
+        Withdrawn = "withdrawn",
+        /// Nobody said anything in time.
+        Expired = "expired",
+        /// Its author left, or was kept out, or the conversation was archived.
+        Ended = "ended",
+    }
+
+    /// What was done that gives or takes rights, or is kept nowhere else: the words of the audit log.
     pub enum Action {
         /// A person's account was made, by whoever used a link or by the operator.
         AccountMade = "account.made",
@@ -418,6 +434,18 @@ words! {
         AgentUnregistered = "agent.unregistered",
         /// The operator or its owner changed an agent's record.
         AgentUpdated = "agent.updated",
+        /// A message waits until a person agrees.
+        ApprovalHeld = "approval.held",
+        /// A person agreed, and it was said.
+        ApprovalAgreed = "approval.agreed",
+        /// A person declined it.
+        ApprovalDeclined = "approval.declined",
+        /// Its author took it back.
+        ApprovalWithdrawn = "approval.withdrawn",
+        /// Nobody said anything in time.
+        ApprovalExpired = "approval.expired",
+        /// Its author left, or was kept out, or the conversation was archived.
+        ApprovalEnded = "approval.ended",
         /// A channel has another owner.
         ChannelOwnerChanged = "channel.owner_changed",
         /// An agent's own connection string was set.
@@ -440,6 +468,8 @@ words! {
         KeyRotated = "key.rotated",
         /// Its owner or the operator replaced it.
         KeyReset = "key.reset",
+        /// Something was said to whoever looked at that moment.
+        MessageShown = "message.shown",
         /// The hub was started with a new master key.
         MasterKeyReplaced = "master_key.replaced",
         /// The operator made credits.
@@ -520,10 +550,12 @@ mod tests {
             AuthorKind: "human" "agent" "system";
             PrincipalKind: "account" "agent" "owner" "operator" "nobody";
             Visibility: "dm" "thread" "channel" "ephemeral";
+            ApprovalState: "held" "agreed" "declined" "withdrawn" "expired" "ended";
             Action: "account.made" "account.disabled" "account.enabled" "account.deleted" "agent.claimed" "agent.disabled"
-                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
+                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "approval.held" "approval.agreed"
+                "approval.declined" "approval.withdrawn" "approval.expired" "approval.ended" "channel.owner_changed"
                 "connection.set" "connection.removed" "harness.set" "harness.removed" "connection_string.rotated" "deliveries.replayed"
-                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
+                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "message.shown" "master_key.replaced" "credits.minted" "credits.burned"
                 "member.added" "member.changed" "member.removed" "receipt.issued"
                 "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
         }

@@ -117,6 +117,12 @@ const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("delete", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 204, 404, 204, 404, 403]),
     ("patch", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 200, 404, 403, 404, 403]),
     ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions", [401, 401, 201, 404, 201, 404, 403]),
+    // The agent wants to say it: its owner, who is there, decides.
+    ("get", "/api/v1/approvals", [401, 401, 200, 200, 200, 200, 403]),
+    ("get", "/api/v1/approvals/{id}", [401, 401, 200, 404, 200, 404, 403]),
+    ("delete", "/api/v1/approvals/{id}", [401, 401, 204, 404, 403, 404, 403]),
+    ("post", "/api/v1/approvals/{id}/agree", [401, 401, 403, 403, 200, 404, 403]),
+    ("post", "/api/v1/approvals/{id}/decline", [401, 401, 403, 403, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/stream", [401, 401, 200, 404, 200, 404, 403]),
     ("post", "/api/v1/channels/{id}/typing", [401, 401, 204, 404, 204, 404, 403]),
     ("get", "/api/v1/deliveries", [401, 401, 200, 200, 200, 200, 200]),
@@ -276,6 +282,7 @@ struct World {
     token: String,
     /// Of the other person, into the channel.
     invitation: String,
+    approval: String,
     /// A work stream of the channel.
     stream: String,
     /// Where to post without a key: the agent's connection string, and its callback.
@@ -342,6 +349,8 @@ impl World {
         ask(&format!("{at}/messages"), &owner, json!({"content": "@a hello"})).await;
         let event =
             text(&ask(&format!("{at}/messages"), &itself, json!({"content": "hello"})).await["event_id"]);
+        let held = json!({"content": "may I?", "requires_approval": true});
+        let approval = text(&ask(&format!("{at}/messages"), &itself, held).await["approval"]);
         let stream = json!({"name": "s", "conversations": [channel], "participants": ["a"]});
         let stream = text(&ask("/api/v1/streams", &owner, stream).await["id"]);
         let invited = json!({"account": format!("other-{place}@example.org")});
@@ -380,6 +389,7 @@ impl World {
             delivery,
             token,
             invitation,
+            approval,
             stream,
             foreign,
             callback,
@@ -419,6 +429,7 @@ impl World {
             "deliveries" => &self.delivery,
             "tokens" => &self.token,
             "me" => &self.invitation,
+            "approvals" => &self.approval,
             "streams" => &self.stream,
             _ => &self.name,
         };
