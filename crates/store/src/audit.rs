@@ -1,9 +1,10 @@
-//! Who did what to whom: one row for each act that gives or takes rights, written in the transaction of the act itself.
+//! Who did what to whom: one row for each act that gives or takes rights, written in the transaction of the act itself; and what was
+//! said to whoever looked, without credentials, because it is kept nowhere else.
 //!
 //! Rows are only ever added. They are forgotten when they are old, and of each thing that one agent or account did the first time and
 //! the newest [`MOST_OF_ONE`] are kept. So nobody fills the table by doing and undoing, nor hides what it did by doing something
 //! else very often: the table grows with who there is, and with what the operator does. A row holds no secret: what it tells
-//! besides ids is names and numbers.
+//! besides ids is names and numbers, but for what was shown.
 
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{

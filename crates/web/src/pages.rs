@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod agent;
+pub(crate) mod approvals;
 pub(crate) mod channel;
 pub(crate) mod choir;
 pub(crate) mod deliveries;
@@ -23,6 +24,7 @@ use chorus_app::AppState;
 pub(crate) fn own() -> Router<AppState> {
     account::routes()
         .merge(agent::routes())
+        .merge(approvals::routes())
         .merge(channel::routes())
         .merge(choir::own())
         .merge(deliveries::routes())

@@ -139,7 +139,10 @@ async fn everything_is_written_down(setup: Setup) {
     let log = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     let all = log.body["items"].as_array().unwrap();
     let found: BTreeSet<_> = all.iter().map(|act| text(&act["action"])).collect();
-    assert_eq!(found, Action::ALL.iter().map(|action| action.as_str()).collect::<BTreeSet<_>>());
+    // What members say is no matter of rights: `approvals` and `ephemeral` look at what is written of it.
+    let said = |action: &&str| action.starts_with("approval.") || *action == "message.shown";
+    let rights = Action::ALL.iter().map(|action| action.as_str()).filter(|action| !said(action));
+    assert_eq!(found, rights.collect::<BTreeSet<_>>());
     let count = |action: &str| all.iter().filter(|act| act["action"] == action).count();
     assert_eq!((count("agent.disabled"), count("member.removed"), count("member.added")), (1, 1, 4));
     assert_eq!((count("deliveries.replayed"), count("master_key.replaced")), (1, 1));

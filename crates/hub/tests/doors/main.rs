@@ -10,6 +10,8 @@ mod accounts;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod attention;
 #[cfg(test)]
 mod audit;
@@ -53,6 +55,8 @@ mod disabled;
 mod document;
 #[cfg(test)]
 mod documents;
+#[cfg(test)]
+mod ephemeral;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
