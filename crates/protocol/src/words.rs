@@ -464,6 +464,16 @@ words! {
         SigningSecretRevoked = "signing_secret.revoked",
         /// An agent came to the market, or changed what it says there.
         SkillsOffered = "skills.offered",
+        /// A work stream was made.
+        StreamMade = "stream.made",
+        /// Where it goes on, whose it is, or what it is called was changed.
+        StreamChanged = "stream.changed",
+        /// It was closed.
+        StreamClosed = "stream.closed",
+        /// Somebody takes part in it.
+        StreamJoined = "stream.joined",
+        /// Somebody has no part in it any more.
+        StreamLeft = "stream.left",
         /// A token for a program was made.
         TokenMade = "token.made",
         /// It was revoked.
@@ -525,7 +535,8 @@ mod tests {
                 "connection.set" "connection.removed" "harness.set" "harness.removed" "connection_string.rotated" "deliveries.replayed"
                 "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
                 "member.added" "member.changed" "member.removed" "receipt.issued"
-                "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
+                "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "stream.made" "stream.changed"
+                "stream.closed" "stream.joined" "stream.left" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }
