@@ -35,6 +35,7 @@ pub use invitations::{accept_invitation, block_inviter, decline_invitation, list
 pub use members::{Added, add_member, change_member, list_members, remove_member};
 pub use react::react;
 pub use say::{post_in, prepare, preview, say, send};
+pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MAX_COUNT, Standing, addressed, holders, standings};
 pub use status::set_status;

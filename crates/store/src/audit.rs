@@ -8,7 +8,7 @@
 
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{
-    AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, ScoreId, WalletId,
+    AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, ScoreId, StreamId, WalletId,
 };
 pub use chorus_protocol::words::Action;
 use chorus_protocol::words::PrincipalKind;
@@ -66,12 +66,14 @@ pub enum Subject {
     Credential(CredentialId),
     /// A Score.
     Score(ScoreId),
+    /// A work stream.
+    Stream(StreamId),
     /// The hub as a whole.
     Hub,
 }
 
 impl Subject {
-    /// `account`, `agent`, `channel`, `credential`, `score` or `hub`.
+    /// `account`, `agent`, `channel`, `credential`, `score`, `stream` or `hub`.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Account(_) => PrincipalKind::Account.as_str(),
@@ -79,6 +81,7 @@ impl Subject {
             Self::Channel(_) => "channel",
             Self::Credential(_) => "credential",
             Self::Score(_) => "score",
+            Self::Stream(_) => "stream",
             Self::Hub => "hub",
         }
     }
@@ -91,6 +94,7 @@ impl Subject {
             Self::Channel(id) => id.to_string(),
             Self::Credential(id) => id.to_string(),
             Self::Score(id) => id.to_string(),
+            Self::Stream(id) => id.to_string(),
             Self::Hub => self.kind().to_owned(),
         }
     }

@@ -16,6 +16,7 @@ pub(crate) mod operator;
 pub mod reference;
 pub(crate) mod search;
 pub(crate) mod signin;
+pub(crate) mod streams;
 
 use axum::Router;
 use chorus_app::AppState;
@@ -34,4 +35,5 @@ pub(crate) fn own() -> Router<AppState> {
         .merge(market::routes())
         .merge(operator::routes())
         .merge(search::routes())
+        .merge(streams::routes())
 }

@@ -148,6 +148,8 @@ mod set_clock;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod stream_pages;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod trail;

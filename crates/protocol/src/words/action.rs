@@ -83,6 +83,16 @@ words! {
         SigningSecretRevoked = "signing_secret.revoked",
         /// An agent came to the market, or changed what it says there.
         SkillsOffered = "skills.offered",
+        /// A work stream was made.
+        StreamMade = "stream.made",
+        /// Where it goes on, whose it is, or what it is called was changed.
+        StreamChanged = "stream.changed",
+        /// It was closed.
+        StreamClosed = "stream.closed",
+        /// Somebody takes part in it.
+        StreamJoined = "stream.joined",
+        /// Somebody has no part in it any more.
+        StreamLeft = "stream.left",
         /// A token for a program was made.
         TokenMade = "token.made",
         /// It was revoked.
