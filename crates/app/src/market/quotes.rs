@@ -321,6 +321,10 @@ pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -
         let work = move |tx: &mut dyn Tx| {
             let quote = own(tx, &caller, id)?;
             check_offer(&quote, &offer, hire.id, now)?;
+            let known = quote.job.map_or(Ok(None), |known| jobs::by_id(tx, known))?;
+            if known.is_some_and(|known| known.agreed.agent != offer.agent) {
+                return Err(taken());
+            }
             let job = hire.run(tx, Some(&Offered { price: offer.price }), checked.as_deref())?;
             if job.is_some() && quote.job.is_none() && !quotes::accept(tx, id, hire.id)? {
                 return Err(Error::new(Code::Conflict, "an offer was taken at this moment; it is one job"));
@@ -334,11 +338,15 @@ pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -
     Err(hire::changing())
 }
 
+fn taken() -> Error {
+    Error::new(Code::Conflict, "an offer was taken already; it is one job")
+}
+
 /// Whether an offer can be taken as this job.
 fn check_offer(quote: &Quote, offer: &quotes::Offer, job: JobId, now: i64) -> Result<(), Error> {
     let conflict = |what: &str| Err(Error::new(Code::Conflict, what));
     match quote.job {
-        Some(known) if known != job => conflict("an offer was taken already; it is one job"),
+        Some(known) if known != job => Err(taken()),
         None if !quote.offers.contains(offer) => {
             conflict("the agent answered at this moment; look at the offers again")
         }

@@ -27,7 +27,7 @@ fn work(at: &Terminal, key: &str, output: &Value) {
             let body = json!({"job_id": id, "status": "SUCCESS", "output_data": output});
             let path = format!("{}/market/jobs/{id}/result", at.hub.url);
             let sent = async {
-                reqwest::Client::new().post(path).bearer_auth(key).json(&body).send().await.unwrap()
+                chorus_testkit::http::client().post(path).bearer_auth(key).json(&body).send().await.unwrap()
             };
             let taken = tokio::runtime::Runtime::new().unwrap().block_on(sent);
             assert!(taken.status().is_success(), "{taken:?}");

@@ -14,7 +14,7 @@ fn a_score_is_claimed_once() {
     let made = at.json("", &["score", "create", &example("score.json")]);
     let (id, link) = (text(&made["score_id"]), text(&made["edit_link"]));
     assert!(link.contains("/edit/es_"), "{link}");
-    at.run(&anna, &["score", "show", &id]).failed(4, "no such");
+    at.run(&anna, &["score", "show", &id]).failed(3, "no such");
 
     let wrong = format!("{}0", &link[..link.len() - 1]);
     assert_ne!(at.run(&anna, &["score", "claim", &id, &wrong]).code, 0, "another link");
