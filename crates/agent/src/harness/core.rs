@@ -224,7 +224,9 @@ impl Core {
         self.numbers += 1;
         let mut task = Task::of(self.numbers, batch, now_ms);
         let turn = &task.turn;
-        digests::record(turn).into_iter().for_each(|record| self.write(record, out));
+        for record in digests::record(turn) {
+            self.write(record, out);
+        }
         out.push(Command::Tell(Activity::Took {
             message: turn.message_id.clone(),
             from: turn.sender.clone(),
@@ -492,7 +494,9 @@ impl Core {
         }
         let merged = if end == End::Failed { vec![] } else { task.merged() };
         records.extend(self.line.done(&task.turn.id, done(&task.turn.id, merged)));
-        records.into_iter().for_each(|record| self.write(record, out));
+        for record in records {
+            self.write(record, out);
+        }
         self.digests.release(task.number);
         out.push(Command::Tell(activity));
     }

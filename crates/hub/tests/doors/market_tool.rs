@@ -15,7 +15,7 @@ const SESSIONS: &str = "2025-11-25";
 struct Worker {
     hub: TestHub,
     boss: Trader,
-    worker: Trader,
+    hired: Trader,
     agent: FakeAgent,
 }
 
@@ -24,21 +24,21 @@ impl Worker {
         let hub = setup.start();
         let agent = FakeAgent::start().await;
         let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
-        let fixture = Self { hub, boss, worker, agent };
+        let fixture = Self { hub, boss, hired: worker, agent };
         fixture.connect("sk_a1b2c3d4e5f6").await;
         fixture
     }
 
     async fn connect(&self, secret: &str) {
         let body = json!({"connection_string": format!("http://{}/inbox/{secret}", self.agent.addr())});
-        let path = format!("/api/v1/agents/{}/connection", self.worker.id);
-        let set = self.hub.ask("PUT", &path, Some(&self.worker.key), &body).await;
+        let path = format!("/api/v1/agents/{}/connection", self.hired.id);
+        let set = self.hub.ask("PUT", &path, Some(&self.hired.key), &body).await;
         assert_eq!(set.status, 200, "{}", set.text);
     }
 
     /// The n'th job, as it comes.
     async fn given(&self, n: u32) -> (Value, Tools) {
-        let job = job(n, &self.worker.id);
+        let job = job(n, &self.hired.id);
         hire(&self.hub, &self.boss.key, &job).await;
         let posted = self.agent.wait_for(n as usize, SOON).await.remove(n as usize - 1).body;
         (job, Tools::of(&self.hub, &posted))
@@ -97,7 +97,7 @@ impl Tools {
 #[tokio::test]
 async fn a_result_is_reported_by_the_tool_that_came_with_the_job() {
     let fixture = Worker::start(Setup::new()).await;
-    let Worker { hub, boss, worker, .. } = &fixture;
+    let Worker { hub, boss, hired: worker, .. } = &fixture;
     let (one, tools) = fixture.given(1).await;
 
     let opened = tools.initialize(hub).await;
@@ -151,7 +151,7 @@ async fn a_result_is_reported_by_the_tool_that_came_with_the_job() {
 async fn it_is_good_for_this_job_and_this_agent_alone() {
     let clock = ManualClock::new(BEGIN);
     let fixture = Worker::start(Setup::new().clock(&clock)).await;
-    let Worker { hub, boss, worker, .. } = &fixture;
+    let Worker { hub, boss, hired: worker, .. } = &fixture;
     let (one, tools) = fixture.given(1).await;
     let (two, _) = fixture.given(2).await;
 

@@ -43,7 +43,7 @@ async fn an_offer_that_changed_meanwhile_is_looked_at_again() {
             hub.post("/market/jobs", Some(&boss.key), &wanted).await
         };
         let ends = async {
-            tokio::time::sleep(Duration::from_millis(1000)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
             drop(held);
         };
         let (changed, hired, ()) = tokio::join!(changes, hires, ends);

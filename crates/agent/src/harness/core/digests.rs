@@ -68,7 +68,9 @@ mod tests {
 
     fn keep(ledger: &mut Ledger, n: usize) {
         let turn = turn("digest", n, &format!("{n} messages in this channel\nC2A EVENT"));
-        record(&turn).into_iter().for_each(|record| ledger.apply(record));
+        for record in record(&turn) {
+            ledger.apply(record);
+        }
     }
 
     #[test]
