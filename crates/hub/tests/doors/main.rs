@@ -92,7 +92,11 @@ mod market_abuse;
 #[cfg(test)]
 mod market_forms;
 #[cfg(test)]
+mod market_job_ways;
+#[cfg(test)]
 mod market_jobs;
+#[cfg(test)]
+mod market_money;
 #[cfg(test)]
 mod market_pages;
 #[cfg(test)]
@@ -103,6 +107,8 @@ mod market_refusals;
 mod market_workers;
 #[cfg(test)]
 mod mcp;
+#[cfg(test)]
+mod message_pages;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
