@@ -96,7 +96,11 @@ mod market_abuse;
 #[cfg(test)]
 mod market_forms;
 #[cfg(test)]
+mod market_job_ways;
+#[cfg(test)]
 mod market_jobs;
+#[cfg(test)]
+mod market_money;
 #[cfg(test)]
 mod market_pages;
 #[cfg(test)]
@@ -111,6 +115,8 @@ mod market_workers;
 mod market_writes;
 #[cfg(test)]
 mod mcp;
+#[cfg(test)]
+mod message_pages;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::{Client, McpFixture, STATELESS, WITH_SESSIONS};
 use crate::channel_fixture::{ChannelFixture, HOUR};
 use crate::support::{Answer, Setup, eventually};
 use chorus_store::{StoreError, Tx, TxExt};
+use data_encoding::BASE64;
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -279,6 +280,37 @@ async fn prompts_teach_and_resources_show() {
             let answer = client.rpc("resources/read", json!({"uri": missing})).await;
             assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(code)));
             assert_eq!(answer.body["error"]["data"]["uri"], missing);
+        }
+    }
+}
+
+/// Bytes that are no text are a blob with the type they were given, by both revisions and whoever put them there.
+#[tokio::test]
+async fn a_document_of_any_bytes_is_read_as_a_blob() {
+    let fixture = McpFixture::start().await;
+    let (ben, old) = (fixture.ben(), fixture.ben().with_session().await);
+    let every: Vec<u8> = (0..=u8::MAX).rev().collect();
+    let tool = json!({"slug": "by-tool", "content": BASE64.encode(&every), "encoding": "base64",
+        "content_type": "application/octet-stream"});
+    ben.tool("artifact_create", tool).await;
+    let hub = &fixture.base.hub;
+    let picture = json!({"slug": "by-api", "content": BASE64.encode(b"\x89PNG\0"), "encoding": "base64",
+        "content_type": "image/png"});
+    let documents = format!("/api/v1/channels/{}/artifacts", fixture.base.channel);
+    assert_eq!(hub.post(&documents, Some(&ben.key), &picture).await.status, 201);
+    let uri = |slug: &str| format!("chorus://{}/artifacts/{slug}", fixture.base.channel);
+    for client in [&ben, &old] {
+        let listed = client.result("resources/list", json!({})).await;
+        let listed = listed["resources"].as_array().unwrap();
+        for (slug, mime, bytes) in
+            [("by-tool", "application/octet-stream", &*every), ("by-api", "image/png", b"\x89PNG\0")]
+        {
+            let entry = listed.iter().find(|entry| entry["uri"] == uri(slug)).unwrap();
+            assert_eq!((&entry["mimeType"], &entry["size"]), (&json!(mime), &json!(bytes.len())));
+            let read = client.result("resources/read", json!({"uri": uri(slug)})).await;
+            // And nothing else: a client that finds a text as well may show that.
+            let blob = json!({"uri": uri(slug), "mimeType": mime, "blob": BASE64.encode(bytes)});
+            assert_eq!(read["contents"], json!([blob]));
         }
     }
 }
