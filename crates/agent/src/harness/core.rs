@@ -224,7 +224,7 @@ impl Core {
         self.numbers += 1;
         let mut task = Task::of(self.numbers, batch, now_ms);
         let turn = &task.turn;
-        for record in digests::record(turn) {
+        if let Some(record) = digests::record(turn) {
             self.write(record, out);
         }
         out.push(Command::Tell(Activity::Took {
