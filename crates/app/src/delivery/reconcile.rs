@@ -27,7 +27,7 @@ const USAGE_TICKS: u64 = 2;
 const ATTEND_STEP: i64 = 200;
 /// So many that were sent lately are brought in order together: others wait for it.
 const SETTLE_STEP: i64 = 500;
-/// Every so many ticks the slower steps run.
+/// Every so many ticks the slower steps run, or as soon as so much time has passed: ticks of a busy hub come late.
 const SLOW_TICKS: u64 = 20;
 
 /// Ticks until the hub stops, and does the last things once more then.
@@ -52,13 +52,15 @@ pub struct Ticks {
     /// In ticks: three chances before a lease runs out.
     renew_every: u64,
     watch: ClockWatch,
+    /// After which tick, and how much time, the slower steps run next.
+    slow_next: (u64, i64),
 }
 
 impl Ticks {
     pub fn new(app: &App) -> Self {
         let renew_every = app.config.presence.as_millis() / TICK.as_millis() / 3;
         let renew_every = renew_every.clamp(1, u128::from(SLOW_TICKS)) as u64;
-        Self { next: 0, renew_every, watch: ClockWatch::new(app) }
+        Self { next: 0, renew_every, watch: ClockWatch::new(app), slow_next: (0, app.elapsed()) }
     }
 
     /// Does what is to be done in the next one.
@@ -76,19 +78,24 @@ impl Ticks {
             report("record what is stored", app.usage.flush(&app.store).await);
         }
         // Whoever sets the clock finds everything as it should be.
-        let was_set = self.watch.was_clock_set(app);
-        if was_set || tick.is_multiple_of(self.renew_every) {
+        let is_slow = self.watch.was_clock_set(app) || self.is_time_for_slow(app, tick);
+        if is_slow || tick.is_multiple_of(self.renew_every) {
             report("renew open inboxes", renew(app).await);
         }
         report("attend to what is due", attend(app).await);
         report("end what waits for a person", end_waiting(app).await);
-        if was_set || tick.is_multiple_of(SLOW_TICKS) {
+        if is_slow {
+            self.slow_next = (tick + SLOW_TICKS, app.elapsed() + SLOW_TICKS as i64 * TICK.as_millis() as i64);
             report("end what the clock would keep", pull_back(app).await);
             report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);
             report("look for better ways", reroute(app).await);
             report("tell who is away", tell_away(app).await);
             report("sum up for who leads", sum_up(app).await);
         }
+    }
+
+    fn is_time_for_slow(&self, app: &App, tick: u64) -> bool {
+        tick >= self.slow_next.0 || app.elapsed() >= self.slow_next.1
     }
 }
 

@@ -76,6 +76,7 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
     }
     match body.agent_id {
+        Some(named) if app.market.is_alive(app, named) => {}
         Some(named) => probe::wake(app, named).await?,
         None => {
             probe::wake_found(app, &search(app, &body.skill_name.0, body.budget, true, body.orchestrator_id))

@@ -28,6 +28,10 @@ pub(super) struct Session {
 
 /// After so many steps of a statement it is looked whether its time is over: a fraction of a millisecond.
 const STEPS: i32 = 10_000;
+/// Pages the writer keeps: what it goes through again and again, which is more than the 2 MiB it would be given.
+const WRITER_CACHE_KIB: i64 = 32 * 1024;
+/// Pages a reader keeps. Few, because each commit makes it forget them.
+const READER_CACHE_KIB: i64 = 4 * 1024;
 
 impl Session {
     pub(super) fn open(options: &SqliteOptions, read_only: bool) -> Result<Self, StoreError> {
@@ -53,6 +57,9 @@ impl Session {
             // Checkpoints are the checkpointer's work, so that no commit has to wait for one.
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             connection.pragma_update(None, "temp_store", "MEMORY")?;
+            // Negative: in KiB. Only what is used is taken.
+            let cache = if read_only { READER_CACHE_KIB } else { WRITER_CACHE_KIB };
+            connection.pragma_update(None, "cache_size", -cache)?;
             // Plans do not depend on the values bound, or SQLite would prepare a statement anew for each of them.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             Ok(connection)

@@ -41,7 +41,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 
 /// As many events as a page opens with, and as one fragment holds: however long the conversation is, its page stays small.
-const OPENS_WITH: i64 = 50;
+const OPENS_WITH: i64 = 30;
 /// As many members and documents as are shown.
 const MOST: i64 = 200;
 

@@ -1,21 +1,24 @@
 //! A way to a database that takes longer: what is sent into it arrives later, in the same order.
+//!
+//! Threads carry the bytes, because a sleeping thread is woken to the tenth of a millisecond: a timer of the async runtime counts in
+//! whole ones, and would make two of one.
 
 use anyhow::Context;
-use std::net::SocketAddr;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use url::Url;
 
-/// It ends when it is dropped, and its connections with it.
+/// How many pieces may be under way on a connection.
+const MAX_PIECES: usize = 1024;
+
+/// It ends with the bench.
 #[derive(Debug)]
 pub(crate) struct Delay {
     /// The same database by this way.
     pub(crate) url: String,
-    task: JoinHandle<()>,
 }
 
 impl Delay {
@@ -26,66 +29,57 @@ impl Delay {
         let host = url.host_str().context("the database URL names no host")?;
         let target = tokio::net::lookup_host((host, url.port().unwrap_or(5432))).await?.next();
         let target = target.with_context(|| format!("cannot find {host}"))?;
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         url.set_ip_host(address.ip()).ok().context("a database URL whose host cannot be changed")?;
         url.set_port(Some(address.port())).ok().context("a database URL whose port cannot be changed")?;
-        let task = tokio::spawn(serve(listener, target, delay));
-        Ok(Self { url: url.into(), task })
+        std::thread::spawn(move || serve(&listener, target, delay));
+        Ok(Self { url: url.into() })
     }
 }
 
-impl Drop for Delay {
-    fn drop(&mut self) {
-        self.task.abort();
+fn serve(listener: &TcpListener, target: SocketAddr, delay: Duration) {
+    while let Ok((client, _)) = listener.accept() {
+        std::thread::spawn(move || carry(client, target, delay));
     }
 }
 
-async fn serve(listener: TcpListener, target: SocketAddr, delay: Duration) {
-    let mut connections = JoinSet::new();
-    while let Ok((client, _)) = listener.accept().await {
-        connections.spawn(carry(client, target, delay));
-    }
-}
-
-async fn carry(client: TcpStream, target: SocketAddr, delay: Duration) -> std::io::Result<()> {
-    let server = TcpStream::connect(target).await?;
+/// Carries a connection, until one of its ends closes it.
+fn carry(client: TcpStream, target: SocketAddr, delay: Duration) -> io::Result<()> {
+    let server = TcpStream::connect(target)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let ((from_client, mut to_client), (mut from_server, to_server)) =
-        (client.into_split(), server.into_split());
-    tokio::select! {
-        done = later(from_client, to_server, delay) => done,
-        done = tokio::io::copy(&mut from_server, &mut to_client) => done.map(drop),
+    let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    std::thread::spawn(move || {
+        let copied = io::copy(&mut from_server, &mut to_client);
+        // The other end has hung up, or this one is told of it.
+        drop(to_client.shutdown(Shutdown::Both));
+        copied
+    });
+    let (coming, going) = sync_channel(MAX_PIECES);
+    let to_server = server.try_clone()?;
+    std::thread::spawn(move || write(to_server, &going));
+    let read = read(client, delay, &coming);
+    drop(coming);
+    read
+}
+
+/// Takes what comes, and notes when it is to arrive.
+fn read(mut from: TcpStream, delay: Duration, coming: &SyncSender<(Instant, Vec<u8>)>) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let length = from.read(&mut buffer)?;
+        if length == 0 || coming.send((Instant::now() + delay, buffer[..length].to_vec())).is_err() {
+            return Ok(());
+        }
     }
 }
 
-/// Copies what comes, each piece when its time has come.
-async fn later(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    delay: Duration,
-) -> std::io::Result<()> {
-    let (coming, mut going) = mpsc::channel::<(Instant, Vec<u8>)>(1024);
-    let read = async {
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let length = from.read(&mut buffer).await?;
-            let piece = (Instant::now() + delay, buffer[..length].to_vec());
-            if length == 0 || coming.send(piece).await.is_err() {
-                return Ok(());
-            }
-        }
-    };
-    let write = async {
-        while let Some((when, piece)) = going.recv().await {
-            sleep_until(when).await;
-            to.write_all(&piece).await?;
-        }
-        Ok(())
-    };
-    tokio::select! {
-        done = read => done,
-        done = write => done,
+/// Passes each piece on when its time has come.
+fn write(mut to: TcpStream, going: &Receiver<(Instant, Vec<u8>)>) -> io::Result<()> {
+    for (when, piece) in going {
+        std::thread::sleep(when.saturating_duration_since(Instant::now()));
+        to.write_all(&piece)?;
     }
+    to.shutdown(Shutdown::Both)
 }

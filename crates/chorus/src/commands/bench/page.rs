@@ -20,6 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// What is said in the channel that the large one is compared with.
 const TEN: u64 = 10;
+/// So many watch, or have an inbox open, while the hub's memory is looked at: fewer would fit into what it has left over.
+const CROWD: usize = 2000;
 /// How long a hub is left alone before its memory is looked at.
 const QUIET: Duration = Duration::from_secs(1);
 /// How long something that was said may be missing from a page.
@@ -140,13 +142,18 @@ pub(crate) async fn measure(
     let small = Place::make(folder.join("small"), FEW, TEN, pace.size, progress).await?;
     let large = Place::make(folder.join("large"), FEW, messages, pace.size, progress).await?;
     let inboxes = Child::hub(&folder.join("inboxes")).await?;
+    let crowd = Fleet::register(&inboxes.url, 1, CROWD).await?;
     let fleet = Fleet::register(&inboxes.url, FEW, viewers).await?;
     let target = Target::find(&inboxes.url).await?;
     // Everything was used once before anything is looked at.
     small.post("", &words(pace.size), Duration::from_millis(100)).await?;
     drop(Relay::open(&target, &Fleet::register(&inboxes.url, 1, 1).await?, pace.size).await?);
-    let (watching, viewer_kib) = memory(&small.hub, viewers, small.watch(viewers)).await?;
-    let (mut relay, inbox_kib) = memory(&inboxes, viewers, Relay::open(&target, &fleet, pace.size)).await?;
+    let (watching, viewer_kib) = memory(&small.hub, CROWD, small.watch(CROWD)).await?;
+    drop(watching);
+    let (relay, inbox_kib) = memory(&inboxes, CROWD, Relay::open(&target, &crowd, pace.size)).await?;
+    drop(relay);
+    let watching = small.watch(viewers).await?;
+    let mut relay = Relay::open(&target, &fleet, pace.size).await?;
     let weight = large.weight().await?;
     let watched = Place::make(folder.join("ten"), FEW, TEN, pace.size, progress).await?;
     let [mut open_small, mut open_large, mut seen, mut received] = [const { vec![] }; 4];
@@ -183,7 +190,7 @@ pub(crate) async fn measure(
     Ok(Section {
         bench: "page",
         setup: format!(
-            "{} messages against {TEN}; {viewers} watch, {viewer_kib:.1} KiB each, against as many inboxes, {inbox_kib:.1} KiB each; {pace}",
+            "{} messages against {TEN}; {viewers} watch, {viewer_kib:.1} KiB each, against inboxes, {inbox_kib:.1} KiB each; {pace}",
             thousands(messages as f64)
         ),
         phases: vec![
