@@ -13,6 +13,7 @@ mod holds;
 mod input;
 mod output;
 mod reading;
+mod reporting;
 mod shown;
 mod speaking;
 mod table;
@@ -22,6 +23,7 @@ mod waiting;
 
 pub use documents::{document_slug, document_uri};
 pub use holds::{Holds, key_holds, token_holds};
+pub use reporting::{Hired, about as about_job, of_job};
 pub use teaching::{instructions, participate};
 
 use crate::app::AppState;
@@ -55,6 +57,18 @@ pub struct Context {
     pub holds: Holds,
     /// The conversation that the door's address names, or the call.
     pub conversation: ConversationId,
+}
+
+/// Where a tool is called, and by whom.
+pub trait Place: Clone + Send + Sync + 'static {
+    /// Whether the caller has any business here at all; whoever has none is kept out.
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl Place for Context {
+    async fn check(&self) -> Result<(), Error> {
+        self.check_member().await
+    }
 }
 
 impl Context {
@@ -138,8 +152,8 @@ pub enum Effect {
 
 type Running = BoxFuture<'static, Result<Value, Error>>;
 
-/// One tool.
-pub struct Tool {
+/// One tool, of a conversation unless said.
+pub struct Tool<P = Context> {
     /// With underscores.
     pub name: &'static str,
     /// For people.
@@ -151,13 +165,13 @@ pub struct Tool {
     pub input: Value,
     /// The JSON Schema of its result.
     pub output: Value,
-    run: Box<dyn Fn(Context, Value, Faults) -> Running + Send + Sync>,
+    run: Box<dyn Fn(P, Value, Faults) -> Running + Send + Sync>,
 }
 
-impl Tool {
+impl<P: Place> Tool<P> {
     fn new<I, O, W>(
         (name, title, effect): (&'static str, &'static str, Effect),
-        work: impl Fn(Context, I) -> W + Copy + Send + Sync + 'static,
+        work: impl Fn(P, I) -> W + Copy + Send + Sync + 'static,
         description: &'static str,
     ) -> Self
     where
@@ -165,9 +179,9 @@ impl Tool {
         O: ToSchema + Serialize,
         W: Future<Output = Result<O, Error>> + Send + 'static,
     {
-        let run = move |context, arguments, faults| -> Running {
+        let run = move |place, arguments, faults| -> Running {
             Box::pin(async move {
-                let result = work(context, read(arguments, &faults)?).await?;
+                let result = work(place, read(arguments, &faults)?).await?;
                 serde_json::to_value(result).map_err(Error::internal)
             })
         };
@@ -176,12 +190,12 @@ impl Tool {
     }
 
     /// Calls it. What it refuses has a code, and [`sentence`] for a model.
-    pub async fn call(&self, context: &Context, arguments: Map<String, Value>) -> Result<Value, Error> {
+    pub async fn call(&self, place: &P, arguments: Map<String, Value>) -> Result<Value, Error> {
         let unknown = self.unknown(&arguments);
-        let done = (self.run)(context.clone(), arguments.into(), unknown).await;
+        let done = (self.run)(place.clone(), arguments.into(), unknown).await;
         // Arguments are read before anybody is looked up, and who may not be here is not told what is wrong with them.
         if done.as_ref().is_err_and(|error| !error.keeps_out()) {
-            context.check_member().await?;
+            place.check().await?;
         }
         done
     }
@@ -257,11 +271,12 @@ mod tests {
 
     #[test]
     fn every_definition_is_strict_and_says_whom_it_wakes() {
-        for tool in all() {
-            let name = tool.name;
-            assert_eq!(tool.input["additionalProperties"], false, "{name}");
-            assert!(tool.description.to_lowercase().contains("wakes"), "{name}");
-            for schema in [&tool.input, &tool.output] {
+        let chat = all().iter().map(|tool| (tool.name, tool.description, &tool.input, &tool.output));
+        let of_job = of_job().iter().map(|tool| (tool.name, tool.description, &tool.input, &tool.output));
+        for (name, description, input, output) in chat.chain(of_job) {
+            assert_eq!(input["additionalProperties"], false, "{name}");
+            assert!(description.to_lowercase().contains("wakes"), "{name}");
+            for schema in [input, output] {
                 assert_eq!(schema["type"], "object", "{name}");
                 assert!(!schema.to_string().contains("$ref"), "{name}: whole in itself");
                 let properties = schema["properties"].as_object().unwrap();
@@ -269,7 +284,7 @@ mod tests {
                     assert!(properties.contains_key(required.as_str().unwrap()), "{name} {required}");
                 }
             }
-            for (member, property) in tool.input["properties"].as_object().unwrap() {
+            for (member, property) in input["properties"].as_object().unwrap() {
                 assert!(property["description"].is_string(), "{name} {member}");
                 let bounded = match property["type"].as_str().unwrap() {
                     "string" => {

@@ -103,6 +103,9 @@ fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> 
         (Some(Code::SenderMismatch), _) => Some(
             "an agent speaks only for itself: --from or CHORUS_AGENT must name the agent whose key this is",
         ),
+        (Some(Code::Forbidden), _) if key.is_some() => {
+            Some("this key may not do that; the end of the command's --help says whose key it takes")
+        }
         (Some(Code::AgentNotFound | Code::SenderNotRegistered), _) => {
             Some("`chorus agents` lists who is there")
         }
@@ -147,6 +150,7 @@ mod tests {
         assert_eq!(code(&anyhow::anyhow!("x")), 1);
         assert_eq!(hint(&refused("ERR_VALIDATION"), None), None);
         assert!(hint(&refused("ERR_AGENT_ID_TAKEN"), None).unwrap().contains("--key"));
+        assert!(hint(&refused("FORBIDDEN"), Some(SecretKind::AgentKey)).unwrap().contains("whose key"));
         assert_eq!(hint(&Explained::usage("x", "y").into(), None), Some("y"));
         for (key, told) in [
             (Some(SecretKind::AgentKey), "register NAME"),

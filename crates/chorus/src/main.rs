@@ -8,6 +8,8 @@
 
 mod answer;
 mod commands;
+#[cfg(test)]
+mod examples;
 mod failure;
 mod files;
 mod global;

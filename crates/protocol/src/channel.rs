@@ -8,9 +8,11 @@
 
 mod event;
 mod post;
+mod web_url;
 
 pub use event::{CallbackEvent, KINDS, Lifecycle, MAX_EVENTS, MAX_MESSAGES, NDJSON};
-pub use post::{Channel, InboxPost, McpServer, Message, Post, Received, WebUrl};
+pub use post::{Channel, InboxPost, McpServer, Message, Post, Received};
+pub use web_url::WebUrl;
 
 use crate::faults::{Faults, Fields};
 use crate::json::{self, JsonError};

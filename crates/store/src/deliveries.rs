@@ -12,14 +12,12 @@
 use crate::clock::MAX_SKEW_MS;
 use crate::directory::Agent;
 use crate::error::word;
-use crate::usage::ROW_BYTES;
-use crate::{Row, StoreError, Tx, TxExt, sent};
+use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal, TraceId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 pub use chorus_protocol::words::Transport;
 use chorus_protocol::words::{DeliveryState, Directedness, EntryKind, Mode, Policy, Priority, Reason};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// How a delivery reaches its agent now: the whole decision.
@@ -425,75 +423,4 @@ pub fn event_of(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<EventId>, Stor
     )?
     .map(|mut row| row.uuid(0).map(EventId))
     .transpose()
-}
-
-/// What a retention step did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removed {
-    /// Deliveries that are gone.
-    pub deliveries: u64,
-    /// Events that are gone.
-    pub events: u64,
-    /// How many bytes of whose they were.
-    pub bytes: BTreeMap<Principal, i64>,
-}
-
-/// A reconciler: removes deliveries and events from before `cutoff`, a bounded number at a time; undelivered ones
-/// stay. An inbox remembers the oldest entry it still has, so that a reader learns of the gap.
-pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed, StoreError> {
-    let old = tx.query(
-        "SELECT d.agent_id, d.seq, d.event_id, d.kind FROM deliveries d JOIN inboxes i ON i.agent_id = d.agent_id
-         WHERE d.created_at < $1 AND d.seq >= i.oldest AND d.lease_until IS NULL AND d.state <> 'waiting'
-           AND (d.transport <> 'inbox' OR d.seq <= i.handed_through)
-         ORDER BY d.agent_id, d.seq LIMIT $2",
-        &[cutoff.into(), limit.into()],
-    )?;
-    let mut removed = Removed::default();
-    let mut inboxes = BTreeMap::new();
-    for mut row in old {
-        let (agent, seq, event) = (row.uuid(0)?, row.int(1)?, row.uuid(2)?);
-        let kind = word(&row.text(3)?, EntryKind::parse)?;
-        let key = [(&agent).into(), seq.into()];
-        if kind != EntryKind::Message {
-            // The chat first, as whoever replays it does.
-            tx.execute("DELETE FROM chats WHERE agent_id = $1 AND seq = $2", &key)?;
-            tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &key)?;
-        }
-        removed.deliveries += tx.execute("DELETE FROM deliveries WHERE agent_id = $1 AND seq = $2", &key)?;
-        // An event with a place in a conversation belongs to all its readers; one without goes with its only delivery.
-        let gone = tx.first(
-            "DELETE FROM events WHERE id = $1 AND seq = 0 RETURNING author_kind, author_id, OCTET_LENGTH(body), trace_id",
-            &[(&event).into()],
-        )?;
-        if let Some(mut gone) = gone {
-            let large = "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body)";
-            let large = tx.first(large, &[(&event).into()])?.map_or(Ok(0), |mut row| row.int(0))?;
-            if let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) {
-                // What the hub itself told was counted for nobody.
-                let counted = !matches!(kind, EntryKind::Chat | EntryKind::Digest);
-                let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
-                *removed.bytes.entry(author).or_default() += if counted { bytes } else { 0 };
-                if let Some(sender) = author.agent() {
-                    sent::remove(tx, sender, TraceId(gone.uuid(3)?), seq)?;
-                }
-            }
-            removed.events += 1;
-        }
-        inboxes.insert(agent, seq + 1);
-    }
-    for (agent, next) in inboxes {
-        // Not always what comes next: an older entry that still waits must not be passed over.
-        tx.execute(
-            "UPDATE inboxes SET oldest = COALESCE((SELECT MIN(seq) FROM deliveries WHERE agent_id = $1), $2)
-             WHERE agent_id = $1",
-            &[(&agent).into(), next.into()],
-        )?;
-        // A mark below the oldest entry is nobody's.
-        tx.execute(
-            "DELETE FROM handed WHERE agent_id = $1
-                 AND through < (SELECT oldest FROM inboxes WHERE inboxes.agent_id = handed.agent_id)",
-            &[(&agent).into()],
-        )?;
-    }
-    Ok(removed)
 }

@@ -54,6 +54,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0036_streams.sql"),
     migration!("0037_digests.sql"),
     migration!("0039_bytes.sql"),
+    migration!("0044_open_jobs.sql"),
     migration!("0042_approvals.sql"),
 ];
 

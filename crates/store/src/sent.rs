@@ -77,19 +77,22 @@ pub fn settle(tx: &mut dyn Tx, through: TraceId) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// `$which` cuts the page before anything is joined to it, so that whatever plan a database makes, and however little it knows of
+/// its tables, it looks up as many deliveries as there are places on the page. The order is for the caller to make.
 macro_rules! select_sent {
-    ($table:literal, $rest:literal) => {
+    ($table:literal, $which:literal) => {
         concat!(
             "SELECT s.trace_id, s.seq, a.name, d.transport, d.state, d.detail, d.created_at, d.updated_at,
                     CASE WHEN s.seq <= i.handed_through AND d.transport = 'inbox' THEN 1 ELSE 0 END,
                     (SELECT h.at FROM handed h WHERE h.agent_id = s.agent_id AND h.through >= s.seq
                      ORDER BY h.through LIMIT 1)
-             FROM ",
+             FROM (SELECT trace_id, seq, agent_id FROM ",
             $table,
-            " s JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
-                         JOIN agents a ON a.id = s.agent_id
-                         JOIN inboxes i ON i.agent_id = s.agent_id ",
-            $rest
+            " ",
+            $which,
+            ") s JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
+                 JOIN agents a ON a.id = s.agent_id
+                 JOIN inboxes i ON i.agent_id = s.agent_id"
         )
     };
 }
@@ -112,21 +115,21 @@ fn sent(mut row: Row) -> Result<Sent, StoreError> {
 
 macro_rules! newest {
     ($table:literal) => {
-        select_sent!($table, "WHERE s.sender_id = $1 ORDER BY s.trace_id DESC, s.seq DESC LIMIT $2")
+        select_sent!($table, "WHERE sender_id = $1 ORDER BY trace_id DESC, seq DESC LIMIT $2")
     };
 }
 macro_rules! newest_before {
     ($table:literal) => {
         select_sent!(
             $table,
-            "WHERE s.sender_id = $1 AND (s.trace_id, s.seq) < ($2, $3)
-             ORDER BY s.trace_id DESC, s.seq DESC LIMIT $4"
+            "WHERE sender_id = $1 AND (trace_id, seq) < ($2, $3)
+             ORDER BY trace_id DESC, seq DESC LIMIT $4"
         )
     };
 }
 macro_rules! of_trace {
     ($table:literal) => {
-        select_sent!($table, "WHERE s.sender_id = $1 AND s.trace_id = $2 ORDER BY s.seq LIMIT 1")
+        select_sent!($table, "WHERE sender_id = $1 AND trace_id = $2 ORDER BY seq LIMIT 1")
     };
 }
 

@@ -338,7 +338,7 @@ pub fn write(tx: &mut dyn Tx, id: &str, step: &Step) -> Result<(), TransferError
     for Rows { insert, rows } in &step.tables {
         for row in rows {
             let params: Vec<Param<'_>> = row.iter().map(Into::into).collect();
-            tx.execute(insert, &params)?;
+            tx.append(insert, &params)?;
         }
     }
     if !step.last {
@@ -347,5 +347,17 @@ pub fn write(tx: &mut dyn Tx, id: &str, step: &Step) -> Result<(), TransferError
     if tx.first("SELECT 1 FROM events LIMIT 1", &[])?.is_some() {
         settings::set(tx, INDEXED_FROM.0, INDEXED_FROM.1)?;
     }
+    know_the_tables(tx)?;
     Ok(settings::set_or_remove(tx, IMPORTING, None)?)
+}
+
+/// PostgreSQL plans by what it knows of its tables, which is nothing until somebody looks, and it looks by itself only some
+/// minutes later: the hub that starts at once would be slow as long. SQLite plans all hubs alike, by the schema.
+fn know_the_tables(tx: &mut dyn Tx) -> Result<(), StoreError> {
+    if tx.kind() == Kind::Postgres {
+        for table in tables(tx)?.into_keys() {
+            tx.execute(statement(format!("ANALYZE {table}")), &[])?;
+        }
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! A TCP proxy that can be broken and mended while connections run through it.
 //!
-//! Its port stays its own as long as it lives, cut or not. It copies bytes and does not look at them.
+//! Its port stays its own as long as it lives, cut or not. It copies bytes and does not look at them. How often its clients
+//! waited for an answer it tells from who spoke when: whatever is said to the server after that has spoken is a round trip.
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -18,6 +20,7 @@ pub struct Proxy {
     addr: SocketAddr,
     target: SocketAddr,
     frozen: watch::Sender<bool>,
+    round_trips: Arc<AtomicU64>,
     /// Owns the listener and all connections, so that its end is theirs. None while cut.
     task: Mutex<Option<JoinHandle<()>>>,
     /// Bound but never listening: it keeps the port ours while nobody listens, and the system refuses callers.
@@ -34,6 +37,7 @@ impl Proxy {
             addr,
             target,
             frozen: watch::Sender::new(false),
+            round_trips: Arc::default(),
             task: Mutex::default(),
             _reserved: reserved,
         };
@@ -44,6 +48,11 @@ impl Proxy {
     /// Where to connect instead of the target.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// How often all connections together went from listening to speaking to the server.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
     }
 
     /// Refuses new connections and drops those there are; all of it has happened when this returns.
@@ -66,7 +75,8 @@ impl Proxy {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.is_none() {
             let listener = bind(self.addr).listen(128).expect("the port is ours");
-            *task = Some(tokio::spawn(serve(listener, self.target, self.frozen.subscribe())));
+            let round_trips = Arc::clone(&self.round_trips);
+            *task = Some(tokio::spawn(serve(listener, self.target, self.frozen.subscribe(), round_trips)));
         }
     }
 }
@@ -86,13 +96,18 @@ fn bind(addr: SocketAddr) -> TcpSocket {
     socket
 }
 
-async fn serve(listener: TcpListener, target: SocketAddr, frozen: watch::Receiver<bool>) {
+async fn serve(
+    listener: TcpListener,
+    target: SocketAddr,
+    frozen: watch::Receiver<bool>,
+    round_trips: Arc<AtomicU64>,
+) {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let (client, _) = accepted.expect("accepting works while the proxy lives");
-                connections.push(carry(client, target, frozen.clone()));
+                connections.push(carry(client, target, frozen.clone(), Arc::clone(&round_trips)));
             }
             // How a connection ended is for its two ends to see.
             Some(_) = connections.next() => {}
@@ -100,15 +115,26 @@ async fn serve(listener: TcpListener, target: SocketAddr, frozen: watch::Receive
     }
 }
 
-async fn carry(mut client: TcpStream, target: SocketAddr, frozen: watch::Receiver<bool>) -> io::Result<()> {
+async fn carry(
+    mut client: TcpStream,
+    target: SocketAddr,
+    frozen: watch::Receiver<bool>,
+    round_trips: Arc<AtomicU64>,
+) -> io::Result<()> {
     let mut server = TcpStream::connect(target).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
+    let listened = AtomicBool::new(true);
+    let asks = || {
+        if listened.swap(false, Ordering::Relaxed) {
+            round_trips.fetch_add(1, Ordering::Relaxed);
+        }
+    };
     tokio::try_join!(
-        copy(from_client, to_server, frozen.clone()),
-        copy(from_server, to_client, frozen.clone())
+        copy(from_client, to_server, frozen.clone(), asks),
+        copy(from_server, to_client, frozen.clone(), || listened.store(true, Ordering::Relaxed))
     )?;
     Ok(())
 }
@@ -117,6 +143,7 @@ async fn copy(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut frozen: watch::Receiver<bool>,
+    told: impl Fn(),
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -126,6 +153,7 @@ async fn copy(
         if length == 0 {
             return to.shutdown().await;
         }
+        told();
         to.write_all(&buffer[..length]).await?;
     }
 }

@@ -11,7 +11,7 @@ use crate::charge::may_say;
 use crate::conversation::{masked, post_in, put, version};
 use crate::error::Error;
 use crate::lines::{Bounds, Lines};
-use crate::market::results;
+use crate::market::results::{self, Told};
 use crate::once::{Done, Once};
 use crate::relay::{EnvelopeAnswer, answer_envelope};
 use crate::secrets::CallbackToken;
@@ -112,12 +112,14 @@ pub async fn take(
     let Address { conversation, token } = address;
     let event = CallbackEvent::read(body)?;
     let document = document_of(&event)?;
+    let told = results::told(app, token.delivery, &event).await?;
     let (delivery, is_message) = (token.delivery, matches!(event, CallbackEvent::Message { .. }));
     let answer = Answer {
         // Made here: the transaction may run again.
         id: EventId(app.environment.uuid_v7()),
         event,
         document,
+        told,
         runtime: Handle::current(),
         now: app.now(),
         app: Arc::clone(app),
@@ -214,6 +216,8 @@ struct Answer {
     event: CallbackEvent,
     /// If the event puts one.
     document: Option<NewArtifact>,
+    /// If it says what came of a job.
+    told: Option<Told>,
     now: i64,
 }
 
@@ -237,7 +241,10 @@ impl Answer {
         let recorded = match sent.kind {
             EventKind::Envelope => self.answer_envelope(tx, &agent, &sent)?,
             EventKind::Job => {
-                results::said(tx, &self.app, &sent.body, &self.event)?;
+                // What the agent does meanwhile is nobody's business.
+                if let Some(told) = &self.told {
+                    results::said(tx, &self.app, told)?;
+                }
                 Recorded::of(self.id)
             }
             _ => self.say(tx, &agent, &sent)?,

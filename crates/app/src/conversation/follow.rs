@@ -118,6 +118,8 @@ impl Follower {
     }
 
     /// The next bytes for the connection; none at the end of the stream.
+    ///
+    /// What is seldom done is boxed: most who follow wait most of the time, and each has room for all of this.
     pub async fn next(&mut self) -> Option<Bytes> {
         if let Some(greeting) = self.greeting.take() {
             return Some(greeting);
@@ -127,10 +129,10 @@ impl Follower {
             if self.revocations.has_changed().unwrap_or(true) {
                 self.revocations.mark_unchanged();
                 // Whoever is not known for certain to be still let in connects again.
-                authenticate::look_up(&self.app, &self.shown).await.ok()?;
+                Box::pin(authenticate::look_up(&self.app, &self.shown)).await.ok()?;
             }
             if self.app.elapsed() >= self.check_at {
-                self.check().await?;
+                Box::pin(self.check()).await?;
             }
             let until_check_ms = (self.check_at - self.app.elapsed()).max(0) as u64;
             if self.shared && self.cursor >= self.begun_at {
@@ -141,7 +143,7 @@ impl Follower {
                 }
             }
             if self.begun_at.max(*self.head.borrow_and_update()) > self.cursor {
-                match self.read_store().await {
+                match Box::pin(self.read_store()).await {
                     Ok(bytes) if bytes.is_empty() => continue,
                     Ok(bytes) => return Some(bytes),
                     // It is a stranger now.
@@ -154,7 +156,7 @@ impl Follower {
                 }
             }
             if self.growth.has_changed().unwrap_or(false) {
-                match self.read_growth().await {
+                match Box::pin(self.read_growth()).await {
                     Ok(bytes) if bytes.is_empty() => {}
                     Ok(bytes) => return Some(bytes),
                     Err(error) if error.code == Code::NotFound => return None,
@@ -183,7 +185,7 @@ impl Follower {
                     Err(RecvError::Closed) => return None,
                 },
                 () = tokio::time::sleep(Duration::from_millis(until_check_ms)) => {
-                    self.check().await?;
+                    Box::pin(self.check()).await?;
                     return Some(DIALECT.ping());
                 }
             }

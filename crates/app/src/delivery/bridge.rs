@@ -141,7 +141,12 @@ impl Content {
     }
 
     /// The same as the history shows it, which has envelopes and traces beside it.
-    pub fn kept(&self, app: &App, entry: &Entry) -> Result<Option<Box<RawValue>>, StoreError> {
+    pub fn kept(
+        &self,
+        app: &App,
+        receiver: AgentId,
+        entry: &Entry,
+    ) -> Result<Option<Box<RawValue>>, StoreError> {
         let data = match self {
             Self::Envelope => return Ok(None),
             Self::Chat(said) => serde_json::value::to_raw_value(&said.data(app)),
@@ -149,7 +154,9 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job { .. } | Self::Quote | Self::Digest => return handout::kept(entry).map(Some),
+            Self::Job { epoch } => handout::data(app, (receiver, *epoch), entry.trace, &entry.body)
+                .and_then(RawValue::from_string),
+            Self::Quote | Self::Digest => RawValue::from_string(entry.body.clone()),
             Self::Result(told) => return Ok(told.clone()),
         };
         data.map(Some).map_err(|error| StoreError::Unexpected(error.into()))

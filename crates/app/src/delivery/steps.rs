@@ -94,8 +94,8 @@ pub fn clean_up(
     let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
     let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let acts = audit::remove_old(tx, now, CLEAN_UP_STEP)?;
-    let old = settings.retention_ms.map_or(Ok(deliveries::Removed::default()), |keep_ms| {
-        deliveries::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
+    let old = settings.retention_ms.map_or(Ok(retention::Removed::default()), |keep_ms| {
+        retention::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
     usage.give_back(tx, old.bytes);
     let results = settings

@@ -22,6 +22,8 @@ const MANY: i64 = 100;
 const REMEMBERED_MS: i64 = 5000;
 /// So many searches are remembered; when there are more, all are forgotten.
 const MOST_REMEMBERED: usize = 1000;
+/// How long it is remembered whether few are online.
+const ONLINE_MS: i64 = 1000;
 
 /// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
 type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
@@ -48,6 +50,34 @@ impl Totals {
             known.insert(asked, (total, now));
         }
     }
+}
+
+/// Whether few were online when that was last looked at, and when.
+#[derive(Default)]
+pub struct Online(Mutex<Option<(bool, i64)>>);
+
+impl Online {
+    fn looked(&self) -> MutexGuard<'_, Option<(bool, i64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As it was found the last time; what was never looked at is not few.
+    pub(super) fn are_few(&self) -> bool {
+        self.looked().is_some_and(|(few, _)| few)
+    }
+}
+
+/// Finds out whether few are online, so that searches know what to go through; once a second at most.
+pub(super) async fn look_who_is_online(app: &App) -> Result<(), StoreError> {
+    let elapsed = app.elapsed();
+    if app.market.online.looked().is_some_and(|(_, at)| elapsed - at < ONLINE_MS) {
+        return Ok(());
+    }
+    let (now, since) = (app.now(), seen_since(app));
+    let look = move |tx: &mut dyn Tx| discovery::are_few_online(tx, now, since);
+    let few = app.store.read::<_, StoreError, _>(look).await?;
+    *app.market.online.looked() = Some((few, elapsed));
+    Ok(())
 }
 
 /// Since when a sign of life counts.
@@ -90,6 +120,7 @@ pub async fn discover(app: &AppState, asked: Discover) -> Result<Discovered, Err
         return Err(faults.into());
     }
     let words = discovery::words(asked.q.as_deref().unwrap_or_default());
+    look_who_is_online(app).await?;
     let search = Search {
         skill: asked.skill,
         min_reputation: min_reputation.flatten().unwrap_or(Reputation::MIN),
@@ -98,6 +129,7 @@ pub async fn discover(app: &AppState, asked: Discover) -> Result<Discovered, Err
         seen_since: (!asked.include_offline).then(|| seen_since(app)),
         now: app.now(),
         except: None,
+        few_online: app.market.online.are_few(),
     };
     let key: Asked = (
         search.skill.clone(),

@@ -2,16 +2,18 @@
 
 use crate::app::App;
 use crate::delivery::service::{callback_url, service_name};
+use crate::secrets::McpToken;
 use bytes::Bytes;
-use chorus_protocol::channel::{Channel, Message, Post};
+use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, JobId, TraceId};
 use chorus_protocol::market::{JobHandout, JobStatus};
 use chorus_protocol::words::Transport;
-use chorus_store::deliveries::Entry;
-use chorus_store::market::jobs;
+use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::push::Due;
 use chorus_store::{StoreError, Tx, conversations, directory};
-use serde_json::value::RawValue;
+
+/// How long the tools of a job can be used after its end.
+const TOOLS_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Where jobs are POSTed to at an endpoint.
 pub fn url(endpoint: String) -> String {
@@ -42,7 +44,7 @@ fn result_url(app: &App, job: JobId, agent: AgentId, epoch: i64) -> String {
     format!("{}/market/jobs/{job}/result/{token}", app.config.public_url)
 }
 
-/// The data of SSE event `job`, for an agent in this epoch.
+/// The data of SSE event `job`, for an agent in this epoch; the history of its inbox shows the same.
 pub fn data(
     app: &App,
     agent: (AgentId, i64),
@@ -52,11 +54,6 @@ pub fn data(
     serde_json::to_string(&read(app, agent, trace, body)?)
 }
 
-/// The same as the history shows it, where the address for results is not given out again.
-pub fn kept(entry: &Entry) -> Result<Box<RawValue>, StoreError> {
-    RawValue::from_string(entry.body.clone()).map_err(|error| StoreError::Unexpected(error.into()))
-}
-
 /// What is POSTed of a job whose turn it is, or why nothing is.
 pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
     const GONE: &str = "the job is not kept any more";
@@ -64,21 +61,32 @@ pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'s
     let Some(event) = conversations::event_by_id(tx, due.event)? else { return Ok(Err(GONE)) };
     let epoch = directory::by_id(tx, due.id.agent)?.map_or(0, |agent| agent.epoch);
     let job = read(app, (due.id.agent, epoch), event.trace, &event.body).map_err(unexpected)?;
-    match jobs::by_id(tx, job.job_id)? {
+    let asked = match jobs::by_id(tx, job.job_id)? {
         None => return Ok(Err(GONE)),
-        Some(job) if job.status != JobStatus::Pending => return Ok(Err("the job has ended")),
-        Some(_) => {}
-    }
+        Some(asked) if asked.status != JobStatus::Pending => return Ok(Err("the job has ended")),
+        Some(asked) => asked.agreed,
+    };
     let body = match due.transport {
         Transport::Harness | Transport::Webhook | Transport::Inbox => serde_json::to_vec(&job),
-        Transport::Channel => serde_json::to_vec(&channel_post(app, due, &job, epoch).map_err(unexpected)?),
+        Transport::Channel => {
+            serde_json::to_vec(&channel_post(app, due, (&job, &asked), epoch).map_err(unexpected)?)
+        }
     };
     Ok(Ok(body.map_err(unexpected)?.into()))
 }
 
-/// A job for an agent that knows the Channel Protocol only: what it says back is the result.
-fn channel_post(app: &App, due: &Due, job: &JobHandout, epoch: i64) -> Result<Post, serde_json::Error> {
+/// A job for an agent that knows the Channel Protocol only: what it says back is the result, or it calls the tool that comes with it.
+fn channel_post(
+    app: &App,
+    due: &Due,
+    (job, agreed): (&JobHandout, &Agreed),
+    epoch: i64,
+) -> Result<Post, serde_json::Error> {
     let input = serde_json::to_string_pretty(&job.input_data)?;
+    let output = agreed
+        .output_schema
+        .as_ref()
+        .map(|schema| format!("\n\nWhat the output data must be, as your skill declares it:\n{schema}"));
     let until = job.deadline_at.as_deref().unwrap_or("its deadline");
     let conversation = ConversationId::of_job(job.job_id);
     Ok(Post {
@@ -89,19 +97,36 @@ fn channel_post(app: &App, due: &Due, job: &JobHandout, epoch: i64) -> Result<Po
             context: Some(format!(
                 "You were hired for one job of your skill {:?}, for at most {} credits. Answer once, before {until}: with the \
                  output data as one JSON object and nothing else. A plain text is taken as {{\"text\": …}}. Answer with an \
-                 event of the type `error` if you cannot do it. Or POST the whole result, \
-                 {{\"job_id\", \"status\", \"output_data\", \"execution_cost\"}}, to {}",
+                 event of the type `error` if you cannot do it. Or call the tool report_result of the MCP server that comes \
+                 with this. Or POST the whole result, {{\"job_id\", \"status\", \"output_data\", \"execution_cost\"}}, to {}",
                 job.skill_name, job.budget, job.callback_url
             )),
         },
         message: Message {
             id: format!("job_{}", job.job_id.0.simple()),
             sender: "market".into(),
-            content: format!("Job {}: {}\n\nInput data:\n{input}", job.job_id, job.skill_name),
+            content: format!(
+                "Job {}: {}\n\nInput data:\n{input}{}",
+                job.job_id,
+                job.skill_name,
+                output.unwrap_or_default()
+            ),
         },
         callback: callback_url(app, conversation, due.id, epoch),
-        mcp: vec![],
+        mcp: vec![tools(app, agreed, epoch)],
     })
+}
+
+/// The tools of a job, for its agent. They last longer than the job, so that a late result is told that it is late.
+fn tools(app: &App, job: &Agreed, epoch: i64) -> McpServer {
+    let channel = ConversationId::of_job(job.id);
+    let token = McpToken { agent: job.agent, channel, expires_at: job.deadline_at + TOOLS_LIFE_MS, epoch };
+    let token = app.config.master_key.mcp_token(token);
+    McpServer {
+        url: format!("{}/mcp/jobs/{}", app.config.public_url, job.id),
+        headers: [("Authorization".to_owned(), format!("Bearer {token}"))].into(),
+        ..McpServer::default()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Hiring through the hub: skill, price and presence are checked, the budget is held, and the job is on its way.
 
-use super::discover::{declared, presence, seen_since};
+use super::discover::{declared, look_who_is_online, presence, seen_since};
 use super::jobs::view;
 use super::probe;
 use super::who::{self, Fresh, Hirer};
@@ -42,10 +42,26 @@ const MOST_TRIED: i64 = 20;
 /// What a job is for its agent.
 const JOB: Attention = Attention { reason: Reason::Assignment, ..attention::FOREIGN };
 
+/// What changes while it is looked at is looked at again, so often.
+pub(super) const LOOKS: usize = 3;
+
 /// Asks for a job. The same job again is the same job, however it stands by then.
 pub async fn hire(app: &AppState, caller: Caller, body: JobRequest) -> Result<JobView, Error> {
-    let act = prepare(app, caller, body).await?;
-    app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| act.run(tx, None)).await
+    let act = Arc::new(prepare(app, caller, body).await?);
+    for _ in 0..LOOKS {
+        let (hire, checked) = (Arc::clone(&act), act.check_input().await?);
+        let work = move |tx: &mut dyn Tx| hire.run(tx, None, checked.as_deref());
+        if let Some(job) = app.store.write::<_, Error, _>(work).await? {
+            return Ok(job);
+        }
+    }
+    Err(changing())
+}
+
+/// The offers are others each time they are looked at.
+pub(super) fn changing() -> Error {
+    Error::new(Code::Overloaded, "what is offered changed while it was looked at; try again")
+        .retry_after_ms(1000)
 }
 
 /// A job that is asked for, with everything that must not be made twice.
@@ -79,6 +95,7 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         Some(named) if app.market.is_alive(app, named) => {}
         Some(named) => probe::wake(app, named).await?,
         None => {
+            look_who_is_online(app).await?;
             probe::wake_found(app, &search(app, &body.skill_name.0, body.budget, true, body.orchestrator_id))
                 .await?;
         }
@@ -101,7 +118,32 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
 }
 
 impl Hire {
-    pub(super) fn run(&self, tx: &mut dyn Tx, offered: Option<&Offered>) -> Result<JobView, Error> {
+    /// Holds the input against what the agent declares that would be hired now, and says what that is. A check takes its time, so
+    /// nobody who writes waits for it. The input of a job that is known already is not looked at again.
+    pub(super) async fn check_input(self: &Arc<Self>) -> Result<Option<String>, Error> {
+        let act = Arc::clone(self);
+        let find = move |tx: &mut dyn Tx| {
+            if jobs::by_id(tx, act.id)?.is_some() {
+                return Ok(None);
+            }
+            let orchestrator = match &act.caller {
+                Caller::Agent(identity) => Some(identity.id),
+                _ => act.body.orchestrator_id,
+            };
+            Ok(act.choose(tx, orchestrator)?.1.input_schema)
+        };
+        let schema = self.app.store.read::<_, Error, _>(find).await?;
+        schema::check(declared(schema.as_deref()).as_ref(), &self.body.input_data, "input_data")?;
+        Ok(schema)
+    }
+
+    /// Hires, unless the input was `checked` against something else than what the agent declares by now.
+    pub(super) fn run(
+        &self,
+        tx: &mut dyn Tx,
+        offered: Option<&Offered>,
+        checked: Option<&str>,
+    ) -> Result<Option<JobView>, Error> {
         let hirer = who::hirer(tx, &self.app, &self.caller, self.body.orchestrator_id, &self.fresh)?;
         wallets::hold(tx, [hirer.wallet.id])?;
         let content = self.content(hirer.agent);
@@ -109,14 +151,14 @@ impl Hire {
             if known.agreed.payer != hirer.wallet.id || known.agreed.content != content {
                 return Err(taken());
             }
-            return view(&known, Some(&hirer.wallet.owner));
+            return view(&known, Some(&hirer.wallet.owner)).map(Some);
         }
         let (worker, skill) = self.choose(tx, hirer.agent)?;
         let price = offered.map_or(skill.cost, |offered| offered.price);
         check_budget(self.body.budget, price).map_err(|short| Error::new(Code::BudgetInsufficient, short))?;
-        let declared = declared(skill.input_schema.as_deref());
-        schema::check(declared.as_ref(), &self.body.input_data, "input_data")?;
-
+        if skill.input_schema.as_deref() != checked {
+            return Ok(None);
+        }
         let now = self.fresh.now;
         let agreed = Agreed {
             id: self.id,
@@ -142,7 +184,7 @@ impl Hire {
         self.hand_out(tx, &hirer, &agreed)?;
         let job = jobs::by_id(tx, self.id)?
             .ok_or_else(|| Error::internal("a job that was just asked for is gone"))?;
-        view(&job, Some(&hirer.wallet.owner))
+        view(&job, Some(&hirer.wallet.owner)).map(Some)
     }
 
     fn hold_budget(&self, tx: &mut dyn Tx, hirer: &Hirer) -> Result<(), Error> {
@@ -274,6 +316,7 @@ pub(super) fn search(
         seen_since: online.then(|| seen_since(app)),
         now: app.now(),
         except,
+        few_online: app.market.online.are_few(),
     }
 }
 

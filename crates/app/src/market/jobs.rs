@@ -21,7 +21,7 @@ use std::sync::Arc;
 const CANCELLED: &str = "CANCELLED";
 
 /// A job that is not there, or not the caller's: the same to both.
-pub(super) fn unknown() -> Error {
+pub fn unknown() -> Error {
     Error::new(Code::NotFound, "there is no such job, or you have nothing to do with it")
 }
 

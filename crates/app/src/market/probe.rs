@@ -1,4 +1,4 @@
-//! Asking endpoints whether they live.
+//! Asking endpoints whether they live: those for jobs, harnesses, and what is behind connection strings.
 //!
 //! A worker that knows the document alone sends no heartbeat: it registers once and waits for jobs. So whoever looks for a skill, or
 //! hires, has those asked that would be found if they were not away: the best few of them, at once, for a moment. Each is asked once
@@ -11,6 +11,7 @@ use crate::delivery::outbound::To;
 use crate::error::Error;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::Presence;
+use chorus_store::deliveries::{self, Way};
 use chorus_store::market::agents;
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::{StoreError, Tx, directory, inboxes};
@@ -114,7 +115,7 @@ pub(super) async fn wake(app: &AppState, agent: AgentId) -> Result<(), Error> {
     ask(app, app.store.read::<_, StoreError, _>(find).await?).await
 }
 
-/// Those of these that are away and have an endpoint: where that is, and whether it is proven.
+/// Those of these that are away and would be POSTed a job: where that is, and whether it is proven.
 fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, StoreError> {
     let mut workers = vec![];
     for id in found {
@@ -124,9 +125,17 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
             continue;
         }
         let worker = agents::as_worker(tx, agent)?;
-        if let Some(url) = worker.endpoint {
-            workers.push(To { url, receiver: *id, sender: None, cause: Cause::Push, proven: worker.proven });
-        }
+        let (url, proven) = match deliveries::way_of_push(&worker) {
+            Way::Harness => (worker.harness, true),
+            Way::Webhook => (worker.endpoint, worker.proven),
+            Way::Connection => {
+                let sealed = worker.connection.as_deref().unwrap_or_default();
+                (app.config.master_key.open(id.as_bytes(), sealed), true)
+            }
+            Way::Session | Way::Inbox | Way::WaitBehind(_) | Way::WaitForOwner(_) => (None, false),
+        };
+        let cause = Cause::Push;
+        workers.extend(url.map(|url| To { url, receiver: *id, sender: None, cause, proven }));
     }
     Ok(workers)
 }

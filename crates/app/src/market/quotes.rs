@@ -3,7 +3,7 @@
 //! Those whose inbox is open are asked, and may answer for a while; whoever says nothing counts with the price it lists. An endpoint is
 //! not asked: a server that knows the document alone would answer errors, and be rested for them.
 
-use super::discover::declared;
+use super::discover::{declared, look_who_is_online};
 use super::hire::{self, Offered};
 use super::probe;
 use super::who::{self, Fresh, Hirer};
@@ -17,7 +17,7 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{EventId, QuoteId, TraceId, WalletId};
+use chorus_protocol::ids::{EventId, JobId, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{
     Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteStatus,
     QuoteView, SkillName,
@@ -29,6 +29,7 @@ use chorus_store::market::quotes::{self, Quote};
 use chorus_store::market::{agents, jobs, wallets};
 use chorus_store::{StoreError, Tx, directory};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const USUAL_OFFERS: i64 = 5;
@@ -55,37 +56,94 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
     if !caller.is_known() {
         return Err(who::no_key());
     }
-    let (hub, quote_id, now) = (Arc::clone(app), QuoteId(app.environment.uuid_v4()), app.now());
-    let fresh = Fresh {
-        wallet: WalletId(app.environment.uuid_v7()),
-        key: key_hash(&app.secret(SecretKind::OwnerKey)),
-        trace: TraceId(app.environment.uuid_v7()),
-        now,
-    };
-    let event = EventId(app.environment.uuid_v7());
+    look_who_is_online(app).await?;
     let search = hire::search(app, &body.skill_name.0, body.budget.unwrap_or(Credits::MAX), true, None);
     probe::wake_found(app, &search).await?;
-    let work = move |tx: &mut dyn Tx| {
-        let hirer = who::hirer(tx, &hub, &caller, None, &fresh)?;
+    let act = Arc::new(Ask {
+        id: QuoteId(app.environment.uuid_v4()),
+        event: EventId(app.environment.uuid_v7()),
+        fresh: Fresh {
+            wallet: WalletId(app.environment.uuid_v7()),
+            key: key_hash(&app.secret(SecretKind::OwnerKey)),
+            trace: TraceId(app.environment.uuid_v7()),
+            now: app.now(),
+        },
+        app: Arc::clone(app),
+        caller,
+        body,
+        search,
+    });
+    for _ in 0..hire::LOOKS {
+        let (asked, fits) = (Arc::clone(&act), act.check_input().await?);
+        let work = move |tx: &mut dyn Tx| asked.run(tx, &fits);
+        if let Some(quote) = app.store.write::<_, Error, _>(work).await? {
+            return Ok(quote);
+        }
+    }
+    Err(hire::changing())
+}
+
+/// Offers that are asked for, with everything that must not be made twice.
+struct Ask {
+    app: AppState,
+    caller: Caller,
+    body: QuoteRequest,
+    search: Search,
+    id: QuoteId,
+    event: EventId,
+    fresh: Fresh,
+}
+
+/// Whether the input fits what was declared, of each declaration that was looked at.
+type Fits = HashMap<String, bool>;
+
+impl Ask {
+    fn limit(&self) -> i64 {
+        self.body.limit.unwrap_or(USUAL_OFFERS)
+    }
+
+    /// Holds the input against what those declare who would be asked now: before anything is written, because it takes its time.
+    async fn check_input(&self) -> Result<Fits, Error> {
+        let Some(input) = &self.body.input_data else { return Ok(Fits::new()) };
+        // One more, because whoever asks is not among them.
+        let (search, limit) = (self.search.clone(), self.limit() + 1);
+        let find = move |tx: &mut dyn Tx| discovery::search(tx, &search, None, limit);
+        let found = self.app.store.read::<_, StoreError, _>(find).await?;
+        let mut fits = Fits::new();
+        for schema in found.into_iter().filter_map(|found| found.input_schema) {
+            fits.entry(schema).or_insert_with_key(|schema| {
+                schema::check(declared(Some(schema)).as_ref(), input, "input_data").is_ok()
+            });
+        }
+        Ok(fits)
+    }
+
+    /// The offers, unless somebody is among them who declares something that was not looked at.
+    fn run(&self, tx: &mut dyn Tx, fits: &Fits) -> Result<Option<QuoteView>, Error> {
+        let (body, now) = (&self.body, self.fresh.now);
+        let hirer = who::hirer(tx, &self.app, &self.caller, None, &self.fresh)?;
         if quotes::count_open(tx, hirer.wallet.id, now)? >= MOST_OPEN {
             let what = format_args!(
                 "{MOST_OPEN} of your requests for offers stand; take one, or wait until one has ended"
             );
             return Err(Error::new(Code::RateLimited, what).retry_after_ms(USUAL_VALID_MS));
         }
-        let search = Search { except: hirer.agent, ..search.clone() };
-        let found = discovery::search(tx, &search, None, body.limit.unwrap_or(USUAL_OFFERS))?;
+        let search = Search { except: hirer.agent, ..self.search.clone() };
         let mut offers = vec![];
-        for found in found {
+        for found in discovery::search(tx, &search, None, self.limit())? {
             // Whoever does not want to hear from this caller is neither asked nor shown.
             let agent = directory::by_id(tx, found.place.agent)?;
             let Some(agent) = agent else { continue };
-            if hire::keeps_out(tx, &agent, &caller)? {
+            if hire::keeps_out(tx, &agent, &self.caller)? {
                 continue;
             }
-            let fits = body.input_data.as_ref().is_none_or(|input| {
-                schema::check(declared(found.input_schema.as_deref()).as_ref(), input, "input_data").is_ok()
-            });
+            let fits = match (&body.input_data, &found.input_schema) {
+                (Some(_), Some(schema)) => match fits.get(schema) {
+                    Some(fits) => *fits,
+                    None => return Ok(None),
+                },
+                _ => true,
+            };
             if fits {
                 let expected_ms = jobs::usual_time(tx, found.place.agent, &found.place.name)?;
                 let (agent, price, reputation) = (found.place.agent, found.cost, found.reputation);
@@ -101,7 +159,7 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
         let valid_ms = body.valid_ms.unwrap_or(USUAL_VALID_MS);
         let answer_ms = body.answer_ms.unwrap_or(USUAL_ANSWER_MS).min(valid_ms);
         let quote = Quote {
-            id: quote_id,
+            id: self.id,
             payer: hirer.wallet.id,
             skill: body.skill_name.0.clone(),
             input: body.input_data.as_ref().map(ToString::to_string),
@@ -109,16 +167,15 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
             valid_until: now + valid_ms,
             answers_until: now + answer_ms,
             created_at: now,
-            trace: fresh.trace,
+            trace: self.fresh.trace,
             offers,
         };
         quotes::insert(tx, &quote)?;
         if answer_ms > 0 {
-            put_to_agents(tx, &hub, &caller, &hirer, (&quote, event), body.budget)?;
+            put_to_agents(tx, &self.app, &self.caller, &hirer, (&quote, self.event), body.budget)?;
         }
-        Ok(view(tx, quote, now)?)
-    };
-    app.store.write::<_, Error, _>(work).await
+        Ok(Some(view(tx, quote, now)?))
+    }
 }
 
 /// The question as agents get it.
@@ -235,53 +292,57 @@ fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError
 
 /// Takes one offer: it becomes a job at the price that was offered. The same again is the same job.
 pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -> Result<JobView, Error> {
-    let find = move |tx: &mut dyn Tx| quotes::by_id(tx, id);
-    let quote = app.store.read::<_, StoreError, _>(find).await?;
-    let offer = quote
-        .as_ref()
-        .and_then(|quote| quote.offers.iter().find(|offer| offer.agent == body.agent_id && !offer.declined))
-        .cloned();
-    let input = body.input_data.or_else(|| {
-        let kept = quote.as_ref().and_then(|quote| quote.input.as_deref());
-        kept.and_then(|kept| serde_json::from_str(kept).ok())
-    });
+    if !caller.is_known() {
+        return Err(who::no_key());
+    }
+    let asks = caller.clone();
+    let quote = app.store.read::<_, Error, _>(move |tx: &mut dyn Tx| own(tx, &asks, id)).await?;
+    let offer = quote.offers.iter().find(|offer| offer.agent == body.agent_id && !offer.declined).cloned();
+    let offer = offer.ok_or_else(|| Faults::one("agent_id", "made no offer here"))?;
+    let kept = || quote.input.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
     let request = JobRequest {
-        job_id: body.job_id.or(quote.as_ref().and_then(|quote| quote.job)),
+        job_id: body.job_id.or(quote.job),
         orchestrator_id: None,
         agent_id: Some(body.agent_id),
-        skill_name: SkillName(quote.as_ref().map(|quote| quote.skill.clone()).unwrap_or_default()),
-        input_data: input.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
-        budget: offer.as_ref().map_or(Credits::ZERO, |offer| offer.price),
+        skill_name: SkillName(quote.skill.clone()),
+        input_data: body.input_data.or_else(kept).unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+        budget: offer.price,
         currency: None,
         callback_url: body.callback_url,
         deadline_ms: body.deadline_ms,
         timestamp_utc: None,
     };
-    let act = hire::prepare(app, caller.clone(), request).await?;
+    let act = Arc::new(hire::prepare(app, caller.clone(), request).await?);
     let now = app.now();
-    let work = move |tx: &mut dyn Tx| {
-        let quote = own(tx, &caller, id)?;
-        let offer = offer.clone().ok_or_else(|| Faults::one("agent_id", "made no offer here"))?;
-        if quote.job.is_none() && !quote.offers.contains(&offer) {
-            return Err(Error::new(
-                Code::Conflict,
-                "the agent answered at this moment; look at the offers again",
-            ));
-        }
-        match quote.job {
-            Some(job) if job != act.id => {
-                return Err(Error::new(Code::Conflict, "an offer was taken already; it is one job"));
+    check_offer(&quote, &offer, act.id, now)?;
+    for _ in 0..hire::LOOKS {
+        let (hire, checked) = (Arc::clone(&act), act.check_input().await?);
+        let (caller, offer) = (caller.clone(), offer.clone());
+        let work = move |tx: &mut dyn Tx| {
+            let quote = own(tx, &caller, id)?;
+            check_offer(&quote, &offer, hire.id, now)?;
+            let job = hire.run(tx, Some(&Offered { price: offer.price }), checked.as_deref())?;
+            if job.is_some() && quote.job.is_none() && !quotes::accept(tx, id, hire.id)? {
+                return Err(Error::new(Code::Conflict, "an offer was taken at this moment; it is one job"));
             }
-            None if now >= quote.valid_until => {
-                return Err(Error::new(Code::Conflict, "the offers have ended; ask again"));
-            }
-            Some(_) | None => {}
+            Ok(job)
+        };
+        if let Some(job) = app.store.write::<_, Error, _>(work).await? {
+            return Ok(job);
         }
-        let job = act.run(tx, Some(&Offered { price: offer.price }))?;
-        if quote.job.is_none() && !quotes::accept(tx, id, act.id)? {
-            return Err(Error::new(Code::Conflict, "an offer was taken at this moment; it is one job"));
+    }
+    Err(hire::changing())
+}
+
+/// Whether an offer can be taken as this job.
+fn check_offer(quote: &Quote, offer: &quotes::Offer, job: JobId, now: i64) -> Result<(), Error> {
+    let conflict = |what: &str| Err(Error::new(Code::Conflict, what));
+    match quote.job {
+        Some(known) if known != job => conflict("an offer was taken already; it is one job"),
+        None if !quote.offers.contains(offer) => {
+            conflict("the agent answered at this moment; look at the offers again")
         }
-        Ok(job)
-    };
-    app.store.write::<_, Error, _>(work).await
+        None if now >= quote.valid_until => conflict("the offers have ended; ask again"),
+        Some(_) | None => Ok(()),
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
-use super::discover::Totals;
+use super::discover::{Online, Totals};
 use super::probe::Probes;
 use super::settle::{self, Ended};
 use crate::app::{App, AppState};
@@ -34,6 +34,8 @@ pub struct Market {
     seen: Mutex<HashMap<AgentId, (i64, bool)>>,
     /// How many agents the latest searches found.
     pub(super) totals: Totals,
+    /// Whether few are online.
+    pub(super) online: Online,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
     /// Whose endpoint was asked lately whether it lives.

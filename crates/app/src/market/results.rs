@@ -13,14 +13,15 @@ use chorus_market::schema;
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AgentId, JobId};
+use chorus_protocol::ids::{AgentId, DeliveryId, JobId};
 use chorus_protocol::json;
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus, ResultTaken, Timestamp};
+use chorus_protocol::market::{JobHandout, JobResult, JobStatus, JobView, ResultTaken, Timestamp};
 use chorus_protocol::schema::read_exact;
 use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::EventKind;
 use chorus_store::market::jobs::{self, Job};
 use chorus_store::push::Due;
-use chorus_store::{Tx, conversations, directory};
+use chorus_store::{Tx, conversations, deliveries, directory};
 use serde_json::Value;
 use std::sync::{Arc, Weak};
 
@@ -42,65 +43,77 @@ pub fn no_address() -> Error {
     )
 }
 
-/// Takes a result from whoever is hired, or its owner.
-pub async fn report(
-    app: &AppState,
-    caller: Caller,
-    id: JobId,
-    result: JobResult,
-) -> Result<ResultTaken, Error> {
-    if !caller.is_known() {
-        return Err(who::no_key());
-    }
-    let may = move |tx: &mut dyn Tx, job: &Job| match views::part(tx, &caller, job)? {
-        Some(Part::Worker) => Ok(()),
-        // Whoever hires itself is both.
-        Some(Part::Hirer) if job.agreed.payer == job.agreed.payee => Ok(()),
-        Some(Part::Hirer) => {
-            Err(Error::new(Code::Forbidden, "only the agent that is hired reports the result"))
-        }
-        None => Err(views::unknown()),
-    };
-    judge_and_take(app, id, result, may).await
+/// Whoever reports a result.
+#[derive(Debug, Clone)]
+pub enum Worker {
+    /// By its key, or its owner's.
+    Known(Caller),
+    /// The agent that was given the job, by what came with it in this epoch of its keys.
+    Given(AgentId, i64),
 }
 
-/// Takes a result from the agent that was given the job, at the address that it was given in this epoch of its keys.
-pub async fn take_from(
-    app: &AppState,
-    (agent, epoch): (AgentId, i64),
-    id: JobId,
-    result: JobResult,
-) -> Result<ResultTaken, Error> {
-    let may = move |tx: &mut dyn Tx, job: &Job| {
-        if job.agreed.agent != agent {
-            return Err(views::unknown());
+impl Worker {
+    /// Whether the result of this job is its to report.
+    fn may(&self, tx: &mut dyn Tx, job: &Job) -> Result<(), Error> {
+        match self {
+            Self::Known(caller) => match views::part(tx, caller, job)? {
+                Some(Part::Worker) => Ok(()),
+                // Whoever hires itself is both.
+                Some(Part::Hirer) if job.agreed.payer == job.agreed.payee => Ok(()),
+                Some(Part::Hirer) => {
+                    Err(Error::new(Code::Forbidden, "only the agent that is hired reports the result"))
+                }
+                None => Err(views::unknown()),
+            },
+            Self::Given(agent, _) if job.agreed.agent != *agent => Err(views::unknown()),
+            Self::Given(agent, epoch) => {
+                if directory::by_id(tx, *agent)?.is_some_and(|known| known.epoch != *epoch) {
+                    let what = "this address ended with the key that the agent had; report with its new one";
+                    return Err(Error::new(Code::Gone, what));
+                }
+                Ok(())
+            }
         }
-        if directory::by_id(tx, agent)?.is_some_and(|known| known.epoch != epoch) {
-            let what = "this address ended with the key that the agent had; report with its new one";
-            return Err(Error::new(Code::Gone, what));
-        }
-        Ok(())
-    };
-    judge_and_take(app, id, result, may).await
+    }
+
+    /// The job, if its result is this one's to report.
+    fn find(&self, tx: &mut dyn Tx, id: JobId) -> Result<Job, Error> {
+        let job = jobs::by_id(tx, id)?.ok_or_else(views::unknown)?;
+        self.may(tx, &job)?;
+        Ok(job)
+    }
+
+    fn is_known(&self) -> Result<(), Error> {
+        if matches!(self, Self::Known(caller) if !caller.is_known()) { Err(who::no_key()) } else { Ok(()) }
+    }
+}
+
+/// The job, for whoever may report its result.
+pub async fn look(app: &App, worker: Worker, id: JobId) -> Result<JobView, Error> {
+    worker.is_known()?;
+    let find = move |tx: &mut dyn Tx| worker.find(tx, id);
+    views::view(&app.store.read::<_, Error, _>(find).await?, None)
 }
 
 /// Takes a result from whoever may report it. What it means is found out before anything is written: a schema takes its time, and what a
 /// job must give never changes.
-async fn judge_and_take<M>(app: &AppState, id: JobId, result: JobResult, may: M) -> Result<ResultTaken, Error>
-where
-    M: Fn(&mut dyn Tx, &Job) -> Result<(), Error> + Send + Sync + 'static,
-{
-    let (hub, may) = (Arc::clone(app), Arc::new(may));
-    let may_see = Arc::clone(&may);
-    let find = move |tx: &mut dyn Tx| {
-        let job = jobs::by_id(tx, id)?.ok_or_else(views::unknown)?;
-        may_see(tx, &job)?;
-        Ok(job)
-    };
-    let judged = judge(&app.store.read::<_, Error, _>(find).await?, &result);
+pub async fn report(
+    app: &AppState,
+    worker: Worker,
+    id: JobId,
+    result: JobResult,
+) -> Result<ResultTaken, Error> {
+    worker.is_known()?;
+    let (hub, looks) = (Arc::clone(app), worker.clone());
+    let find = move |tx: &mut dyn Tx| looks.find(tx, id);
+    let job = app.store.read::<_, Error, _>(find).await?;
+    let judged = judge(&job, &result);
+    // A person who reports for it tells nothing of its program.
+    if !matches!(worker, Worker::Known(Caller::Account(_))) {
+        app.market.saw(job.agreed.agent, app.now());
+    }
     let work = move |tx: &mut dyn Tx| {
-        let job = jobs::by_id(tx, id)?.ok_or_else(views::unknown)?;
-        may(tx, &job)?;
+        let job = worker.find(tx, id)?;
         take(tx, &hub, &job, &result, &judged)
     };
     app.store.write::<_, Error, _>(work).await
@@ -141,7 +154,6 @@ fn take(
     if now >= agreed.deadline_at {
         return Err(late());
     }
-    app.market.saw(agreed.agent, now);
     let filled = filled(job, result, now);
     let size = serde_json::to_string(&filled).map_err(Error::internal)?.len();
     app.count_bytes(tx, agreed.agent.into(), event_bytes(size))?;
@@ -294,8 +306,13 @@ async fn take_answer(
 
 /// The job that is delivered by this.
 fn of_event(tx: &mut dyn Tx, due: &Due) -> Result<Option<Job>, Error> {
-    let Some(event) = conversations::event_by_id(tx, due.event)? else { return Ok(None) };
-    let handout: JobHandout = serde_json::from_str(&event.body).map_err(Error::internal)?;
+    let event = conversations::event_by_id(tx, due.event)?;
+    event.map_or(Ok(None), |event| of_body(tx, &event.body))
+}
+
+/// The job whose event has this body.
+fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, Error> {
+    let handout: JobHandout = serde_json::from_str(body).map_err(Error::internal)?;
     Ok(jobs::by_id(tx, handout.job_id)?)
 }
 
@@ -318,20 +335,43 @@ pub fn refused(
     Ok(())
 }
 
-/// What an agent says by its callback about a job that came as a channel message: a text is the result, an error is a failure.
-pub fn said(tx: &mut dyn Tx, app: &App, handout: &str, event: &CallbackEvent) -> Result<(), Error> {
-    let handout: JobHandout = serde_json::from_str(handout).map_err(Error::internal)?;
-    let result = match event {
-        CallbackEvent::Message { content } => of_text(handout.job_id, content),
-        CallbackEvent::Error { message, .. } => JobResult {
-            status: JobStatus::Failure,
-            output_data: None,
-            error_message: Some(message.chars().take(2000).collect()),
-            ..of_text(handout.job_id, "")
-        },
+/// What an agent said by its callback about a job, and what that means.
+pub struct Told {
+    result: JobResult,
+    judged: Judged,
+}
+
+/// What an agent says by its callback about what it was given, if that was a job: a text is the result, an error is a failure. What it
+/// means is found out here, before anything is written.
+pub async fn told(
+    app: &AppState,
+    delivery: DeliveryId,
+    event: &CallbackEvent,
+) -> Result<Option<Told>, Error> {
+    let (failed, text) = match event {
+        CallbackEvent::Message { content } => (false, content),
+        CallbackEvent::Error { message, .. } => (true, message),
         // What it does meanwhile is nobody's business.
-        _ => return Ok(()),
+        _ => return Ok(None),
     };
-    let job = jobs::by_id(tx, handout.job_id)?.ok_or_else(views::unknown)?;
-    take(tx, app, &job, &result, &judge(&job, &result)).map(drop)
+    let find = move |tx: &mut dyn Tx| {
+        let Some(event) = deliveries::event_of(tx, delivery)? else { return Ok(None) };
+        let event = conversations::event_by_id(tx, event)?.filter(|event| event.kind == EventKind::Job);
+        event.map_or(Ok(None), |event| of_body(tx, &event.body))
+    };
+    let Some(job) = app.store.read::<_, Error, _>(find).await? else { return Ok(None) };
+    let mut result = of_text(job.agreed.id, text);
+    if failed {
+        (result.status, result.output_data) = (JobStatus::Failure, None);
+        result.error_message = Some(text.chars().take(2000).collect());
+    }
+    Ok(Some(Told { judged: judge(&job, &result), result }))
+}
+
+/// Takes that in this transaction.
+pub fn said(tx: &mut dyn Tx, app: &App, Told { result, judged }: &Told) -> Result<(), Error> {
+    let job = jobs::by_id(tx, result.job_id)?.ok_or_else(views::unknown)?;
+    take(tx, app, &job, result, judged)?;
+    app.market.saw(job.agreed.agent, app.now());
+    Ok(())
 }

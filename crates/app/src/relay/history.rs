@@ -92,7 +92,7 @@ fn stored(
         delivered_via: via.into(),
         created_at: rfc3339(entry.created_at),
         timestamp: rfc3339(entry.created_at),
-        data: content.kept(app, &entry)?,
+        data: content.kept(app, receiver.id, &entry)?,
         envelope: matches!(content, Content::Envelope).then(|| envelope(entry.body)).transpose()?,
     })
 }

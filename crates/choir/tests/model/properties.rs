@@ -1,34 +1,16 @@
 //! What holds of any Score and any evidence.
 
-use crate::support::{disciplined, evidence, five, score};
+use crate::support::{KINDS, disciplined, evidence, five, score};
 use chorus_choir::rehearse;
 use chorus_protocol::choir::receipt::{Dimension, Payload, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 16] = [
-    "tool_call",
-    "evidence_cited",
-    "warning",
-    "dissent",
-    "escalation",
-    "handoff",
-    "voice_entry",
-    "final_output",
-    "missed_entry",
-    "wrong_note",
-    "ignored_warning",
-    "suppressed_dissent",
-    "authority_breach",
-    "unsupported_claim",
-    "missed_escalation",
-    "dropped_handoff",
-];
 const VOICES: [&str; 4] = ["Triage", "Policy", "Drafter", "Stranger"];
 
 fn any_event() -> impl Strategy<Value = Value> {
     (
-        0..16_usize,
+        0..KINDS.len(),
         0..5_usize,
         0..3_usize,
         any::<Option<bool>>(),

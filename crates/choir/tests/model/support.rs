@@ -5,6 +5,26 @@ use chorus_protocol::choir::receipt::{Dimensions, Payload, VerificationStatus};
 use chorus_protocol::choir::score::Score;
 use serde_json::{Value, json};
 
+/// What an event of a bundle may say of itself.
+pub(crate) const KINDS: [&str; 16] = [
+    "tool_call",
+    "evidence_cited",
+    "warning",
+    "dissent",
+    "escalation",
+    "handoff",
+    "voice_entry",
+    "final_output",
+    "missed_entry",
+    "wrong_note",
+    "ignored_warning",
+    "suppressed_dissent",
+    "authority_breach",
+    "unsupported_claim",
+    "missed_escalation",
+    "dropped_handoff",
+];
+
 /// A Score without any finding: three voices, a high-severity scenario and a low one.
 pub(crate) fn disciplined() -> Value {
     let voice = |name: &str, more: Value| {

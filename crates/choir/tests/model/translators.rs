@@ -1,5 +1,6 @@
 //! Sections 16 to 18: adapters are translators and no authorities; what each sentence of the third one's mapping says.
 
+use crate::support::KINDS;
 use chorus_choir::adapters::{About, Format, adapt};
 use chorus_choir::{Taken, merge, read_score};
 use chorus_protocol::choir::evidence::{Bundle, EventType};
@@ -132,24 +133,7 @@ fn section_18_what_becomes_what() {
 
 #[test]
 fn section_18_what_the_caller_attests_passes_through() {
-    for kind in [
-        "tool_call",
-        "evidence_cited",
-        "warning",
-        "dissent",
-        "escalation",
-        "handoff",
-        "voice_entry",
-        "final_output",
-        "missed_entry",
-        "wrong_note",
-        "ignored_warning",
-        "suppressed_dissent",
-        "authority_breach",
-        "unsupported_claim",
-        "missed_escalation",
-        "dropped_handoff",
-    ] {
+    for kind in KINDS {
         assert_eq!(crew(json!([{"event_type": kind, "voice_name": "A", "id": "1", "tool": "x"}])), [kind]);
     }
     assert!(crew(json!([{"event_type": "false_harmony", "voice_name": "A", "id": "1"}])).is_empty());

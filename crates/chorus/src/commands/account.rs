@@ -14,8 +14,9 @@ Examples:
   chorus account create anna@example.org            prints anna's token, this once
   chorus account create anna@example.org --name Anna
 
-The key (--key or CHORUS_KEY) is the operator's co_…, which the hub prints at its first start. People can also sign in by
-themselves, on the hub's page. `chorus operator --help` keeps them out and lets them in.";
+The key (--key or CHORUS_KEY) is the operator's co_…, which the hub prints at its first start.
+People can also sign in by themselves, on the hub's page. `chorus operator --help` keeps them out
+and lets them in.";
 
 /// Accounts of people: make them, as the operator
 #[derive(clap::Args)]

@@ -9,14 +9,15 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus adapt langgraph run.json > bundle.json              stream chunks, one JSON value per line or in a list
-  chorus adapt auto run.json --score score.json --complete   say whose events they are, and that nothing is missing
-  chorus adapt openai run.json --scenario refund --voice Drafter   for what a trace does not say: which scenario, and who
+  chorus adapt langgraph run.json > bundle.json              chunks, a line each or in a list
+  chorus adapt auto run.json --score score.json --complete   whose they are; nothing is missing
+  chorus adapt openai run.json --scenario refund --voice Drafter   what a trace does not say
   chorus adapt crewai - --voice 'Senior Writer=Drafter'      who is meant by a name in the trace
   chorus adapt crewai - --run-id 17 < events.json | chorus sign --secret acs_… --submit URL -
 
-Formats: openai (Responses, their streams, run steps), langgraph (every stream mode), crewai (events, traces, results),
-otel (GenAI spans), auto. Nothing is copied but names and short explanations; what cannot be mapped is in adapter_warnings.";
+Formats: openai (Responses, their streams, run steps), langgraph (every stream mode), crewai
+(events, traces, results), otel (GenAI spans), auto. Nothing is copied but names and short
+explanations; what cannot be mapped is in adapter_warnings.";
 
 /// Print one evidence bundle made of a framework's trace
 #[derive(clap::Args)]

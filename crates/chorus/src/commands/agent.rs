@@ -23,21 +23,24 @@ use tokio::task::JoinSet;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus agent --name echo --exec ./echo.sh                 the prompt on standard input, the answer on standard output
-  chorus agent --name py --exec python3 -- -u agent.py      arguments that begin with - go after --
+  chorus agent --name echo --exec ./echo.sh                 prompt in, answer out
+  chorus agent --name py --exec python3 -- -u agent.py      what begins with - goes after --
   chorus agent --name ada --openai http://127.0.0.1:11434/v1 --model llama3.2
   OPENAI_API_KEY=… chorus agent --name ada --openai https://api.openai.com/v1 --model gpt-4o-mini
-  chorus agent --name echo --exec ./echo.sh --connection 0.0.0.0:8788 --connection-url https://echo.example
+  chorus agent --name echo --exec ./echo.sh --connection 0.0.0.0:8788 \\
+    --connection-url https://echo.example
   chorus agent --name echo --exec ./echo.sh --c2a           by a C2A session instead of the inbox
-  chorus agent --name ben --skill price=0.10 --owner ben --exec ./price.py      it also serves jobs, and is paid for them
+  chorus agent --name ben --skill price=0.10 --owner ben --exec ./price.py   and is paid
   chorus agent --config agents.toml                         several agents in one process
 
-It registers itself at its first start and keeps its key in the state folder; with an agent's key in CHORUS_KEY it is that
-agent, with a person's token it belongs to that person. Then somebody lets it in:
+It registers itself at its first start and keeps its key in the state folder; with an agent's key
+in CHORUS_KEY it is that agent, with a person's token it belongs to that person. Then somebody
+lets it in:
   chorus channel join ch_… --agent echo
 
-A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_MESSAGE_ID and CHORUS_TRACE_ID.
-Nothing printed is silence; an exit code other than 0 is a failure, told by the last line of standard error.
+A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_MESSAGE_ID and
+CHORUS_TRACE_ID. Nothing printed is silence; an exit code other than 0 is a failure, told by the
+last line of standard error.
 
 A file of agents:
   [[agent]]

@@ -18,14 +18,15 @@ Examples:
   chorus agents                                     everybody
   chorus agents bob                                 bob alone
   chorus agents --json | jq -r '.[] | select(.online) | .agent_id'
-  chorus agents reset-key bob                       bob's key was lost: a new one, the old one stops at once
-  chorus agents reset-key bob --detach              bob's key was stolen: take off what a thief may have set, too
-  chorus agents reset-key bob --detach --release    as the operator: and a thief has claimed bob with it
-  chorus agents claim - < key.txt                   with your token: the agent of this key, if it has no owner, is yours
-  chorus agents rotate-secret bob                   a new webhook secret; the old one goes on for 24 hours
+  chorus agents reset-key bob                       it was lost: the old one stops at once
+  chorus agents reset-key bob --detach              it was stolen: undo what a thief set, too
+  chorus agents reset-key bob --detach --release    as the operator: a thief has claimed bob
+  chorus agents claim - < key.txt                   it has no owner: now it is yours
+  chorus agents rotate-secret bob                   the old one is good for 24 hours more
   chorus agents disable bob                         keep bob out until `chorus agents enable bob`
 
-claim is for a person (a token ct_…). reset-key and rotate-secret are for bob's owner (a token ct_…) and the operator (co_…), the others for the operator.";
+claim is for a person (a token ct_…). reset-key and rotate-secret are for bob's owner (a token
+ct_…) and the operator (co_…), the others for the operator.";
 
 /// How many agents one request asks for.
 const PAGE: u32 = 100;

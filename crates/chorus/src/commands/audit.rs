@@ -10,12 +10,13 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus audit --since 2026-11-15T00:00:00Z             who did what to whose rights (the operator)
-  chorus audit --kind decision --channel ops            what messages there meant for agents (its owner, or the operator)
+  chorus audit --since 2026-11-15T00:00:00Z             who did what to whose rights
+  chorus audit --kind decision --channel ops            what messages meant for agents
   chorus audit --kind claim --event evt_…               who took it on
   chorus audit --kind tool_call --actor bob             which tools bob called
 
-Kinds: act, decision, claim, tool_call, send, disposition. All but acts need an actor, a channel or an event.
+Kinds: act, decision, claim, tool_call, send, disposition. All but acts need an actor, a channel
+or an event.
 The key (--key or CHORUS_KEY) is the operator's co_…, or that of the channel's owner, who names it";
 
 /// Who did what, what was decided, and what became of it

@@ -60,14 +60,15 @@ const READY: &str = "chorus listening on ";
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus bench relay                              send → inbox, against echo server, store and disk
+  chorus bench relay                              send → inbox, against echo, store and disk
   chorus bench relay --senders 1 --seconds 2      one sender at a time: latency
   chorus bench relay --url http://127.0.0.1:3000  another relay, with the same client
   chorus bench relay --database postgres://…      hubs on PostgreSQL, against one on SQLite
   chorus bench mcp --peer target/release/rmcp-peer    tool calls, against the official SDK
   chorus bench all --json > figures.json          every figure, for programs
 
-Everything happens in a new subfolder of --dir, which is removed at the end. The machine should be quiet.";
+Everything happens in a new subfolder of --dir, which is removed at the end. The machine should be
+quiet.";
 
 /// Measure how fast a hub is, against references of the same run
 #[derive(clap::Args)]

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus block add mallory@example.org              a person, or an agent: no invitations and no direct messages from it
+  chorus block add mallory@example.org              a person, or an agent
   chorus block list
   chorus block remove blk_0190a3c4d5e67f8090a1b2c3d4e5f607
 

@@ -14,12 +14,12 @@ use tokio::time::timeout;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus c2a-stdio --key ca_…              speak C2A on standard input and output, one message a line
+  chorus c2a-stdio --key ca_…              one message a line, in and out
   echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2026-06-02\",
     \"clientInfo\":{\"name\":\"mine\",\"version\":\"1\"}}}' | tr -d '\\n' | chorus c2a-stdio
 
-A harness that is started with this command as its host needs no WebSocket of its own. Everything that is not a message of the
-protocol goes to standard error.";
+A harness that is started with this command as its host needs no WebSocket of its own. Everything
+that is not a message of the protocol goes to standard error.";
 
 /// How long the hub may take for its last answers.
 const LAST_WORDS: Duration = Duration::from_secs(10);

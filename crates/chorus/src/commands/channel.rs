@@ -30,9 +30,9 @@ Examples:
   chorus channel follow ops                         listen until Ctrl-C
   chorus channel history ops --limit 20             the newest twenty messages
   git log -3 | chorus channel say ops -             what comes on standard input
-  chorus channel say ops --thread 4f1c22a9 yes      into the thread of a message, by the end of its id
+  chorus channel say ops --thread 4f1c22a9 yes      into a thread, by the end of its id
   chorus channel react ops 4f1c22a9 done            a signal instead of words
-  chorus channel member ops bob --role reviewer --lead    what bob does there, and that it answers for the others
+  chorus channel member ops bob --lead              bob answers for the others
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   chorus deliveries list --state dead               what was given up
-  chorus deliveries tries dlv_…                     every try of one, with its time and what came of it
+  chorus deliveries tries dlv_…                     every try of one, and what came of it
   chorus deliveries replay dlv_…                    try one again
-  chorus deliveries replay --state dead --agent bob try all of bob's again
+  chorus deliveries replay --state dead --agent bob  all of bob's again
 
 The key (--key or CHORUS_KEY) is the owner's token ct_…, the agent's key ca_… or the operator's co_…";
 
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List deliveries, the oldest first
+    /// List deliveries, the oldest first. TRIES counts those since the last replay
     List(Filter),
     /// List every try of one delivery, those before a replay as well
     Tries {

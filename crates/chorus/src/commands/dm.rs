@@ -15,9 +15,9 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   chorus dm bob can you look at the build?          to an agent: it is woken
-  chorus dm anna@example.org the report is ready    to a person; one who does not know you yet is asked first
+  chorus dm anna@example.org the report is ready    to a person, who may be asked first
   chorus dm bob                                     only open the conversation; prints its id
-  chorus channel history dm_…                       read it, like any conversation
+  chorus channel history ch_…                       read it, like any conversation
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 

@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus doctor                          the hub at CHORUS_URL, the key in CHORUS_KEY, ./chorus-data
-  CHORUS_KEY=co_… chorus doctor          as the operator: also what is dangerous in the hub's settings
+  chorus doctor                          the hub at CHORUS_URL, and ./chorus-data
+  CHORUS_KEY=co_… chorus doctor          also what is dangerous in its settings
   chorus doctor --data /var/lib/chorus   the data folder of a hub elsewhere on this machine
   chorus doctor --json | jq '.[] | select(.ok | not)'
 

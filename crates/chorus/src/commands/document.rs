@@ -20,10 +20,10 @@ Examples:
   chorus document list ops
   chorus document read ops plan > plan.md
   chorus document create ops plan --title 'The plan' --file plan.md
-  chorus document edit ops plan --file plan.md --base 3     refused if somebody changed version 3 meanwhile
-  git log -5 | chorus document create ops log               without --file it comes on standard input
-  chorus document put ops plot.png                          any file: a new document, or its next version
-  chorus document get ops plot -o plot.png                  as it is; without -o to standard output
+  chorus document edit ops plan --file plan.md --base 3     refused if version 3 is not the last
+  git log -5 | chorus document create ops log               without --file: standard input
+  chorus document put ops plot.png                          any file: new, or its next version
+  chorus document get ops plot -o plot.png                  without -o: standard output
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 

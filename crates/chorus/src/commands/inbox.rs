@@ -22,7 +22,7 @@ Examples:
   chorus inbox --after 41                           begin after the message 41
   chorus inbox --after 0                            begin with the oldest that is kept
   chorus inbox --history --limit 20                 read the first twenty messages
-  chorus inbox --count 1 --json | jq -r '.data.event.content // empty'    what was said in a channel
+  chorus inbox --count 1 --json | jq -r '.data.event.content // empty'   said in a channel
   chorus inbox --json | jq -r '.envelope.original_text // empty'";
 
 /// How many messages one request of the history asks for.

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   chorus invitations list
   chorus invitations accept inv_0190a3c4d5e67f8090a1b2c3d4e5f607
-  chorus invitations block inv_0190a3c4d5e67f8090a1b2c3d4e5f607   decline it, and hear nothing more from who made it
+  chorus invitations block inv_0190a3c4d5e67f8090a1b2c3d4e5f607   and nothing more from there
 
 The key (--key or CHORUS_KEY) is an account's token ct_…";
 

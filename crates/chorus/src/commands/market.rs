@@ -24,11 +24,11 @@ const LOOK: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus market register Analyst --owner acme --skill analyze_text=0.10 --endpoint https://analyst.example/jobs
+  chorus market register Analyst --owner acme --skill analyze_text=0.10
   chorus market discover --skill analyze_text --max-cost 0.20
-  chorus market hire analyze_text --budget 0.15 --input '{\"text\": \"Revenue for Q3 was $42,000\"}' --wait
+  chorus market hire analyze_text --budget 0.15 --input '{\"text\": \"Revenue: $42,000\"}' --wait
   chorus market work ./analyze.py                   serve jobs: input data in, output data out
-  chorus market quote analyze_text                  asks the best what they would do it for; the prices stand for a minute
+  chorus market quote analyze_text                  what the best would do it for
   chorus market accept QUOTE AGENT                  takes one of these offers
   chorus market run PIPELINE.json                   jobs one after the other, within a budget
   chorus market jobs --status PENDING
@@ -40,8 +40,9 @@ Examples:
   chorus market reputation AGENT                    the score, and the arithmetic of every change
   chorus market mint acme 100                       as the operator
 
-Hiring needs the key of an agent on the market (ca_…) or of its owner (cw_…), paying the owner's. A job's budget is held until it
-has ended; what it did not cost goes back. Give --id to send the same job or transfer again: it is done once.";
+Hiring needs the key of an agent on the market (ca_…) or of its owner (cw_…), paying the owner's.
+A job's budget is held until it has ended; what it did not cost goes back. Give --id to send the
+same job or transfer again: it is done once.";
 
 /// Offer skills, find agents and hire them, pay and be paid.
 #[derive(clap::Args)]

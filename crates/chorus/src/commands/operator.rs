@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus operator disable eve@example.org           keep eve and all of her agents out; nothing is lost
+  chorus operator disable eve@example.org           keep eve and her agents out
   chorus operator enable eve@example.org            let them in again
   chorus operator end-sessions ann@example.org      sign ann out of every browser
   chorus operator end-sessions ann@example.org --tokens    and revoke her tokens: one was stolen

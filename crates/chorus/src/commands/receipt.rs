@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus receipt issue SCORE                     a receipt over the newest evidence; its Score's snapshot becomes public
+  chorus receipt issue SCORE                     over the newest evidence; public from then on
   chorus receipt issue SCORE --evidence none     a draft
   chorus receipt list SCORE                      those of a Score, the newest first
   chorus receipt show ID > receipt.json

@@ -24,10 +24,10 @@ const EXAMPLES: &str = "\
 Examples:
   chorus register alice
   chorus register alice --culture zh-CN --language zh-CN --language en
-  chorus register alice --endpoint https://alice.example/receive    also prints the webhooks' secret
+  chorus register alice --endpoint https://alice.example/receive    and prints its secret
   chorus register alice --invitation ci_…     where sign-up is by invitation
   CHORUS_KEY=ct_… chorus register alice       with a person's token: alice is hers
-  CHORUS_KEY=ca_… chorus register alice       with alice's own key: the key is replaced, what is not said stays";
+  CHORUS_KEY=ca_… chorus register alice       with alice's own key, which is replaced";
 
 /// Register an agent and print its key, which is shown this once.
 #[derive(clap::Args)]

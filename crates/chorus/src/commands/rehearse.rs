@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   chorus rehearse score.json                                        what is fragile by design
   chorus rehearse score.json --evidence run.json > receipt.json     what the run adds to that
-  chorus rehearse score.json --evidence run.json --min-verdict conditional    for a build: exit 1 if it is worse";
+  chorus rehearse score.json --evidence run.json --min-verdict conditional   else exit 1";
 
 /// Rehearse a Score on paper, with evidence if there is some; print a receipt that nobody has issued
 #[derive(clap::Args)]

@@ -18,10 +18,11 @@ Examples:
   chorus score check score.json                 what is fragile by design; no hub needed
   chorus score scenarios > scenarios.json       scenarios to begin with; no hub needed
   chorus score create score.json                keep it at a hub, private to your account
-  chorus score secret ID                        a signing secret and the address to submit evidence to
+  chorus score secret ID                        a signing secret, and where evidence goes
   chorus score evidence ID bundle.json          say what happened in a run
 
-A Score is {title, voices: [{name, role, authority, escalation_triggers, …}], scenarios: [{id, severity, required_voices, …}]}";
+A Score is {title, voices: [{name, role, authority, escalation_triggers, …}],
+            scenarios: [{id, severity, required_voices, …}]}";
 
 /// Work with Scores: declared ensembles and the scenarios that they must handle
 #[derive(clap::Args)]

@@ -10,11 +10,12 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus sent                                       the last twenty envelopes you sent, and how far each came
-  chorus sent 0190a3c4d5e67f8090a1b2c3d4e5f607      one of them, by the trace_id that `chorus send --json` told
+  chorus sent                                       the last twenty, and how far each came
+  chorus sent 0190a3c4d5e67f8090a1b2c3d4e5f607      one of them, by its trace_id
   CHORUS_KEY=co_… chorus sent --sender alice        as the operator: those of alice
 
-The rungs: stored (committed), handed (to the receiver's connection), delivered (its endpoint took it), failed (why).
+The rungs: stored (committed), handed (to the receiver's connection), delivered (its endpoint took
+it), failed (why).
 The key (--key or CHORUS_KEY) is an agent's key ca_… or the operator's co_…";
 
 /// The largest page asked for.

@@ -30,7 +30,7 @@ Examples:
   chorus serve                                                  a hub for this machine, on SQLite
   chorus serve --listen 0.0.0.0:8787 --public-url https://hub.example
   CHORUS_MASTER_KEY=… chorus serve --database postgres://chorus@db/chorus
-  CHORUS_ALLOW_PRIVATE_ENDPOINTS=10.0.0.0/8 chorus serve        webhooks inside the company network
+  CHORUS_ALLOW_PRIVATE_ENDPOINTS=10.0.0.0/8 chorus serve        webhooks inside a company
 ";
 
 fn after_help() -> String {

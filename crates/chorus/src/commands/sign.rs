@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   chorus sign --secret acs_… bundle.json                      print the headers for this bundle
-  chorus adapt langgraph run.json | chorus sign --submit URL  sign and send, the secret from the environment";
+  chorus adapt langgraph run.json | chorus sign --submit URL  secret: CHORUS_SIGNING_SECRET";
 
 /// The path of every ingest address.
 const INGEST: &str = "/api/public/evidence/";

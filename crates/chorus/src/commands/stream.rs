@@ -20,8 +20,9 @@ Examples:
   chorus stream join migration
   chorus stream close migration                     nothing that is said later belongs to it
 
-What is said in a channel belongs to the only work stream there; where there are several, to that of its thread, or to the one
-that it names. The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
+What is said in a channel belongs to the only work stream there; where there are several, to that
+of its thread, or to the one that it names.
+The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
 /// Work streams: what goes on in channels, and whose it is
 #[derive(clap::Args)]

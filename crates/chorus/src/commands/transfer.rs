@@ -22,11 +22,11 @@ const BACKUP_EXAMPLES: &str = "\
 Examples:
   chorus backup copies/monday/chorus.db                 of the hub in ./chorus-data
   chorus backup copy.db --data /var/lib/chorus
-  chorus serve --data copies/monday                     the copy is a hub, with the master key of the first";
+  chorus serve --data copies/monday                     a hub, with the first one's master key";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
-  chorus export hub.export                              of the hub in ./chorus-data, which is stopped
+  chorus export hub.export                              of the stopped hub in ./chorus-data
   chorus export hub.export --database postgres://…      of one on PostgreSQL";
 
 const IMPORT_EXAMPLES: &str = "\
@@ -197,7 +197,7 @@ async fn fill(store: &Store, import: &mut Import<BufReader<File>>) -> Result<u64
         let id = id.clone();
         store.write::<_, TransferError, _>(move |tx: &mut dyn Tx| transfer::write(tx, &id, &step)).await?;
         steps += 1;
-        if steps.is_multiple_of(20) {
+        if steps.is_multiple_of(10) {
             output::talk(format_args!("{through} lines"));
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The file of an example.
-fn example(name: &str) -> String {
+pub(crate) fn example(name: &str) -> String {
     let folder: PathBuf =
         [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "choir", name].iter().collect();
     folder.to_str().unwrap().to_owned()

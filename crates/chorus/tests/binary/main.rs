@@ -37,6 +37,8 @@ mod mcp;
 #[cfg(test)]
 mod newcomer;
 #[cfg(test)]
+mod offers;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod p2p;
@@ -45,6 +47,8 @@ mod start;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod taking_over;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod transfer;
@@ -52,3 +56,5 @@ mod transfer;
 mod transfer_large;
 #[cfg(test)]
 mod trouble;
+#[cfg(test)]
+mod watching;

@@ -170,10 +170,11 @@ fn jobs_in_the_inbox_without_their_secrets() {
         );
         assert!(!shown.contains("http") && !shown.contains("callback"), "{shown}");
     }
-    let data: Value =
-        serde_json::from_str(&at.good(&worker, &["inbox", "--after", "0", "--count", "1", "--json"]))
-            .unwrap();
-    assert!(text(&data["data"]["callback_url"]).starts_with("http"), "a program needs it: {data}");
+    for args in [&["inbox", "--after", "0", "--count", "1", "--json"][..], &["inbox", "--history", "--json"]]
+    {
+        let data: Value = serde_json::from_str(at.good(&worker, args).lines().next().unwrap()).unwrap();
+        assert!(text(&data["data"]["callback_url"]).starts_with("http"), "a program needs it: {data}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

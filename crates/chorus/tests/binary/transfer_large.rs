@@ -6,29 +6,44 @@ use crate::transfer::{get, import, ran, start};
 use chorus_testkit::{http, postgres};
 use reqwest::Client;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 use tokio::task::JoinSet;
 
 /// How many say something at once.
 const LANES: usize = 32;
 /// How many messages, unless `CHORUS_TEST_MESSAGES` says otherwise.
-const MESSAGES: usize = 6000;
+const MESSAGES: usize = 3000;
+
+/// An import tells of progress after so many lines.
+const TOLD_AFTER: usize = 5000;
 
 fn messages() -> usize {
     std::env::var("CHORUS_TEST_MESSAGES").map_or(MESSAGES, |count| count.parse().unwrap())
 }
 
-/// Begins an import, kills it as soon as it tells of progress, and runs it again.
+/// Begins an import of a part of a file, kills it where it waits for the rest, and runs it again with the whole.
 fn import_in_two_goes(file: &Path, data: &Path, database: Option<&str>) {
-    let mut first = import(file, data, database).stderr(Stdio::piped()).spawn().unwrap();
+    let pipe = file.with_extension("pipe");
+    ran(Command::new("mkfifo").arg(&pipe));
+    let mut first = import(&pipe, data, database).stderr(Stdio::piped()).spawn().unwrap();
+    // Whoever opens a pipe waits for the other end.
+    let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
+    let whole = fs::read(file).unwrap();
+    let ends: Vec<_> =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(n, _)| n + 1).collect();
+    let part = ends.len() / 4 * 3;
+    assert!(part > TOLD_AFTER + 500, "{part} lines are too few to be told of progress");
+    writer.write_all(&whole[..ends[part]]).unwrap();
     let mut told = String::new();
     BufReader::new(first.stderr.take().unwrap()).read_line(&mut told).unwrap();
     assert!(told.ends_with(" lines\n"), "{told:?}");
     first.kill().unwrap();
-    assert!(!first.wait().unwrap().success(), "it was over before it was killed");
+    assert!(!first.wait().unwrap().success());
+    drop(writer);
     let second = ran(&mut import(file, data, database));
     assert!(String::from_utf8_lossy(&second.stderr).contains("going on after line"), "{second:?}");
 }
@@ -59,7 +74,6 @@ fn assert_same(now: &Value, before: &Value, path: &str) {
 }
 
 #[tokio::test]
-#[ignore = "takes a minute, and /agent/sent is too slow right after an import into PostgreSQL"]
 async fn much_moves_although_it_is_killed() {
     let (folder, http, database) = (tempfile::tempdir().unwrap(), http::client(), postgres::database());
     let data = |name: &str| folder.path().join(name);

@@ -3,8 +3,10 @@
 //!
 //! A caller shows an agent's key, an account's token, or an MCP token, which is good for one agent in one channel and comes
 //! with each message; never a browser's cookie. What lasts (a wait, a stream) looks up again whether that still holds, and
-//! ends with it. Who is no member is told the same as if there were no such channel.
+//! ends with it. Who is no member is told the same as if there were no such channel. A job is a server of its own, `job.rs`.
 
+mod calling;
+mod job;
 mod notices;
 mod operations;
 mod resources;
@@ -20,19 +22,36 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::any;
+use axum::routing::{any, post};
 use chorus_app::caller::{Caller, key_hash};
+use chorus_app::market::jobs;
+use chorus_app::market::results::Worker;
 use chorus_app::secrets::McpToken;
-use chorus_app::tools::{Context, key_holds, token_holds};
+use chorus_app::tools::{Context, Hired, key_holds, token_holds};
 use chorus_app::{App, AppState, conversation};
+use chorus_protocol::ids::ConversationId;
 use chorus_web::Rendered;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 
 const PATH: &str = "/mcp/{channel}";
+const JOB_PATH: &str = "/mcp/jobs/{job}";
 /// The largest message, in bytes.
 const MAX_BODY: usize = 2 * 1024 * 1024;
+/// The largest message with the result of a job: it is no larger than where it is POSTed as it is.
+const MAX_RESULT: usize = 256 * 1024;
+
+/// Which server this is.
+fn info() -> Value {
+    json!({"name": "chorus", "title": "Chorus", "version": env!("CARGO_PKG_VERSION")})
+}
+
+fn no_credential() -> ApiError {
+    let what = "this needs Authorization: Bearer and an agent's key ca_…, a token ct_… or mt_…";
+    ApiError::unauthorized(what)
+}
 
 /// An MCP token that we signed and that has not run out, if a request shows one.
 fn token(app: &App, headers: &HeaderMap) -> Option<McpToken> {
@@ -51,7 +70,8 @@ const MCP: Route = Route {
 };
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().group(MCP, Router::new().route(PATH, any(answer))).under("/mcp/", MCP)
+    let router = Router::new().route(PATH, any(answer)).route(JOB_PATH, post(answer_job));
+    Routes::default().group(MCP, router).under("/mcp/", MCP)
 }
 
 /// What the OpenAPI document says of it.
@@ -77,11 +97,7 @@ async fn answer(
             let who = caller.principal()?;
             (who, key_holds(&app, who, key_hash(key)))
         }
-        (None, None) => {
-            return Err(ApiError::unauthorized(
-                "this needs Authorization: Bearer and an agent's key ca_…, a token ct_… or mt_…",
-            ));
-        }
+        (None, None) => return Err(no_credential()),
     };
     let conversation = conversation?;
     let body = body::read(&app, &parts.headers, body, MAX_BODY).await?;
@@ -89,6 +105,33 @@ async fn answer(
     let channel = service::Channel(Context { app, door: "mcp", who, holds, conversation });
     let mut response = chorus_mcp::answer(Arc::new(channel), request).await?;
     // Errors of this protocol are in its own format.
+    response.extensions_mut().insert(Rendered);
+    Ok(response)
+}
+
+async fn answer_job(
+    State(app): State<AppState>,
+    Path(job): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Nobody);
+    let job = jobs::id(&job);
+    let worker = match (token(&app, &parts.headers), bearer(&parts.headers)?) {
+        (Some(token), _) => {
+            let of_job = job.as_ref().ok().map(|id| ConversationId::of_job(*id));
+            if of_job != Some(token.channel) {
+                return Err(jobs::unknown().into());
+            }
+            Worker::Given(token.agent, token.epoch)
+        }
+        (None, Some(_)) => Worker::Known(caller),
+        (None, None) => return Err(no_credential()),
+    };
+    let job = job?;
+    let body = body::read(&app, &parts.headers, body, MAX_RESULT).await?;
+    let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
+    let mut response = chorus_mcp::answer(Arc::new(job::Job(Hired { app, worker, job })), request).await?;
     response.extensions_mut().insert(Rendered);
     Ok(response)
 }

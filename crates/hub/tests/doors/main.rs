@@ -104,7 +104,11 @@ mod market_quotes;
 #[cfg(test)]
 mod market_refusals;
 #[cfg(test)]
+mod market_tool;
+#[cfg(test)]
 mod market_workers;
+#[cfg(test)]
+mod market_writes;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

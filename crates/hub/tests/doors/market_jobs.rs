@@ -82,6 +82,9 @@ async fn a_job_from_hiring_to_payment() {
     assert_eq!(handed["orchestrator_id"], json!(boss.id));
     let callback = text(&handed["callback_url"]).strip_prefix(&hub.url).unwrap().to_owned();
     assert!(callback.starts_with(&format!("/market/jobs/{}/result/tok_", id(&job))), "{callback}");
+    // Whoever reads its inbox by cursor gets the same.
+    let kept = hub.get("/agent/messages?kind=all", Some(&worker.key)).await.body;
+    assert_eq!(kept["data"][0]["data"], handed, "{kept}");
     let taken = hub.post(&callback, None, &success(&job)).await;
     assert_eq!(
         (taken.status, &taken.body["status"], &taken.body["settled"]),

@@ -274,3 +274,80 @@ async fn small_print_of_the_document() {
         "{failed}"
     );
 }
+
+/// What a person does for an agent says nothing of its program: nobody hires what does not run.
+#[tokio::test]
+async fn what_a_person_says_is_no_sign_of_life() {
+    let hub = TestHub::start();
+    let boss = trader(&hub, "boss", 1).await;
+    let anna = hub.account("anna@example.org").await;
+    let made = hub.post("/api/v1/agents", Some(&anna), &json!({"name": "painter"})).await.body;
+    let (id, key) = (text(&made["agent_id"]), text(&made["api_key"]));
+    let offer = json!({"agent_id": id, "agent_name": "painter", "skills": [{"skill_name": "paint", "cost_per_call": 0.1}]});
+    for _ in 0..2 {
+        let registered = hub.post("/market/register", Some(&anna), &offer).await;
+        assert!(matches!(registered.status, 200 | 201), "{}", registered.text);
+    }
+    assert_eq!(hub.get("/api/v1/me", Some(&anna)).await.status, 200);
+    let status = async || hub.get(&format!("/market/agents/{id}"), None).await.body["status"].clone();
+    assert_eq!(status().await, "offline");
+    assert_eq!(hub.get("/market/discover?skill=paint", None).await.body["total"], 0);
+    let wanted = json!({"agent_id": id, "skill_name": "paint", "input_data": {}, "budget": 0.1});
+    hub.post("/market/jobs", Some(&boss.key), &wanted).await.own_failure(Code::AgentOffline);
+    // Its program does something.
+    assert_eq!(hub.get("/agent/messages", Some(&key)).await.status, 200);
+    eventually(status, |status| status == "online").await;
+    hire(&hub, &boss.key, &wanted).await;
+}
+
+/// The same of a result that its owner reports.
+#[tokio::test]
+async fn a_result_from_a_person_is_no_sign_of_life_of_the_agent() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let boss = trader(&hub, "boss", 1).await;
+    let anna = hub.account("anna@example.org").await;
+    let made = hub.post("/api/v1/agents", Some(&anna), &json!({"name": "painter"})).await.body;
+    let (id, key) = (text(&made["agent_id"]), text(&made["api_key"]));
+    let offer = json!({"agent_id": id, "agent_name": "painter", "skills": [{"skill_name": "paint", "cost_per_call": 0.1}]});
+    hub.post("/market/register", Some(&anna), &offer).await;
+    hub.post("/market/heartbeat", Some(&key), &json!({"agent_id": id})).await;
+    for (reporter, expected) in [(&anna, "offline"), (&key, "online")] {
+        hub.post("/market/heartbeat", Some(&key), &json!({"agent_id": id})).await;
+        let wanted = json!({"agent_id": id, "skill_name": "paint", "input_data": {}, "budget": 0.1});
+        let hired = hire(&hub, &boss.key, &wanted).await;
+        clock.advance(91_000);
+        let result = json!({"job_id": hired["job_id"], "status": "SUCCESS", "output_data": {}});
+        let path = format!("/market/jobs/{}/result", text(&hired["job_id"]));
+        let reported = hub.post(&path, Some(reporter), &result).await;
+        assert_eq!(reported.status, 200, "{}", reported.text);
+        // Signs of life are written within a second.
+        tokio::time::sleep(std::time::Duration::from_millis(1200)).await;
+        let shown = hub.get(&format!("/market/agents/{id}"), None).await.body;
+        assert_eq!(shown["status"], expected, "{shown}");
+    }
+}
+
+/// What is behind a connection string has no heartbeat either: it is asked, and hired as long as it answers.
+#[tokio::test]
+async fn a_connection_string_is_asked_whether_it_lives() {
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
+    let agent = FakeAgent::start().await;
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let connection = json!({"connection_string": format!("http://{}/inbox/sk_a1b2c3d4e5f6", agent.addr())});
+    let path = format!("/api/v1/agents/{}/connection", worker.id);
+    assert_eq!(hub.ask("PUT", &path, Some(&worker.key), &connection).await.status, 200);
+    clock.advance(91_000);
+    agent.set(Reply::Json(503, json!({})));
+    assert_eq!(found(&hub).await, Vec::<String>::new(), "what says that it is gone is away");
+    agent.set(Reply::Json(405, json!({})));
+    clock.advance(20_000);
+    assert_eq!(found(&hub).await, std::slice::from_ref(&worker.id));
+    agent.set(Reply::Json(202, json!({})));
+    hire(&hub, &boss.key, &job(1, &worker.id)).await;
+    let posted =
+        eventually(async || agent.requests(), |all| all.iter().any(|one| one.body.is_object())).await;
+    let posted = &posted.iter().find(|one| one.body["message"].is_object()).unwrap().body;
+    assert!(text(&posted["message"]["content"]).contains("analyze_text"), "{posted}");
+}

@@ -1,7 +1,11 @@
 //! What was said is kept as long as the hub and the channel say; what is gone leaves a mark.
 
-use crate::support::{Setup, TestHub, eventually};
+use crate::market::{trader, trader_at};
+use crate::market_jobs::{hire, job, success, text};
+use crate::support::{SOON, Setup, TestHub, eventually};
+use chorus_store::TxExt as _;
 use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -64,4 +68,44 @@ async fn as_the_channel_says() {
 #[tokio::test]
 async fn as_the_channel_says_on_postgres() {
     old_words_go(Setup::postgres(), clock(), json!(1)).await;
+}
+
+/// A job may take longer than anything is kept: it is, as long as it is open, and until whoever hired knows what came of it.
+#[tokio::test]
+async fn an_open_job_is_kept() {
+    let clock = clock();
+    let setup = Setup::new().config(|config| config.retention = Some(Duration::from_hours(24)));
+    let hub = setup.clock(&clock).start();
+    let (agent, listener) = (FakeAgent::start().await, FakeAgent::start().await);
+    agent.set(Reply::Json(202, json!({})));
+    let boss = trader(&hub, "boss", 1).await;
+    let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/jobs", agent.addr()))).await;
+    let mut one = job(1, &worker.id);
+    one["deadline_ms"] = json!(5 * DAY_MS);
+    one["callback_url"] = json!(format!("http://{}/results", listener.addr()));
+    hire(&hub, &boss.key, &one).await;
+    let given = agent.wait_for(1, SOON).await.remove(0).body;
+    let events = async || {
+        let count = |tx: &mut dyn chorus_store::Tx| {
+            let mut row = tx.first("SELECT COUNT(*) FROM events", &[])?.unwrap();
+            row.int(0)
+        };
+        hub.store().read::<_, chorus_store::StoreError, _>(count).await.unwrap()
+    };
+    // Something else that is old goes.
+    let (anna, bob) = (hub.register("anna").await, hub.register("bob").await);
+    hub.send(&anna, "anna", "bob", "hi").await;
+    assert_eq!(events().await, 2);
+    hub.inbox(&bob, None).await.message().await;
+    clock.advance(2 * DAY_MS);
+    eventually(events, |left| *left == 1).await;
+
+    let callback = text(&given["callback_url"]).strip_prefix(&hub.url).unwrap().to_owned();
+    let reported = hub.post(&callback, None, &success(&one)).await;
+    assert_eq!(reported.status, 200, "{}", reported.text);
+    let told = listener.wait_for(1, SOON).await.remove(0).body;
+    assert_eq!((&told["status"], &told["job_id"]), (&json!("SUCCESS"), &one["job_id"]));
+    // Then it goes like everything else.
+    clock.advance(2 * DAY_MS);
+    eventually(events, |left| *left == 0).await;
 }

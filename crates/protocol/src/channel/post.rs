@@ -1,7 +1,7 @@
 //! What a service sends to an agent's connection string.
 
 use super::{
-    MAX_CONTENT, MAX_CONTEXT, MAX_HEADER, MAX_HEADERS, MAX_ID, MAX_MCP_SERVERS, MAX_NAME, MAX_URL, optional,
+    MAX_CONTENT, MAX_CONTEXT, MAX_HEADER, MAX_HEADERS, MAX_ID, MAX_MCP_SERVERS, MAX_NAME, WebUrl, optional,
     parse, required,
 };
 use crate::faults::{Faults, Fields, kind};
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-use url::Url;
 
 /// A message of another service's channel, and everything needed to take part in it. Further members are kept.
 #[derive(Clone, PartialEq, Serialize, utoipa::ToSchema)]
@@ -29,16 +28,6 @@ pub struct Post {
     #[schema(value_type = Option<McpServer>)]
     pub mcp: Vec<McpServer>,
 }
-
-// Fewer than `read_url` takes, and each of them it takes.
-/// An absolute `http` or `https` URL.
-#[derive(utoipa::ToSchema)]
-#[schema(
-    max_length = 4096,
-    pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(/[A-Za-z0-9._~!$&'()*+,;=@/-]*)?$",
-    example = "https://service.example.com/channels/ch_abc123/inbox/tok_xyz789"
-)]
-pub struct WebUrl(pub String);
 
 /// The message is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -246,13 +235,8 @@ fn is_header_value(value: &str) -> bool {
 /// A URL on the web, kept as it was written: it may be signed.
 fn read_url(fields: &mut Fields<'_, '_>, name: &str) -> Option<String> {
     let text = fields.required_text(name)?;
-    // A parser of URLs would drop these without a word.
-    let blank = |c: char| c.is_whitespace() || c.is_control();
-    let url = Url::parse(text).ok().filter(|_| !text.contains(blank));
-    if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https")) {
-        fields.fault(name, "must be an absolute http or https URL");
-    } else if text.len() > MAX_URL {
-        fields.fault(name, format_args!("must be at most {MAX_URL} bytes"));
+    if let Err(fault) = WebUrl::check(text) {
+        fields.fault(name, fault);
     }
     Some(text.to_owned())
 }
@@ -267,6 +251,7 @@ fn one_or_several<S: Serializer>(servers: &[McpServer], serializer: S) -> Result
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_URL;
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;

@@ -1,7 +1,8 @@
 //! Finding skills: by name, by words, by what they cost and what is thought of their agents; the best first.
 //!
 //! The order is that of an index (reputation, then cost, then id), so a page costs what it holds, and what it passes over because
-//! its agent is away. Words are kept beside the skills; a search by words goes through what has the rarest-looking of them.
+//! its agent is away. Where few are online, a search goes through these instead, and nobody pays for the many who are away. Words are
+//! kept beside the skills; a search by words goes through what has the rarest-looking of them.
 
 use super::{credits, shortfall};
 use crate::{Param, Row, StoreError, Tx, TxExt};
@@ -19,6 +20,8 @@ const SEARCH_WORDS: usize = 4;
 pub const MOST_COUNTED: i64 = 10_000;
 /// So many are looked at to find some that are away.
 const MOST_LOOKED_AT: i64 = 1000;
+/// So many online are few: going through all of them costs less than passing over the offers of everybody else might.
+const FEW_ONLINE: i64 = 1000;
 
 /// What is looked for.
 #[derive(Debug, Clone)]
@@ -37,6 +40,8 @@ pub struct Search {
     pub now: i64,
     /// Not this agent.
     pub except: Option<AgentId>,
+    /// Whether few are online, as [`are_few_online`] found lately. What is found is the same either way.
+    pub few_online: bool,
 }
 
 /// The place of a skill in the order.
@@ -143,11 +148,13 @@ macro_rules! count_found {
     };
 }
 
-/// Who would be found, with its signs of life, and whether it can be asked for one: an endpoint answers, an inbox does not.
+/// Who would be found, with its signs of life, and whether it can be asked for one: what is POSTed to answers, an inbox does not.
 macro_rules! select_signs {
     ($from:literal, $which:literal) => {
         concat!(
-            "SELECT s.agent_id, i.open_until, i.seen_at, CAST(CASE WHEN m.endpoint IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM ",
+            "SELECT s.agent_id, i.open_until, i.seen_at,
+                    CAST(CASE WHEN m.endpoint IS NOT NULL OR a.harness IS NOT NULL OR (a.connection IS NOT NULL AND a.broken IS NULL)
+                              THEN 1 ELSE 0 END AS BIGINT) FROM ",
             $from,
             " ",
             joins!(),
@@ -181,6 +188,57 @@ macro_rules! by_words {
     };
 }
 const BY_WORDS: [&str; 3] = [by_words!(select_found), by_words!(count_found), by_words!(select_signs)];
+
+/// Everybody who is online; of these whoever offers what is looked for. Words are at $11 to $14, the skill at $15; empty is any.
+/// The order of the joins is meant: `CROSS JOIN` keeps it.
+macro_rules! among_online {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            $select,
+            " FROM (SELECT agent_id, open_until, seen_at FROM inboxes WHERE open_until > $7
+                    UNION ALL SELECT agent_id, open_until, seen_at FROM inboxes WHERE seen_at >= $8 AND open_until <= $7) i
+             CROSS JOIN skills s CROSS JOIN market_agents m CROSS JOIN agents a
+             WHERE s.agent_id = i.agent_id AND m.agent_id = s.agent_id AND a.id = s.agent_id AND ",
+            conditions!(),
+            " AND ($15 = '' OR s.name = $15)
+             AND ($11 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $11 AND o.agent_id = s.agent_id AND o.name = s.name))
+             AND ($12 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $12 AND o.agent_id = s.agent_id AND o.name = s.name))
+             AND ($13 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $13 AND o.agent_id = s.agent_id AND o.name = s.name))
+             AND ($14 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $14 AND o.agent_id = s.agent_id AND o.name = s.name)) ",
+            $rest
+        )
+    };
+}
+const AMONG_ONLINE: [&str; 2] = [
+    among_online!(
+        "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
+                s.output_schema, i.open_until, i.seen_at",
+        "ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
+    ),
+    among_online!("SELECT COUNT(*) FROM (SELECT 1 AS one", "LIMIT $10) AS found"),
+];
+
+/// Whether those who are online are few: it counts no more than that.
+pub fn are_few_online(tx: &mut dyn Tx, now: i64, seen_since: i64) -> Result<bool, StoreError> {
+    are_few_among(tx, (now, seen_since), FEW_ONLINE)
+}
+
+/// The same, with another number for few.
+pub fn are_few_among(tx: &mut dyn Tx, (now, seen_since): (i64, i64), few: i64) -> Result<bool, StoreError> {
+    let mut online = 0;
+    // Each by itself: who is in both counts twice.
+    for (sql, since) in [
+        ("SELECT COUNT(*) FROM (SELECT 1 AS one FROM inboxes WHERE open_until > $1 LIMIT $2) AS found", now),
+        (
+            "SELECT COUNT(*) FROM (SELECT 1 AS one FROM inboxes WHERE seen_at >= $1 LIMIT $2) AS found",
+            seen_since,
+        ),
+    ] {
+        let row = tx.first(sql, &[since.into(), (few + 1).into()])?;
+        online += row.map_or(Ok(0), |mut row| row.int(0))?;
+    }
+    Ok(online <= few)
+}
 
 /// Skills after a place, the best first.
 pub fn search(
@@ -255,6 +313,15 @@ fn run(
     // The longest is likely the rarest.
     let mut words: Vec<&str> = search.words.iter().map(String::as_str).collect();
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    if search.few_online
+        && search.seen_since.is_some()
+        && let Some(sql) = AMONG_ONLINE.get(query)
+    {
+        let wanted = words.iter().copied().chain(std::iter::repeat("")).take(SEARCH_WORDS);
+        params.extend(wanted.map(Param::from));
+        params.push(search.skill.as_deref().unwrap_or_default().into());
+        return tx.each(sql, &params, take);
+    }
     let sql = match (words.first(), &search.skill) {
         (Some(rarest), skill) => {
             let wanted = words.iter().copied().chain(std::iter::repeat(*rarest)).take(SEARCH_WORDS);
@@ -329,6 +396,14 @@ mod tests {
             let plan = plan_of(sql, params).await;
             assert!(plan.starts_with("SEARCH s USING ") && plan.contains(index), "{plan}");
             assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+        }
+        // Where few are online, nothing is gone through but these.
+        for sql in AMONG_ONLINE {
+            let plan = plan_of(sql, 15).await;
+            for index in ["inboxes_by_open", "inboxes_by_seen"] {
+                assert!(plan.contains(index), "{plan}");
+            }
+            assert!(!plan.contains("SCAN s") && !plan.contains("SCAN inboxes"), "{plan}");
         }
         let plan = plan_of(BY_WORDS[0], 15).await;
         assert!(plan.contains("(word=?)") && !plan.contains("SCAN"), "{plan}");

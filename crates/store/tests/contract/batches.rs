@@ -8,7 +8,9 @@ use ::postgres::{Client, NoTls};
 use chorus_protocol::ids::AgentId;
 use chorus_store::relay::{self, SendError, Sent};
 use chorus_store::{PostgresOptions, Store, StoreError, Tx, TxExt, deliveries, settings};
-use chorus_testkit::postgres::{Database, database};
+use chorus_testkit::postgres::{Database, database, own_cluster};
+use chorus_testkit::proxy::Proxy;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
@@ -327,6 +329,36 @@ async fn a_crowd_shares_one_transaction() {
             (row.get(0), row.get(1))
         });
         assert_eq!((transactions, rows), (1, 30), "{table}");
+    }
+}
+
+/// Round trips to the server are what a send takes there: as many for fifty as for two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_sends_take_a_handful_of_round_trips() {
+    let cluster = own_cluster();
+    let database = cluster.database();
+    let proxy = Proxy::start((Ipv4Addr::LOCALHOST, cluster.port()).into()).await;
+    let mut options = PostgresOptions { workers: 5, ..PostgresOptions::new(&database.url, fresh()) };
+    options.url =
+        options.url.replace(&format!(":{}/", cluster.port()), &format!(":{}/", proxy.addr().port()));
+    assert_ne!(options.url, database.url, "it is reached by way of the proxy");
+    let store = Store::postgres(options).unwrap();
+    let (anna, bob) = (agent(&store, "anna").await, agent(&store, "bob").await);
+    // The first batch prepares the statements.
+    for (size, most) in [(2, u64::MAX), (50, 6)] {
+        let held = hold_on(&store, "bob").await;
+        let mut tasks = vec![];
+        for _ in 0..size {
+            let message = message(&anna, &bob);
+            tasks.push(queue_on(&store, "bob", move |tx: &mut dyn Tx| relay::send(tx, &message)).await);
+        }
+        let before = proxy.round_trips();
+        drop(held);
+        for task in tasks {
+            assert!(matches!(task.await.unwrap(), Ok(Sent::Stored { .. })));
+        }
+        let took = proxy.round_trips() - before;
+        assert!((3..=most).contains(&took), "{size} sends took {took} round trips");
     }
 }
 

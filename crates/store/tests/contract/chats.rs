@@ -2,14 +2,14 @@
 //! grow with the page.
 
 use crate::channel::{Room, act, delete, edit, join, post, post_of, react, remove, room};
+use crate::counting::Counting;
 use crate::support::{Fixture, agent, deliver, fresh, message, on_both, read};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::words::EntryKind;
 use chorus_store::chats::{self, ChatEntry};
 use chorus_store::conversations::{self, History};
 use chorus_store::deliveries::{self, Entry};
-use chorus_store::{Kind, Param, Row, Store, StoreError, Tx, directory, log, members, push};
-use uuid::Uuid;
+use chorus_store::{Store, directory, log, members, push};
 
 on_both!(
     a_page_is_read_as_its_entries_are,
@@ -18,52 +18,6 @@ on_both!(
     what_edits_added_counts
 );
 
-/// Counts what is asked of the database.
-struct Counting<'a> {
-    tx: &'a mut dyn Tx,
-    queries: usize,
-}
-
-impl Tx for Counting<'_> {
-    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        self.queries += 1;
-        self.tx.execute(sql, params)
-    }
-
-    fn each(
-        &mut self,
-        sql: &'static str,
-        params: &[Param<'_>],
-        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        self.queries += 1;
-        self.tx.each(sql, params, take)
-    }
-
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        self.queries += 1;
-        self.tx.next_seq(stream)
-    }
-
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        self.queries += 1;
-        self.tx.head(stream)
-    }
-
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
-        self.queries += 1;
-        self.tx.lock(stream)
-    }
-
-    fn kind(&self) -> Kind {
-        self.tx.kind()
-    }
-
-    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
-        self.tx.after_commit(action);
-    }
-}
-
 /// A page of an inbox, what conversations add to it, and how many queries that took.
 async fn page(
     store: &Store,
@@ -71,12 +25,12 @@ async fn page(
     after: i64,
     limit: i64,
     max_bytes: usize,
-) -> (Vec<Entry>, Vec<ChatEntry>, usize) {
+) -> (Vec<Entry>, Vec<ChatEntry>, u32) {
     read(store, move |tx| {
-        let mut counting = Counting { tx, queries: 0 };
+        let mut counting = Counting::new(tx);
         let mut entries = deliveries::page(&mut counting, agent, after, limit, usize::MAX)?;
         let chats = chats::of_page(&mut counting, agent, &mut entries, max_bytes)?;
-        Ok((entries, chats, counting.queries))
+        Ok((entries, chats, counting.statements))
     })
     .await
 }
@@ -189,7 +143,7 @@ async fn what_edits_added_counts(fixture: Fixture) {
         said.push(event);
     }
     delete(store, room, room.owner, said[0]).await.unwrap();
-    let kept = |(entries, chats, _): (Vec<Entry>, Vec<ChatEntry>, usize)| {
+    let kept = |(entries, chats, _): (Vec<Entry>, Vec<ChatEntry>, u32)| {
         assert_eq!(entries.len(), chats.len());
         let changes: Vec<_> = chats.iter().map(|chat| chat.changes.len()).collect();
         (entries.last().unwrap().seq, changes)

@@ -11,7 +11,7 @@ use chorus_store::conversations::History;
 use chorus_store::invitations::{self, Invitation, Invitee, LIFE_MS, MAIL_EVERY_MS, MOST_OF_INVITER, Made};
 use chorus_store::relay::SendError;
 use chorus_store::usage::{self, ROW_BYTES, Stored};
-use chorus_store::{Kind, Store, Tx, artifacts, deliveries, directory, members};
+use chorus_store::{Kind, Store, Tx, artifacts, directory, members, retention};
 use uuid::Uuid;
 
 on_both!(
@@ -107,7 +107,7 @@ async fn retention_says_whose_bytes_are_gone(Fixture { store, .. }: Fixture) {
     }
     let id = carol.id;
     write(&store, move |tx| chorus_store::inboxes::hand_through(tx, id, 2, 0)).await;
-    let removed = write(&store, |tx| deliveries::remove_before(tx, NOW + 1, 10)).await;
+    let removed = write(&store, |tx| retention::remove_before(tx, NOW + 1, 10)).await;
     assert_eq!(removed.events, 2);
     assert_eq!(removed.bytes.into_iter().collect::<Vec<_>>(), [(bob.id.into(), 70_002 + 2 * ROW_BYTES)]);
     assert_eq!(count(&store, "SELECT COUNT(*) FROM large_bodies").await, 0);

@@ -3,7 +3,7 @@
 use crate::attention::MENTIONED;
 use crate::market::{agreed, credits, wallet};
 use crate::support::{
-    Fixture, LEASE_END, NODE, NOW, agent, entries, fresh, key, on_both, read, record, write,
+    Fixture, LEASE_END, NODE, NOW, agent, count, entries, fresh, key, on_both, read, record, write,
 };
 use chorus_protocol::ids::{AgentId, JobId, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{Credits, JobStatus, Reputation};
@@ -15,7 +15,7 @@ use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::quotes::{self, Offer, Quote};
 use chorus_store::market::reputation::{self, Change};
 use chorus_store::push::{self, Due, Room};
-use chorus_store::{Store, Tx, access, directory, inboxes};
+use chorus_store::{Store, Tx, access, directory, inboxes, retention};
 
 on_both![
     registering_again_keeps_the_reputation,
@@ -26,6 +26,8 @@ on_both![
     a_job_goes_by_the_way_that_is_open,
     an_endpoint_for_jobs_gets_no_chat,
     offers_stand_until_they_are_taken,
+    a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way,
+    those_who_are_away_cost_nothing,
 ];
 
 fn skill(name: &str, cost: i64) -> Skill {
@@ -75,6 +77,7 @@ fn everything() -> Search {
         seen_since: Some(NOW - 90),
         now: NOW,
         except: None,
+        few_online: false,
     }
 }
 
@@ -338,4 +341,88 @@ async fn offers_stand_until_they_are_taken(fixture: Fixture) {
     assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 10, 10)).await, 0);
     assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 11, 10)).await, 1);
     assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await, None);
+}
+
+async fn a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way(fixture: Fixture) {
+    const LATER: i64 = NOW + 10_000;
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let boss = agent(store, "boss").await.id;
+    let remove = || write(store, |tx| retention::remove_before(tx, LATER, 100));
+    let events = || count(store, "SELECT COUNT(*) FROM events");
+    let deliver = async || {
+        let due = lease(store, NOW).await.remove(0);
+        write(store, move |tx| push::finish(tx, &due, None, None, push::Outcome::Delivered, NOW)).await;
+    };
+    for orchestrator in [Some(boss), None] {
+        let worker = listed(store, &format!("worker-{}", orchestrator.is_some()), owner, &[]).await;
+        list(store, worker, "worker", owner, Some("https://worker.example/"), vec![skill("sum", 1)]).await;
+        let job = Agreed { orchestrator, callback: Some(vec![1]), ..hand_out(store, worker).await };
+        deliver().await;
+        assert_eq!((remove().await.deliveries, events().await), (0, 1), "it is open");
+        let ended = job.clone();
+        write(store, move |tx| {
+            let (status, paid) = (JobStatus::Success, Credits::ZERO);
+            jobs::end(tx, ended.id, &jobs::End { status, paid, result: None, error: None, now: NOW })?;
+            jobs::call_back(tx, &ended, MENTIONED, NOW)
+        })
+        .await;
+        assert_eq!((remove().await.deliveries, events().await), (0, 1), "its result is on its way");
+        deliver().await;
+        assert!(remove().await.deliveries >= 1);
+        remove().await;
+        assert_eq!(events().await, 0);
+        assert_eq!(count(store, "SELECT COUNT(*) FROM chats").await, 0, "nothing of it stays");
+        assert_eq!(count(store, "SELECT COUNT(*) FROM deliveries").await, 0);
+    }
+}
+
+/// The best are all away: whoever is there is found through those who are, in the same order, page by page.
+async fn those_who_are_away_cost_nothing(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let mut there = vec![];
+    for n in 0..60_i64 {
+        let id = listed(store, &format!("worker-{n}"), owner, &[("sum", 100 - n), ("draw", 5)]).await;
+        match n % 20 {
+            0 => there.push(id),
+            1 => {
+                write(store, move |tx| inboxes::open(tx, id, fresh(), NODE, NOW + 1000)).await;
+                there.push(id);
+            }
+            _ => {}
+        }
+    }
+    let later = Search { seen_since: Some(NOW + 1), now: NOW + 91, ..everything() };
+    for id in there.iter().step_by(2).copied() {
+        write(store, move |tx| inboxes::seen(tx, id, NOW + 50)).await;
+    }
+    there.reverse();
+    assert!(read(store, |tx| discovery::are_few_online(tx, NOW + 91, NOW + 1)).await);
+    let sum = Search { skill: Some("sum".into()), ..later.clone() };
+    for few_online in [true, false] {
+        let by = |search: &Search| Search { few_online, ..search.clone() };
+        let of_skill = found(store, &by(&sum)).await;
+        assert_eq!(of_skill.iter().map(|(id, _)| *id).collect::<Vec<_>>(), there, "the cheapest first");
+        assert_eq!(found(store, &by(&later)).await.len(), 2 * there.len());
+        let words = Search { words: vec!["does".into(), "draw".into()], ..by(&later) };
+        assert_eq!(found(store, &words).await.len(), there.len());
+        assert_eq!(found(store, &Search { skill: Some("sum".into()), ..words }).await, []);
+        let cheap = Search { max_cost: credits(60), ..by(&sum) };
+        assert_eq!(found(store, &cheap).await.len(), 2);
+        let except = Search { except: Some(there[0]), ..by(&sum) };
+        assert_eq!(found(store, &except).await.len(), there.len() - 1);
+        // Page by page.
+        let (mut after, mut pages) = (None, vec![]);
+        loop {
+            let (search, place) = (by(&sum), after.clone());
+            let page = read(store, move |tx| discovery::search(tx, &search, place.as_ref(), 4)).await;
+            let Some(last) = page.last() else { break };
+            after = Some(last.place.clone());
+            pages.extend(page.into_iter().map(|found| found.place.agent));
+        }
+        assert_eq!(pages, there);
+    }
+    // Nobody is passed over because many are there.
+    assert!(!read(store, |tx| discovery::are_few_among(tx, (NOW + 91, NOW + 1), 5)).await);
 }

@@ -8,7 +8,7 @@ use chorus_store::deliveries::{self, Lease};
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::{self, Opened};
 use chorus_store::relay::{self, Pending, Sent};
-use chorus_store::{Store, StoreError, Tx};
+use chorus_store::{Store, StoreError, Tx, retention};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tokio::runtime::Runtime;
@@ -263,7 +263,7 @@ impl World {
             model.oldest = model.oldest.max(oldest);
         }
         let count = (limit - left) as u64;
-        let removed = self.write(move |tx| deliveries::remove_before(tx, cutoff, limit));
+        let removed = self.write(move |tx| retention::remove_before(tx, cutoff, limit));
         assert_eq!((removed.deliveries, removed.events), (count, count));
     }
 

@@ -8,7 +8,7 @@ use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, NewEvent};
 use chorus_store::deliveries::{self, Bringing, Lease};
 use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
-use chorus_store::{Store, Tx, directory, obligations};
+use chorus_store::{Store, Tx, directory, obligations, retention};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -463,7 +463,7 @@ async fn retention_takes_the_tries_along(fixture: Fixture) {
     say(store, bob, one).await;
     let due = lease(store, NOW).await.remove(0);
     assert!(taken(store, &due, NOW).await);
-    let removed = write(store, |tx| deliveries::remove_before(tx, NOW + 1, 100)).await;
+    let removed = write(store, |tx| retention::remove_before(tx, NOW + 1, 100)).await;
     assert_eq!((removed.deliveries, removed.events), (1, 1), "what still waits stays");
     assert_eq!(count(store, "SELECT COUNT(*) FROM attempts").await, 0);
 }

@@ -11,7 +11,7 @@ use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::Opened;
 use chorus_store::relay::{self, Pending};
-use chorus_store::{Store, Tx, TxExt, inboxes};
+use chorus_store::{Store, Tx, TxExt, inboxes, retention};
 
 on_both![
     only_abandoned_postings_fail,
@@ -30,7 +30,7 @@ async fn fail_abandoned(store: &Store, now: i64) -> u64 {
 
 /// How many deliveries and events are gone. Their bytes are looked at where quotas are.
 async fn remove_before(store: &Store, cutoff: i64, limit: i64) -> (u64, u64) {
-    let removed = write(store, move |tx: &mut dyn Tx| deliveries::remove_before(tx, cutoff, limit)).await;
+    let removed = write(store, move |tx: &mut dyn Tx| retention::remove_before(tx, cutoff, limit)).await;
     (removed.deliveries, removed.events)
 }
 

@@ -2,61 +2,13 @@
 
 use crate::attention::post_in;
 use crate::channel::{act, join, post_of, room, run};
+use crate::counting::Counting;
 use crate::support::{Fixture, agent, on_both};
 use chorus_store::conversation::{self, ConversationError};
 use chorus_store::conversations::History;
-use chorus_store::{Kind, Param, Row, Store, StoreError, Tx};
-use uuid::Uuid;
+use chorus_store::{Store, Tx};
 
 on_both![a_message_looks_at_nobody_it_is_not_for];
-
-/// A transaction that counts what is asked of it.
-struct Counting<'a> {
-    tx: &'a mut dyn Tx,
-    statements: u32,
-    rows: u32,
-}
-
-impl Tx for Counting<'_> {
-    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        self.statements += 1;
-        self.tx.execute(sql, params)
-    }
-
-    fn each(
-        &mut self,
-        sql: &'static str,
-        params: &[Param<'_>],
-        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        self.statements += 1;
-        let rows = &mut self.rows;
-        self.tx.each(sql, params, &mut |row| {
-            *rows += 1;
-            take(row)
-        })
-    }
-
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        self.tx.next_seq(stream)
-    }
-
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        self.tx.head(stream)
-    }
-
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
-        self.tx.lock(stream)
-    }
-
-    fn kind(&self) -> Kind {
-        self.tx.kind()
-    }
-
-    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
-        self.tx.after_commit(action);
-    }
-}
 
 /// Statements and rows of checking a message and finding whom it concerns, and of posting it.
 async fn cost(store: &Store, members: usize) -> [(u32, u32); 2] {
@@ -69,10 +21,10 @@ async fn cost(store: &Store, members: usize) -> [(u32, u32); 2] {
     let new = post_of("please look", &[&format!("m{members}-0"), "nobody"], None);
     let work = move |tx: &mut dyn Tx| {
         let act = act(room, room.owner);
-        let mut drafted = Counting { tx, statements: 0, rows: 0 };
+        let mut drafted = Counting::new(tx);
         conversation::draft_message(&mut drafted, &act, &new)?;
         let drafted = (drafted.statements, drafted.rows);
-        let mut posted = Counting { tx, statements: 0, rows: 0 };
+        let mut posted = Counting::new(tx);
         post_in(&mut posted, &act, &new)?;
         Ok::<_, ConversationError>([drafted, (posted.statements, posted.rows)])
     };

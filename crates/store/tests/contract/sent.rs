@@ -4,7 +4,7 @@ use crate::support::{Fixture, NOW, agent, count, deliver, message, on_both, read
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_store::directory::Agent;
 use chorus_store::sent::{self, Place};
-use chorus_store::{Kind, Store, deliveries, inboxes, relay};
+use chorus_store::{Kind, Store, inboxes, relay, retention};
 use uuid::Uuid;
 
 on_both![what_was_sent_is_found_in_any_order, what_is_kept_no_longer_is_not_found];
@@ -76,7 +76,7 @@ async fn what_is_kept_no_longer_is_not_found(fixture: Fixture) {
     settle(store, 2).await;
     let bob = bob.id;
     write(store, move |tx| inboxes::hand_through(tx, bob, 3, NOW)).await;
-    write(store, move |tx| deliveries::remove_before(tx, NOW + 1, 100)).await;
+    write(store, move |tx| retention::remove_before(tx, NOW + 1, 100)).await;
     assert_eq!(page(store, anna.id, None, 9).await, [4], "wherever the others were");
     let left = "SELECT (SELECT COUNT(*) FROM sent) + (SELECT COUNT(*) FROM sent_lately)";
     assert_eq!(count(store, left).await, 1);

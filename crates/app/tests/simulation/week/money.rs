@@ -117,8 +117,9 @@ impl Story {
         }
         let result = self.result(id);
         let outcome = self.host.run(async |app| {
-            let worker = results::agent_of(app, id, &token).expect("the address is good");
-            results::take_from(app, worker, id, body(result.clone())).await.map(drop)
+            let (agent, epoch) = results::agent_of(app, id, &token).expect("the address is good");
+            let worker = results::Worker::Given(agent, epoch);
+            results::report(app, worker, id, body(result.clone())).await.map(drop)
         });
         let outcome = outcome.map_err(|error| error.code);
         self.world.note(format_args!("agent{n} reports {result}: {outcome:?}"));

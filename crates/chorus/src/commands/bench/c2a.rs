@@ -10,7 +10,7 @@ use super::listener::Way;
 use super::load::Relay;
 use super::options::Load;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Section, Unit, ratio, thousands};
+use super::report::{Figure, Goal, Phase, Section, ratio, thousands};
 use super::target::{Fleet, Target};
 use std::path::Path;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(crate) async fn measure(
     for relay in relays {
         checked += relay.finish().await?;
     }
-    let figure = |name, value, least| Figure::new(name, Unit::Ratio, value, Goal::AtLeast(least));
+    let figure = |name, value, least| Figure::ratio(name, value, Goal::AtLeast(least));
     Ok(Section {
         bench: "c2a",
         setup: format!("{} members against {FEW}, {FEW} talk; {load}", thousands(members as f64)),

@@ -8,7 +8,7 @@ use super::http::Connection;
 use super::load::Outcome;
 use super::options::Pace;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Section, Unit, ratio, thousands};
+use super::report::{Figure, Goal, Phase, Section, ratio, thousands};
 use super::request::sender_name;
 use super::store::look_up;
 use super::target::{Fleet, Target};
@@ -288,8 +288,8 @@ pub(crate) async fn measure(
             Phase::of("large, open", &open_large),
         ],
         figures: vec![
-            Figure::new("talk large/small", Unit::Ratio, ratio(&talk_large, &talk_small), Goal::AtLeast(0.5)),
-            Figure::new("open large/small", Unit::Ratio, ratio(&open_large, &open_small), Goal::AtLeast(0.5)),
+            Figure::ratio("talk large/small", ratio(&talk_large, &talk_small), Goal::AtLeast(0.5)),
+            Figure::ratio("open large/small", ratio(&open_large, &open_small), Goal::AtLeast(0.5)),
         ],
         exactly_once: None,
     })

@@ -29,7 +29,7 @@ pub(crate) async fn measure(folder: &Path, megabytes: usize, progress: &Progress
         progress.done(&format!("adapting {megabytes} MB of {}", format.as_str()));
         let trace = trace(format, size);
         let ratios = rounds(|| adapted(format, &trace)).await?;
-        figures.push(Figure::new(speed, Unit::Ratio, ratios, Goal::AtLeast(0.5)));
+        figures.push(Figure::ratio(speed, ratios, Goal::AtLeast(0.5)));
         let file = folder.join("trace.json");
         std::fs::write(&file, &trace)?;
         let highest = highest_memory(format, &file)? as f64 / 1e6;
@@ -40,7 +40,7 @@ pub(crate) async fn measure(folder: &Path, megabytes: usize, progress: &Progress
     let issued = issued()?;
     let ratios = rounds(|| verified(&issued)).await?;
     let name = "verifying a receipt / reading it as a Value";
-    figures.push(Figure::new(name, Unit::Ratio, ratios, Goal::AtLeast(0.5)));
+    figures.push(Figure::ratio(name, ratios, Goal::AtLeast(0.5)));
     Ok(Section {
         bench: "choir",
         setup: format!("traces of {megabytes} MB, receipts of {} bytes, one core", issued.len()),

@@ -4,7 +4,7 @@ use super::child::Child;
 use super::load::Relay;
 use super::options::Load;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Section, Unit, ratio, thousands};
+use super::report::{Figure, Goal, Phase, Section, ratio, thousands};
 use super::store;
 use super::target::{Fleet, Target};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub(crate) async fn measure(
         bench: "history",
         setup: format!("{} messages stored before; {load}", thousands(filled.messages as f64)),
         phases: vec![Phase::of("empty", &empty), Phase::of("full", &full)],
-        figures: vec![Figure::new("full/empty", Unit::Ratio, ratio(&full, &empty), Goal::AtLeast(0.85))],
+        figures: vec![Figure::ratio("full/empty", ratio(&full, &empty), Goal::AtLeast(0.85))],
         exactly_once: Some(checked),
     })
 }

@@ -13,7 +13,7 @@ use super::listener::Listener;
 use super::load::{Outcome, Relay, Senders};
 use super::options::Load;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Rounds, Section, Unit, ratio, thousands};
+use super::report::{Figure, Goal, Phase, Rounds, Section, ratio, thousands};
 use super::request::Clock;
 use super::target::{Fleet, Target};
 use anyhow::{Context, ensure};
@@ -281,7 +281,6 @@ pub(crate) async fn measure(
     }
     traders.check().await?;
     let checked = relay.finish().await?;
-    let figure = |name, value, goal| Figure::new(name, Unit::Ratio, value, goal);
     let jobs = hired.iter().zip(&sent).map(|(jobs, sent)| sent.per_second / jobs.per_second);
     Ok(Section {
         bench: "market",
@@ -295,10 +294,10 @@ pub(crate) async fn measure(
             Phase::of("heartbeats", &lived),
         ],
         figures: vec![
-            figure("transfers/relay", ratio(&paid, &sent), Goal::AtLeast(0.5)),
-            figure("discovery/echo", ratio(&found, &echoed), Goal::AtLeast(0.3)),
-            figure("sends in the time of a whole job", Rounds::of(jobs), Goal::AtMost(SENDS)),
-            figure("writes for each heartbeat", Rounds::of(writes), Goal::AtMost(WRITES)),
+            Figure::ratio("transfers/relay", ratio(&paid, &sent), Goal::AtLeast(0.5)),
+            Figure::ratio("discovery/echo", ratio(&found, &echoed), Goal::AtLeast(0.3)),
+            Figure::ratio("sends in the time of a whole job", Rounds::of(jobs), Goal::AtMost(SENDS)),
+            Figure::ratio("writes for each heartbeat", Rounds::of(writes), Goal::AtMost(WRITES)),
         ],
         exactly_once: Some(checked),
     })

@@ -9,7 +9,7 @@ use super::http::Connection;
 use super::load::Outcome;
 use super::options::Pace;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Section, Unit, ratio};
+use super::report::{Figure, Goal, Phase, Section, ratio};
 use super::target::Target;
 use anyhow::{Context, bail, ensure};
 use chorus_protocol::rpc::{Request, Response};
@@ -122,7 +122,7 @@ pub(crate) async fn measure(
         sent.push(pace.measured(progress, what("message"), async |time| send.call(time).await).await?);
     }
     place.finish().await?;
-    let figure = |name, value| Figure::new(name, Unit::Ratio, value, Goal::AtLeast(0.5));
+    let figure = |name, value| Figure::ratio(name, value, Goal::AtLeast(0.5));
     Ok(Section {
         bench: "mcp",
         setup: format!("{callers} callers, MCP {VERSION}, {FEW} members; {pace}"),

@@ -185,7 +185,6 @@ pub(crate) async fn measure(
     }
     let checked = relay.finish().await?;
     let processor = Rounds::of(by_viewer.iter().zip(&by_inbox).map(|(viewer, inbox)| viewer / inbox));
-    let figure = |name, value, goal| Figure::new(name, Unit::Ratio, value, goal);
     let memory = Rounds::of([viewer_kib / inbox_kib.max(0.1)]);
     Ok(Section {
         bench: "page",
@@ -200,10 +199,10 @@ pub(crate) async fn measure(
             Phase::of("sent to one inbox each", &received),
         ],
         figures: vec![
-            figure("opening large/small", ratio(&open_large, &open_small), Goal::AtLeast(0.5)),
+            Figure::ratio("opening large/small", ratio(&open_large, &open_small), Goal::AtLeast(0.5)),
             Figure::new("bytes of a first visit", Unit::Kilobytes, Rounds::of([weight]), Goal::AtMost(200.0)),
-            figure("memory of a viewer/of an inbox", memory, Goal::AtMost(1.0)),
-            figure("processor for a viewer/for an inbox", processor, Goal::AtMost(1.0)),
+            Figure::ratio("memory of a viewer/of an inbox", memory, Goal::AtMost(1.0)),
+            Figure::ratio("processor for a viewer/for an inbox", processor, Goal::AtMost(1.0)),
         ],
         exactly_once: Some(checked),
     })

@@ -6,7 +6,7 @@ use super::disk::Disk;
 use super::load::{Outcome, Relay, Senders};
 use super::options::Load;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Rounds, Section, Unit, millis, ratio};
+use super::report::{Figure, Goal, Phase, Rounds, Section, millis, ratio};
 use super::request::Clock;
 use super::store::StorePath;
 use super::target::{Fleet, Target};
@@ -111,21 +111,21 @@ async fn rounds(
 fn section(load: &Load, against: Option<&str>, series: &Series, checked: u64) -> Section {
     let Series { echo, relay, store, disk, before } = series;
     let mut phases = vec![Phase::of("echo", echo), Phase::of("relay", relay)];
-    let mut figures = vec![Figure::new("relay/echo", Unit::Ratio, ratio(relay, echo), Goal::AtLeast(0.25))];
+    let mut figures = vec![Figure::ratio("relay/echo", ratio(relay, echo), Goal::AtLeast(0.25))];
     if !before.is_empty() {
         phases.push(Phase::of("relay, before", before));
-        figures.push(Figure::new("relay/before", Unit::Ratio, ratio(relay, before), Goal::AtLeast(0.97)));
+        figures.push(Figure::ratio("relay/before", ratio(relay, before), Goal::AtLeast(0.97)));
     }
     if !store.is_empty() {
         phases.push(Phase::of("store alone", store));
-        figures.push(Figure::new("store/echo", Unit::Ratio, ratio(store, echo), Goal::AtLeast(0.6)));
+        figures.push(Figure::ratio("store/echo", ratio(store, echo), Goal::AtLeast(0.6)));
     }
     phases.push(Phase::of("disk", disk));
     let p99 = relay
         .iter()
         .zip(disk)
         .map(|(relay, disk)| millis(&relay.send, 0.99) / (FLUSHES * millis(&disk.send, 0.99) + BEYOND_MS));
-    figures.push(Figure::new("p99/(3 × disk p99 + 5 ms)", Unit::Ratio, Rounds::of(p99), Goal::AtMost(1.0)));
+    figures.push(Figure::ratio("p99/(3 × disk p99 + 5 ms)", Rounds::of(p99), Goal::AtMost(1.0)));
     let whose = against.map_or_else(String::new, |url| format!(" at {url}"));
     Section { bench: "relay", setup: format!("{load}{whose}"), phases, figures, exactly_once: Some(checked) }
 }

@@ -83,6 +83,11 @@ impl Figure {
     pub(crate) fn new(name: &'static str, unit: Unit, value: Rounds, goal: Goal) -> Self {
         Self { name, unit, value, goal, reached: goal.reached(value.median) }
     }
+
+    /// One thing against another.
+    pub(crate) fn ratio(name: &'static str, value: Rounds, goal: Goal) -> Self {
+        Self::new(name, Unit::Ratio, value, goal)
+    }
 }
 
 /// Times in milliseconds.
@@ -290,7 +295,7 @@ mod tests {
     #[test]
     fn goals_and_their_words() {
         let value = Rounds::of([0.24]);
-        let figure = Figure::new("hub/echo", Unit::Ratio, value, Goal::AtLeast(0.25));
+        let figure = Figure::ratio("hub/echo", value, Goal::AtLeast(0.25));
         assert!(!figure.reached && Goal::AtMost(0.25).reached(0.24));
         let shown = anstream::adapter::strip_str(&columns(vec![row(&figure)])).to_string();
         assert_eq!(shown, "  hub/echo  0.24    goal at least 0.25  MISSED\n");

@@ -8,7 +8,7 @@ use super::delay::Delay;
 use super::load::{Outcome, Relay};
 use super::options::Load;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Rounds, Section, Unit, millis, ratio};
+use super::report::{Figure, Goal, Phase, Rounds, Section, millis, ratio};
 use super::target::{Fleet, Target};
 use chorus_store::{PostgresOptions, Store, StoreError, Tx, TxExt as _};
 use std::path::Path;
@@ -90,7 +90,6 @@ fn section(setup: String, series: &Series, deadlocks: f64, checked: u64) -> Sect
     let Series { sqlite, near, far, two } = series;
     let p99 =
         near.iter().zip(sqlite).map(|(near, sqlite)| millis(&near.send, 0.99) / millis(&sqlite.send, 0.99));
-    let figure = |name, value, goal| Figure::new(name, Unit::Ratio, value, goal);
     Section {
         bench: "served",
         setup,
@@ -101,11 +100,11 @@ fn section(setup: String, series: &Series, deadlocks: f64, checked: u64) -> Sect
             Phase::of("two nodes", two),
         ],
         figures: vec![
-            figure("PostgreSQL/SQLite", ratio(near, sqlite), Goal::AtLeast(0.4)),
-            figure("p99 PostgreSQL/SQLite", Rounds::of(p99), Goal::AtMost(3.0)),
-            figure("1 ms away/PostgreSQL", ratio(far, near), Goal::AtLeast(0.5)),
-            figure("two nodes/one", ratio(two, near), Goal::AtLeast(0.9)),
-            figure("deadlocks", Rounds::of([deadlocks]), Goal::AtMost(0.0)),
+            Figure::ratio("PostgreSQL/SQLite", ratio(near, sqlite), Goal::AtLeast(0.4)),
+            Figure::ratio("p99 PostgreSQL/SQLite", Rounds::of(p99), Goal::AtMost(3.0)),
+            Figure::ratio("1 ms away/PostgreSQL", ratio(far, near), Goal::AtLeast(0.5)),
+            Figure::ratio("two nodes/one", ratio(two, near), Goal::AtLeast(0.9)),
+            Figure::ratio("deadlocks", Rounds::of([deadlocks]), Goal::AtMost(0.0)),
         ],
         exactly_once: Some(checked),
     }

@@ -54,24 +54,14 @@ pub(crate) async fn measure(folder: &Path, time: Duration, progress: &Progress) 
         setup: format!("{} s of {tried}, from one address", time.as_secs()),
         phases: vec![Phase::of("quiet", &[quiet.outcome]), Phase::of("besieged", &[besieged.outcome])],
         figures: vec![
-            Figure::new(
-                "p99 of an honest send, against quiet",
-                Unit::Ratio,
-                Rounds::of([ratio]),
-                Goal::AtMost(10.0),
-            ),
+            Figure::ratio("p99 of an honest send, against quiet", Rounds::of([ratio]), Goal::AtMost(10.0)),
             Figure::new(
                 "memory of the hub at its highest",
                 Unit::Megabytes,
                 Rounds::of([peak as f64 / 1e6]),
                 Goal::AtMost(200.0),
             ),
-            Figure::new(
-                "sign-ins that worked, of all",
-                Unit::Ratio,
-                Rounds::of([signed_in]),
-                Goal::AtLeast(1.0),
-            ),
+            Figure::ratio("sign-ins that worked, of all", Rounds::of([signed_in]), Goal::AtLeast(1.0)),
         ],
         exactly_once: Some(checked),
     })

@@ -4,7 +4,7 @@ use super::child::Child;
 use super::load::Relay;
 use super::options::Pace;
 use super::progress::Progress;
-use super::report::{Figure, Goal, Phase, Section, Unit, ratio};
+use super::report::{Figure, Goal, Phase, Section, ratio};
 use super::target::{Fleet, Target};
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) async fn measure(folder: &Path, pace: &Pace, progress: &Progress) -> 
         bench: "spread",
         setup: format!("one sender, each message to one of the open inboxes; {pace}"),
         phases: vec![Phase::of("10 inboxes", &few), Phase::of("1000 inboxes", &many)],
-        figures: vec![Figure::new("1000/10", Unit::Ratio, ratio(&many, &few), Goal::AtLeast(0.8))],
+        figures: vec![Figure::ratio("1000/10", ratio(&many, &few), Goal::AtLeast(0.8))],
         exactly_once: Some(narrow.finish().await? + wide.finish().await?),
     })
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 A pipeline:
   {\"budget\": 0.50, \"input_data\": {\"text\": \"…\"},
-   \"steps\": [{\"skill_name\": \"extract\"}, {\"skill_name\": \"price\", \"budget\": 0.20, \"deadline_ms\": 60000}]}
+   \"steps\": [{\"skill_name\": \"extract\"}, {\"skill_name\": \"price\", \"budget\": 0.20}]}
 
 Each step gets what the one before gave. A step that nobody does for what is left is not begun.";
 

@@ -9,7 +9,8 @@ use crate::extract::{Bare, By, Exact, Query};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use chorus_app::market::{hire as hiring, jobs, results};
+use chorus_app::market::results::{self, Worker};
+use chorus_app::market::{hire as hiring, jobs};
 use chorus_app::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::ids::{AgentId, JobId};
@@ -79,7 +80,7 @@ pub(crate) async fn report(
     Path(id): Path<String>,
     Exact(body, _): Exact<JobResult>,
 ) -> Result<Json<ResultTaken>, ApiError> {
-    Ok(Json(results::report(&app, caller, jobs::id(&id)?, body).await?))
+    Ok(Json(results::report(&app, Worker::Known(caller), jobs::id(&id)?, body).await?))
 }
 
 /// The same without a key, at the `callback_url` that came with the job
@@ -95,8 +96,8 @@ pub(crate) async fn take(
     Exact(body, _): Exact<JobResult>,
 ) -> Result<Json<ResultTaken>, ApiError> {
     let id = jobs::id(&id)?;
-    let agent = results::agent_of(&app, id, &token).ok_or_else(results::no_address)?;
-    Ok(Json(results::take_from(&app, agent, id, body).await?))
+    let (agent, epoch) = results::agent_of(&app, id, &token).ok_or_else(results::no_address)?;
+    Ok(Json(results::report(&app, Worker::Given(agent, epoch), id, body).await?))
 }
 
 /// The agent that may report at this address, if it is one that we made.

@@ -8,7 +8,10 @@ use crate::error::OwnFailure;
 use utoipa::{IntoResponses, OpenApi, ToSchema};
 
 #[derive(OpenApi)]
-#[openapi(paths(say, hear, end), components(schemas(EitherFailure, McpVersion, McpSessionVersion)))]
+#[openapi(
+    paths(say, hear, end, say_of_job),
+    components(schemas(EitherFailure, McpVersion, McpSessionVersion))
+)]
 pub(super) struct Operations;
 
 /// The version you speak.
@@ -194,3 +197,45 @@ fn hear() {}
     responses((status = 204, description = "It is over"),
               BadRequest, Unknown, NotForUs, Missing, OnlyWithSessions, TooSlow, TooLarge, TooFast, Trouble))]
 fn end() {}
+
+/// `FORBIDDEN`: whoever hired does not report the result; or the `Host` or the `Origin` is not this hub's
+#[derive(IntoResponses)]
+#[response(status = 403)]
+struct NotHired(OwnFailure);
+
+/// There is no such job, or you have nothing to do with it; or, in 2026-07-28, there is no such method
+#[derive(IntoResponses)]
+#[response(status = 404)]
+struct NoJob(EitherFailure);
+
+/// `GONE`: the token ended with the key or connection string that the agent had
+#[derive(IntoResponses)]
+#[response(status = 410)]
+struct Replaced(OwnFailure);
+
+/// `TOO_LARGE`: the body is larger than 256 KiB
+#[derive(IntoResponses)]
+#[response(status = 413)]
+struct LargeResult(OwnFailure);
+
+/// Report the result of a job by a tool
+///
+/// The MCP server that comes with a job to an agent behind a connection string: its one tool is `report_result`. Spoken like
+/// that of a channel; there are no notifications to hear. The key is the MCP token `mt_…` that came with the job, or the agent's
+/// `ca_…`, or its owner's.
+#[utoipa::path(post, path = super::JOB_PATH, operation_id = "mcp_job", tag = "mcp", security(("key" = [])),
+    params(("job" = chorus_protocol::ids::JobId, Path, description = "The UUID of a job you were hired for"),
+           ("MCP-Protocol-Version" = Option<McpVersion>, Header, nullable = false,
+            description = "The version you speak; needed in 2026-07-28"),
+           ("Mcp-Session-Id" = Option<String>, Header, nullable = false,
+            description = "What `initialize` gave you; needed for all but it before 2026-07-28"),
+           ("Mcp-Method" = Option<String>, Header, nullable = false, description = "The message's `method`; needed in 2026-07-28"),
+           ("Mcp-Name" = Option<String>, Header, nullable = false,
+            description = "The message's `name`, if its method takes one; needed in 2026-07-28")),
+    request_body = ClientMessage,
+    responses((status = 200, description = "The response",
+               content((RpcResponse = "application/json"), (ServerSentEvent = "text/event-stream")),
+               headers(("Mcp-Session-Id" = Option<String>, description = "The session that `initialize` opened"))),
+              (status = 202, description = "A notification was taken"),
+              BadRequest, Unknown, NotHired, NoJob, NotAcceptable, TooSlow, Replaced, LargeResult, NoJson, TooFast, Trouble))]
+fn say_of_job() {}

@@ -2,11 +2,12 @@
 //!
 //! One [`Channel`] is one caller in one channel, for one request.
 
-use super::words::{Failure, failure, log, session_id, text};
+use super::calling::{self, arguments};
+use super::words::{Failure, failure, session_id, text};
 use super::{notices, resources};
 use crate::error::ApiError;
 use chorus_app::mcp_sessions;
-use chorus_app::tools::{self, Context, Effect, Tool};
+use chorus_app::tools::{self, Context};
 use chorus_mcp::{About, Ask, Notices, Outlet, Service, Wants};
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Map, Value, json};
@@ -20,66 +21,10 @@ const MAX_TASK: usize = 4000;
 /// One caller in one channel.
 pub(super) struct Channel(pub(super) Context);
 
-fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
-    match params.get("arguments") {
-        None => Ok(Map::new()),
-        Some(Value::Object(arguments)) => Ok(arguments.clone()),
-        Some(_) => Err(RpcError::params("arguments: must be an object")),
-    }
-}
-
 /// The tools as this protocol lists them, made once.
-static LISTED: LazyLock<Value> =
-    LazyLock::new(|| json!({"tools": tools::all().iter().map(listed).collect::<Vec<_>>()}));
-
-fn listed(tool: &Tool) -> Value {
-    json!({
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": tool.input,
-        "outputSchema": tool.output,
-        "annotations": {
-            "title": tool.title,
-            "readOnlyHint": tool.effect == Effect::Reads,
-            // Nothing is ever overwritten: the log is append-only, and documents keep their versions.
-            "destructiveHint": false,
-            "idempotentHint": matches!(tool.effect, Effect::Reads | Effect::Replaces),
-            "openWorldHint": tool.effect == Effect::Wakes,
-        },
-    })
-}
+static LISTED: LazyLock<Value> = LazyLock::new(|| calling::listed(tools::all()));
 
 impl Channel {
-    /// A tool looks up its caller itself, where it works; whom no tool is found for is looked up here.
-    async fn call_tool(&self, params: &Map<String, Value>) -> Result<Value, Failure> {
-        let Self(context) = self;
-        let called = text(params, "name").and_then(|name| {
-            let unknown =
-                || RpcError::params(format_args!("there is no tool {name:?}; tools/list tells them"));
-            Ok((tools::find(name).ok_or_else(unknown)?, arguments(params)?))
-        });
-        let (tool, arguments) = match called {
-            Ok(called) => called,
-            Err(error) => {
-                context.check_member().await.map_err(failure)?;
-                return Err(error.into());
-            }
-        };
-        match tool.call(context, arguments).await {
-            Ok(result) => Ok(Value::Object(Map::from_iter([
-                ("content".to_owned(), json!([{"type": "text", "text": result.to_string()}])),
-                ("structuredContent".to_owned(), result),
-                ("isError".to_owned(), false.into()),
-            ]))),
-            Err(error) if error.keeps_out() => Err(failure(error)),
-            Err(error) => {
-                log(&error);
-                Ok(json!({"content": [{"type": "text", "text": tools::sentence(&error)}], "isError": true}))
-            }
-        }
-    }
-
     async fn get_prompt(&self, params: &Map<String, Value>) -> Result<Value, Failure> {
         let name = text(params, "name")?;
         if name != "participate" {
@@ -123,7 +68,7 @@ impl Service for Channel {
     }
 
     fn info(&self) -> Value {
-        json!({"name": "chorus", "title": "Chorus", "version": env!("CARGO_PKG_VERSION")})
+        super::info()
     }
 
     async fn about(&self) -> Result<About, Failure> {
@@ -151,7 +96,7 @@ impl Service for Channel {
     async fn call(&self, ask: Ask, _: Outlet) -> Result<Value, Failure> {
         let Self(context) = self;
         if ask.method == "tools/call" {
-            return self.call_tool(&ask.params).await;
+            return calling::call(context, tools::find, &ask.params).await;
         }
         // With a session the protocol has let the caller in already.
         if ask.session.is_none() {

@@ -195,6 +195,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     // Of a session that the agent opened, and so of nobody else.
     ("get", "/mcp/{channel}", [401, 401, 200, 404, 404, 404, 403]),
     ("delete", "/mcp/{channel}", [401, 401, 204, 404, 404, 404, 403]),
+    ("post", "/mcp/jobs/{job}", [401, 401, 200, 403, 200, 404, 404]),
 ];
 
 /// Pages are no part of the API and belong to everybody.

@@ -177,6 +177,7 @@ impl World {
             }
             "/market/jobs/{id}/result/{token}" => return self.market.result.clone(),
             _ if route.starts_with("/market/quotes/") => return route.replace("{id}", &self.market.quote),
+            "/mcp/jobs/{job}" => return route.replace("{job}", &self.market.job),
             "/market/wallets/{owner}" => return route.replace("{owner}", &self.market.owner),
             _ if route.starts_with("/market/jobs/") => return route.replace("{id}", &self.market.job),
             _ if route.starts_with("/market/") => {
@@ -242,7 +243,7 @@ impl World {
             ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
             ("post", "/api/v1/channels/{id}/artifacts") => json!({"slug": "new", "content": "x"}),
             ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": "y", "base_version": 1}),
-            ("post", "/mcp/{channel}") => initialize(),
+            ("post", "/mcp/{channel}" | "/mcp/jobs/{job}") => initialize(),
             ("post", "/c2a") => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
             ("post", route) if route.starts_with("/market/") => return self.market.body(route, &new),
             _ => return None,

@@ -1,0 +1,27 @@
+//! `chorus score claim`: a Score that an edit link holds becomes somebody's own.
+
+use crate::choir::example;
+use crate::hub::{Hub, serve};
+use crate::terminal::{Terminal, text};
+
+#[test]
+fn a_score_is_claimed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = serve(&folder.path().join("hub"), None);
+    command.env("CHORUS_ANONYMOUS_SCORES", "on");
+    let at = Terminal { hub: Hub::run(command), folder };
+    let (anna, ben) = (at.person("anna"), at.person("ben"));
+    let made = at.json("", &["score", "create", &example("score.json")]);
+    let (id, link) = (text(&made["score_id"]), text(&made["edit_link"]));
+    assert!(link.contains("/edit/es_"), "{link}");
+    at.run(&anna, &["score", "show", &id]).failed(4, "no such");
+
+    let wrong = format!("{}0", &link[..link.len() - 1]);
+    assert_ne!(at.run(&anna, &["score", "claim", &id, &wrong]).code, 0, "another link");
+    at.run("", &["score", "claim", &id, &link]).failed(3, "account");
+    assert_eq!(at.good(&anna, &["score", "claim", &id, &link]).trim(), id);
+    assert!(at.good(&anna, &["score", "list"]).contains(&id));
+    // Once and for all.
+    assert_ne!(at.run(&ben, &["score", "claim", &id, &link]).code, 0);
+    assert!(!at.good(&ben, &["score", "list"]).contains(&id));
+}

@@ -1,0 +1,69 @@
+//! Tools in the protocol's words: how they are listed, and how one is called.
+
+use super::words::{Failure, failure, log, text};
+use chorus_app::tools::{self, Effect, Place, Tool};
+use chorus_protocol::rpc::RpcError;
+use serde_json::{Map, Value, json};
+
+/// What `tools/list` answers.
+pub(super) fn listed<P>(tools: &[Tool<P>]) -> Value {
+    json!({"tools": tools.iter().map(one).collect::<Vec<_>>()})
+}
+
+fn one<P>(tool: &Tool<P>) -> Value {
+    json!({
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input,
+        "outputSchema": tool.output,
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": tool.effect == Effect::Reads,
+            // Nothing is ever overwritten: the log is append-only, and documents keep their versions.
+            "destructiveHint": false,
+            "idempotentHint": matches!(tool.effect, Effect::Reads | Effect::Replaces),
+            "openWorldHint": tool.effect == Effect::Wakes,
+        },
+    })
+}
+
+/// The arguments of a call.
+pub(super) fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+    match params.get("arguments") {
+        None => Ok(Map::new()),
+        Some(Value::Object(arguments)) => Ok(arguments.clone()),
+        Some(_) => Err(RpcError::params("arguments: must be an object")),
+    }
+}
+
+/// Calls a tool. It looks up its caller itself, where it works; whom no tool is found for is looked up here.
+pub(super) async fn call<P: Place>(
+    place: &P,
+    find: impl Fn(&str) -> Option<&'static Tool<P>>,
+    params: &Map<String, Value>,
+) -> Result<Value, Failure> {
+    let called = text(params, "name").and_then(|name| {
+        let unknown = || RpcError::params(format_args!("there is no tool {name:?}; tools/list tells them"));
+        Ok((find(name).ok_or_else(unknown)?, arguments(params)?))
+    });
+    let (tool, arguments) = match called {
+        Ok(called) => called,
+        Err(error) => {
+            place.check().await.map_err(failure)?;
+            return Err(error.into());
+        }
+    };
+    match tool.call(place, arguments).await {
+        Ok(result) => Ok(Value::Object(Map::from_iter([
+            ("content".to_owned(), json!([{"type": "text", "text": result.to_string()}])),
+            ("structuredContent".to_owned(), result),
+            ("isError".to_owned(), false.into()),
+        ]))),
+        Err(error) if error.keeps_out() => Err(failure(error)),
+        Err(error) => {
+            log(&error);
+            Ok(json!({"content": [{"type": "text", "text": tools::sentence(&error)}], "isError": true}))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Addresses that a service gives of itself: what they must be, and how that is described.
+
+use super::MAX_URL;
+use url::Url;
+
+// A name whose last part begins with a letter (one that begins with a digit may be read as a number), or four numbers; then a port,
+// and whatever is printed in ASCII. [`WebUrl::check`] takes all of these, and more: literal IPv6 addresses, names and passwords.
+/// An absolute `http` or `https` URL.
+#[derive(utoipa::ToSchema)]
+#[schema(
+    max_length = 4096,
+    pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://(([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9_])?|((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9]))(:([0-9]{1,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?([/?#][!-~]*)?$",
+    example = "https://service.example.com/channels/ch_abc123/inbox/tok_xyz789"
+)]
+pub struct WebUrl(pub String);
+
+impl WebUrl {
+    /// What is wrong with a text that should be one.
+    pub(super) fn check(text: &str) -> Result<(), String> {
+        // A parser of URLs would drop these without a word.
+        let blank = |c: char| c.is_whitespace() || c.is_control();
+        let url = Url::parse(text).ok().filter(|_| !text.contains(blank));
+        if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https")) {
+            return Err("must be an absolute http or https URL".into());
+        }
+        if text.len() > MAX_URL {
+            return Err(format!("must be at most {MAX_URL} bytes"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::string::string_regex;
+    use serde_json::json;
+    use utoipa::PartialSchema as _;
+
+    fn pattern_of_urls() -> String {
+        json!(WebUrl::schema())["pattern"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn urls_are_described_as_they_are_read() {
+        let pattern = regex_lite::Regex::new(&pattern_of_urls()).unwrap();
+        for url in [
+            json!(WebUrl::schema())["example"].as_str().unwrap(),
+            "http://s/cb",
+            "http://localhost:7777/channels/1/inbox/tok_1",
+            "https://HUB.example.com:8443",
+            "https://hub.example.com/cb?token=a%20b&x=1#top",
+            "https://hub.example.com?x",
+            "http://127.0.0.1:65535/cb",
+            "http://203.0.113.9/~a/b.c/[x]",
+            "https://my_service.4you.example/",
+            "https://xn--bcher-kva.example/cb",
+        ] {
+            assert!(pattern.is_match(url), "{url} is not described");
+            WebUrl::check(url).unwrap();
+        }
+        for url in [
+            "",
+            "s/cb",
+            "//hub.example.com/cb",
+            "ftp://hub.example.com/cb",
+            "https:/hub.example.com",
+            "https://",
+            "https:///cb",
+            "https://:80/",
+            "https://hub.example.com:65536/",
+            "https://hub.example.com:http/",
+            "https://hub .example.com/",
+            "https://hub.example.com/a b",
+            "https://hub.example.com/\n",
+            "https://256.0.0.1/",
+            "https://1.2.3.4.5/",
+            "https://hub%00/",
+            " https://hub.example.com/",
+        ] {
+            assert!(!pattern.is_match(url), "{url:?} is described");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_described_as_a_url_is_taken(url in string_regex(pattern_of_urls().trim_matches(['^', '$'])).unwrap()) {
+            prop_assert_eq!(WebUrl::check(&url), Ok(()), "{}", url);
+        }
+    }
+}
