@@ -192,8 +192,10 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
             )?;
             let large = large.map_or(Ok(0), |mut row| row.int(0))?;
             if let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) {
+                // What the hub itself told was counted for nobody.
+                let counted = !matches!(kind, EntryKind::Chat | EntryKind::Digest);
                 let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
-                *removed.bytes.entry(author).or_default() += bytes;
+                *removed.bytes.entry(author).or_default() += if counted { bytes } else { 0 };
                 if let Some(sender) = author.agent() {
                     sent::remove(tx, sender, TraceId(gone.uuid(3)?), seq)?;
                 }

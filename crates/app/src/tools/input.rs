@@ -88,7 +88,7 @@ pub(super) struct SendMessage {
     /// How long an answer may take.
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub(super) deadline_ms: Option<i64>,
-    /// Keep it back until a person here agrees. Nobody else sees it before; you are told what became of it.
+    /// Keep it back until a person here agrees: then it is in the log. Nobody else sees it before; after a day it is forgotten.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub(super) requires_approval: bool,
