@@ -24,7 +24,6 @@ fn words(line: &str) -> Vec<String> {
     while let Some(c) = rest.next() {
         match (quote, c) {
             (Some(end), c) if c == end => quote = None,
-            (Some(_), c) => word.push(c),
             (None, '\'' | '"') => (quote, begun) = (Some(c), true),
             (None, ' ') => {
                 if begun || !word.is_empty() {
@@ -36,7 +35,7 @@ fn words(line: &str) -> Vec<String> {
                 }
             }
             (None, ';' | ')') => break,
-            (None, c) => word.push(c),
+            (_, c) => word.push(c),
         }
     }
     if begun || !word.is_empty() {
