@@ -163,6 +163,11 @@ pub(crate) fn scenario<'s>(score: &'s Score, id: Option<&str>) -> Option<&'s Sce
     score.scenarios.iter().find(|scenario| key(&scenario.id) == wanted)
 }
 
+fn unknown_scenario(id: &str, path: String) -> AdapterWarning {
+    let message = format!("the Score has no scenario {id}");
+    AdapterWarning { code: "unknown_scenario".into(), message, path: Some(path) }
+}
+
 /// Puts the events of all bundles into one list.
 pub(crate) fn normalise(score: &Score, bundles: &[Taken]) -> Normalised {
     let voices = Voices::of(&score.voices);
@@ -170,17 +175,19 @@ pub(crate) fn normalise(score: &Score, bundles: &[Taken]) -> Normalised {
     for (number, taken) in bundles.iter().enumerate() {
         let (bundle, first) = (&taken.bundle, all.events.len());
         all.warnings.extend(bundle.adapter_warnings.iter().cloned());
+        // A run in which nothing happened is evidence too, of whatever should have.
+        let silent = bundle.scenario_id.as_deref().filter(|_| bundle.events.is_empty());
+        if let Some(id) = silent.filter(|id| scenario(score, Some(id)).is_none()) {
+            all.warnings.push(unknown_scenario(id, format!("bundles[{number}].scenario_id")));
+        }
         for (index, event) in bundle.events.iter().enumerate() {
             let said = event.scenario_id.as_deref().or(bundle.scenario_id.as_deref());
             let found = scenario(score, said);
             if found.is_none()
                 && let Some(id) = said
             {
-                all.warnings.push(AdapterWarning {
-                    code: "unknown_scenario".into(),
-                    message: format!("the Score has no scenario {id}"),
-                    path: Some(format!("bundles[{number}].events[{index}].scenario_id")),
-                });
+                all.warnings
+                    .push(unknown_scenario(id, format!("bundles[{number}].events[{index}].scenario_id")));
             }
             let spelled = |name: &Option<String>| name.as_deref().map(|name| voices.spelled(name));
             all.bundle_of.push(number);

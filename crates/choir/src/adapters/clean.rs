@@ -8,6 +8,8 @@ const LONGEST_EXPLANATION: usize = 300;
 const LONGEST_NAME: usize = 200;
 /// A voice is called by fewer letters than a task is described by.
 const LONGEST_VOICE: usize = 100;
+/// Of what a span or an event calls itself.
+const LONGEST_LABEL: usize = 64;
 /// Words of a title; a passage has more.
 const LONGEST_TITLE: usize = 12;
 
@@ -26,7 +28,44 @@ pub(super) fn name(node: &Node) -> Option<&str> {
     (text.whole && said.chars().count() <= LONGEST_NAME && is_line(said)).then_some(said)
 }
 
-/// A name where a passage may stand as well: the elements of `sources` are either.
+/// What names something where a passage may stand as well, as in a list of sources: only what no sentence looks like,
+/// an address, a file, an id. However short a passage is, it is nobody's name.
+pub(super) fn identifier(node: &Node) -> Option<&str> {
+    let said = name(node)?;
+    if said.contains("://") {
+        return (!said.contains(char::is_whitespace)).then_some(said);
+    }
+    let digit = said.contains(|sign: char| sign.is_ascii_digit());
+    let mark = said.contains('_') || said.starts_with('/') || said.matches('/').count() > 1;
+    let letter = said.contains(|sign: char| sign.is_ascii_alphabetic());
+    let is_file = said.rsplit_once('.').is_some_and(|(stem, end)| {
+        !stem.is_empty()
+            && (1..=5).contains(&end.len())
+            && end.chars().all(|sign| sign.is_ascii_alphanumeric())
+    });
+    (is_code(said) && letter && (digit || mark || is_file)).then_some(said)
+}
+
+/// How something calls itself that may be called by any text: its first word, if that is one of a program's.
+pub(super) fn label(text: &str) -> Option<&str> {
+    let mut words = text.split_whitespace();
+    let first = words.next().filter(|word| word.len() <= LONGEST_LABEL && is_code(word))?;
+    let is_alone = words.next().is_none();
+    // "GET /x", "chat gpt", "execute_tool look"; but a person's name begins with one capital.
+    let small = first.starts_with(|sign: char| sign.is_ascii_lowercase());
+    let large = first.len() > 1 && !first.contains(|sign: char| sign.is_ascii_lowercase());
+    (is_alone || small || large).then_some(first)
+}
+
+/// Letters, digits and the marks that programs put between them.
+fn is_code(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|sign| sign.is_ascii_alphanumeric() || matches!(sign, '_' | '-' | '.' | ':' | '/' | '#'))
+}
+
+/// A name in a field that is for names; a sentence in it is none.
 pub(super) fn title(node: &Node) -> Option<&str> {
     let said = name(node)?;
     let words = said.split_whitespace().count();
@@ -189,6 +228,31 @@ mod tests {
             ("a\nb", false),
         ] {
             assert_eq!(title(&text(said)).is_some(), is_title, "{said}");
+        }
+        for (said, is_one) in [
+            ("handbook.pdf", true),
+            ("/policies/returns", true),
+            ("HIV/AIDS", false),
+            ("https://h/x", true),
+            ("doc_7", true),
+            ("Patient Jane Doe is HIV positive", false),
+            ("HIV-positive", false),
+            ("Jane", false),
+            ("jane@example.org", false),
+            ("+49-170-1234567", false),
+            ("see https://h/x there", false),
+        ] {
+            assert_eq!(identifier(&text(said)).is_some(), is_one, "{said}");
+        }
+        for (said, kept) in [
+            ("ChatOpenAI.chat", Some("ChatOpenAI.chat")),
+            ("GET /patients/jane", Some("GET")),
+            ("execute_task triage", Some("execute_task")),
+            ("Jane Doe is HIV positive", None),
+            ("jane@example.org", None),
+            ("", None),
+        ] {
+            assert_eq!(label(said), kept, "{said}");
         }
         assert_eq!(explanation(&text(&"x ".repeat(151))), None);
         assert_eq!(explanation(&text("Args: {\n \"a\": 1}")), None);

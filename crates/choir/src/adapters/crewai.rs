@@ -377,7 +377,6 @@ fn attested(record: &Record<'_>, collector: &mut Collector<'_>) -> bool {
         escalate(record, collector);
         return true;
     }
-    let flag = |name: &str| if let Node::Bool(value) = record.get(name) { Some(*value) } else { None };
     let may_reach = matches!(kind, EventType::Warning | EventType::Dissent | EventType::Escalation);
     let may_settle = matches!(kind, EventType::Warning | EventType::Dissent);
     let text = |names: &[&str]| names.iter().find_map(|name| record.text(name)).map(str::to_owned);
@@ -388,11 +387,40 @@ fn attested(record: &Record<'_>, collector: &mut Collector<'_>) -> bool {
     event.detail = text(&["detail", "reason", "message"]);
     event.target_voice = text(&["target_voice"]);
     event.occurred_at = text(&["occurred_at", "timestamp"]);
-    event.reached_output = flag("reached_output").filter(|_| may_reach);
-    event.disposition = record.text("disposition").and_then(Disposition::parse).filter(|_| may_settle);
-    event.acknowledged = flag("acknowledged").filter(|_| kind == EventType::Handoff);
+    event.reached_output = flag("reached_output", may_reach, record, collector);
+    let disposition = |node: &Node| Disposition::parse(node.text()?);
+    event.disposition = member("disposition", may_settle, disposition, record, collector);
+    event.acknowledged = flag("acknowledged", kind == EventType::Handoff, record, collector);
+    // It counts the events of another list.
+    member("refers_to", false, |_| Some(()), record, collector);
     collector.event(event);
     true
+}
+
+fn flag(name: &str, may: bool, record: &Record<'_>, collector: &mut Collector<'_>) -> Option<bool> {
+    let value = |node: &Node| if let Node::Bool(value) = node { Some(*value) } else { None };
+    member(name, may, value, record, collector)
+}
+
+/// A member of what a caller attests, if events of this type may have it; what is not taken is said.
+fn member<T>(
+    name: &str,
+    may: bool,
+    value: impl FnOnce(&Node) -> Option<T>,
+    record: &Record<'_>,
+    collector: &mut Collector<'_>,
+) -> Option<T> {
+    let node = record.get(name);
+    let taken = if may { value(node) } else { None };
+    if taken.is_none() && !node.is_null() {
+        let why = if may {
+            "its value is none that it may have"
+        } else {
+            "events of this type are read without it"
+        };
+        collector.warn("unread_member", format!("\"{name}\" was left out: {why}"));
+    }
+    taken
 }
 
 /// What a step ended with: the result of a tool, or the last answer.

@@ -9,7 +9,7 @@ mod calls;
 mod output;
 mod progress;
 
-use super::clean::explanation;
+use super::clean::{self, explanation};
 use super::collector::{Collector, event};
 use super::node::{Keep, Node};
 use super::records::Adapter;
@@ -31,6 +31,8 @@ struct Origin<'a> {
     agent: Option<&'a str>,
     occurred_at: Option<&'a str>,
     source: Source,
+    /// Whether the graph had stopped for somebody to decide, and this is what went on.
+    resumed: bool,
 }
 
 /// How a node's output was told. One run may tell it in several ways.
@@ -62,6 +64,8 @@ pub(super) struct LangGraph {
     snapshots: usize,
     nodes: bool,
     progress: Progress,
+    /// Whether an interrupt was the last that was told.
+    interrupted: bool,
 }
 
 impl Adapter for LangGraph {
@@ -82,7 +86,7 @@ impl Adapter for LangGraph {
 
     fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
         match &record {
-            Node::Object(_) => self.object(&record, collector),
+            Node::Object(_) => self.object(&record, &[], collector),
             Node::List(items) => self.tuple(items, collector),
             Node::Text(_) => {
                 collector.incomplete("some records are texts, which are not read");
@@ -163,7 +167,7 @@ impl LangGraph {
                 if data.is_list() {
                     self.mode("messages", data, &texts(namespace), collector);
                 } else {
-                    self.bare(data, &texts(namespace), collector);
+                    self.object(data, &texts(namespace), collector);
                 }
             }
             [message, metadata] if message.is_object() && metadata.is_object() => {
@@ -173,7 +177,8 @@ impl LangGraph {
         }
     }
 
-    fn object(&mut self, record: &Node, collector: &mut Collector<'_>) {
+    /// A record, which a tuple may have put into a namespace.
+    fn object(&mut self, record: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
         let (kind, data) = (record.get("type").text(), record.get("data"));
         match record.get("event").text() {
             Some(name) if name.starts_with("on_") => return self.stream_event(name, record, collector),
@@ -195,20 +200,20 @@ impl LangGraph {
                 }
                 self.mode(mode, data, &namespace, collector);
             }
-            Some(_) if record.has("payload") => self.debug(record, &[], collector),
+            Some(_) if record.has("payload") => self.debug(record, namespace, collector),
             _ if is_task(record) => {
                 let source = Source::Tasks;
-                self.task(record, &Origin { source, ..Origin::default() }, collector);
+                self.task(record, &Origin { namespace, source, ..Origin::default() }, collector);
             }
             _ if record.has("values") && record.has("next") => {
-                self.progress.checkpoint(record, &[]);
-                self.snapshot(record.get("values"), &[], collector);
+                self.progress.checkpoint(record, namespace);
+                self.snapshot(record.get("values"), namespace, collector);
             }
             _ if is_message(record) => {
                 collector.recognise();
-                calls::in_message(record, &Origin::default(), None, collector);
+                calls::in_message(record, &Origin { namespace, ..Origin::default() }, None, collector);
             }
-            _ => self.bare(record, &[], collector),
+            _ => self.bare(record, namespace, collector),
         }
     }
 
@@ -234,7 +239,7 @@ impl LangGraph {
                 _ => messages(data, namespace, collector),
             },
             "messages/partial" | "messages/complete" => messages(data, namespace, collector),
-            "events" => self.object(data, collector),
+            "events" => self.object(data, namespace, collector),
             "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" => {}
             "error" => {
                 collector.incomplete("the run ended with an error");
@@ -246,6 +251,7 @@ impl LangGraph {
                     .warn("custom_data", format!("what nodes write to the custom stream is no event{what}"));
             }
             other => {
+                let other = clean::label(other).unwrap_or("…");
                 collector.warn("unknown_mode", format!("\"{other}\" is no stream mode that is known here"));
             }
         }
@@ -261,7 +267,7 @@ impl LangGraph {
             || (!is_task && members.iter().any(|(_, value)| !is_nested(value)));
         if record.has("__interrupt__") || (!members.is_empty() && !is_state) {
             self.updates(record, namespace, collector);
-        } else if record.get("messages").is_list() {
+        } else if record.get("messages").is_list() || (is_state && holds_messages(record)) {
             self.snapshot(record, namespace, collector);
         } else {
             let names: Vec<_> = members.iter().take(4).map(|(name, _)| &**name).collect();
@@ -307,7 +313,7 @@ impl LangGraph {
                 );
             }
             other => {
-                let other = other.unwrap_or("nothing");
+                let other = other.map_or("nothing", |other| clean::label(other).unwrap_or("…"));
                 collector.warn("unmapped_record", format!("a record of type \"{other}\" is not known here"));
             }
         }
@@ -375,7 +381,8 @@ impl LangGraph {
         self.progress.paused = false;
         collector.recognise();
         if self.told.is_new(origin) {
-            output::map(output, origin, collector);
+            let resumed = std::mem::take(&mut self.interrupted);
+            output::map(output, &Origin { resumed, ..*origin }, collector);
         }
     }
 
@@ -384,6 +391,7 @@ impl LangGraph {
         collector.recognise();
         self.nodes = true;
         self.progress.paused = true;
+        self.interrupted = true;
         let anonymous = self.told.is_new(&Origin { node: Some("__interrupt__"), ..*origin });
         let items = list.items();
         for item in items {
@@ -440,6 +448,11 @@ impl LangGraph {
             _ => {}
         }
     }
+}
+
+/// Whether this is a state that keeps its messages under another name.
+fn holds_messages(state: &Node) -> bool {
+    state.members().iter().any(|(_, value)| value.items().iter().any(|item| is_message(calls::plain(item))))
 }
 
 /// Messages without metadata, all that were streamed so far.

@@ -13,7 +13,7 @@ const RECORD_TEXT: usize = 8 << 20;
 /// Values that one record keeps.
 const RECORD_NODES: usize = 200_000;
 /// Members and elements below this are of no interest to anybody.
-const KEPT_DEPTH: usize = 16;
+const KEPT_DEPTH: usize = 24;
 
 /// What is kept of a member, by how its parent is kept, its name, and the members before it.
 pub(super) type Rule = fn(parent: Keep, name: &str, before: &[(Box<str>, Node)]) -> Keep;

@@ -174,12 +174,18 @@ impl OpenAi {
                 self.finished(message, collector);
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
-                self.pending.clear();
+                let finished = std::mem::take(&mut self.pending);
                 self.running = false;
                 let response = take(record, "response");
                 let id = response.get("id").text();
                 if id.is_none_or(|id| collector.first(&format!("response:{id}"))) {
+                    let is_empty = response.get("output").items().is_empty();
                     self.response(response, collector);
+                    if is_empty && !finished.is_empty() {
+                        let message = "a response ended without output, although items of it were finished: those are mapped";
+                        collector.warn("empty_output", message);
+                        finished.iter().for_each(|output| item(output, None, collector));
+                    }
                 }
             }
             "response.error" | "error" => {

@@ -6,14 +6,14 @@
 
 mod span;
 
-use super::clean::explanation;
+use super::clean::{self, explanation};
 use super::collector::{Collector, event};
 use super::node::{Keep, Node, embedded};
 use super::records::Adapter;
-use super::signs::guarded;
+use super::signs::{almost_guarded, guarded};
 use super::sources::{Citing, cite};
 use chorus_protocol::choir::evidence::{Event, EventType, MAX_EVENTS};
-use span::Span;
+use span::{Span, untyped};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -175,7 +175,7 @@ impl Otel {
             Meaning::Model => self.model(span, collector),
             Meaning::Nothing => {}
             Meaning::Unknown => {
-                let message = format!("spans called \"{}\" are no events", span.name);
+                let message = format!("spans called \"{}\" are no events", span.label());
                 collector.warn("unmapped_span", message);
             }
         }
@@ -245,11 +245,11 @@ impl Otel {
         let documents = match span.attribute("gen_ai.retrieval.documents") {
             Node::Text(text) => embedded(text, rule).unwrap_or(Node::Null),
             Node::Null => span.numbered("retrieval.documents."),
-            documents => documents.clone(),
+            documents => untyped(documents),
         };
         if documents.items().is_empty() {
             return collector
-                .warn("no_documents", format!("\"{}\" retrieved nothing that can be read", span.name));
+                .warn("no_documents", format!("\"{}\" retrieved nothing that can be read", span.label()));
         }
         let who = format!("{:016x}", span.id);
         let citing = Citing { voice: None, who: &who, member: "documents", occurred_at: span.occurred_at() };
@@ -270,20 +270,26 @@ impl Otel {
         let output = match span.attribute("output.value") {
             Node::Text(text) => embedded(text, rule)
                 .unwrap_or_else(|| Node::Object(vec![("status".into(), Node::Text(text.clone()))])),
-            output => output.clone(),
+            output => untyped(output),
         };
         let is = |names: &[&str], wanted| names.iter().any(|name| *output.get(name) == Node::Bool(wanted));
         let flags = guarded(&output);
         let status = output.get("status").text().map(str::to_lowercase);
+        let fine = is(&["passed", "success", "valid", "allowed", "safe"], true)
+            || is(&["flagged", "blocked", "refused", "unsafe", "triggered"], false)
+            || matches!(
+                status.as_deref(),
+                Some("passed" | "pass" | "success" | "ok" | "allowed" | "safe" | "valid")
+            );
         let failed = matches!(status.as_deref(), Some("failed" | "fail"));
         if flags.raised || failed || is(&["passed", "success", "valid", "allowed"], false) {
             let mut warning = span.event(EventType::Warning);
-            warning.action = Some(span.name.to_owned());
+            warning.action = clean::label(span.name).map(str::to_owned);
             warning.detail = flags.text.map(str::to_owned);
             self.wait(span, warning);
-        } else if output.is_null() {
+        } else if !fine || almost_guarded(&output) {
             collector
-                .warn("undecided_guard", format!("guardrail \"{}\" does not say how it ended", span.name));
+                .warn("undecided_guard", format!("guardrail \"{}\" does not say how it ended", span.label()));
         }
     }
 
@@ -294,7 +300,7 @@ impl Otel {
                 Node::Null
             }
             Node::Text(text) => embedded(text, rule).unwrap_or(Node::Null),
-            messages => messages.clone(),
+            messages => untyped(messages),
         };
         let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
         let refusals: Vec<_> = parts.filter(|part| part.get("type").text() == Some("refusal")).collect();
@@ -323,6 +329,11 @@ impl Otel {
 impl Span<'_> {
     fn event(&self, kind: EventType) -> Event {
         Event { reference: Some(format!("{:016x}", self.id)), occurred_at: self.occurred_at(), ..event(kind) }
+    }
+
+    /// Its name, as far as it is a program's: anything may stand in it.
+    fn label(&self) -> &str {
+        clean::label(self.name).unwrap_or("…")
     }
 
     /// The agent that the span itself names.

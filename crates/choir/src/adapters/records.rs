@@ -82,7 +82,7 @@ impl<'a, 'c, R: Read, A: Adapter> Records<'a, 'c, R, A> {
                 let data = self.read()?;
                 let name = Node::Text(node::Text { text: event.into(), whole: true });
                 let envelope = Node::Object(vec![("event".into(), name), ("data".into(), data)]);
-                self.deliver(envelope, path.to_owned());
+                self.deliver(envelope, format!("{path}$"));
                 Ok(())
             }
             (Kind::List, None) => self.list(path),

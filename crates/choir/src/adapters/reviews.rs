@@ -64,6 +64,9 @@ pub(super) fn dissents<'a>(output: &'a Node, name: &str, collector: &mut Collect
         } else if flags.raised {
             let message = format!("\"{name}\" approves and objects at once: no dissent");
             collector.warn("approved_with_objections", message);
+        } else if flags.unclear && !flags.approved {
+            let message = format!("\"{name}\" may disagree: neither true nor false says that it does");
+            collector.warn("unclear_review", message);
         } else if flags.not_approved {
             let message =
                 format!("\"{name}\" did not approve, but does not say that it disagrees, objects or rejects");

@@ -6,8 +6,10 @@
 use super::clean::{explanation, is_nothing, tokens};
 use super::node::Node;
 
-/// How deep flags are searched: `{flagged}`, and as deep as `{moderation: {response: {results: [{flagged}]}}}`.
-pub(super) const FLAG_DEPTH: usize = 4;
+/// How deep flags are searched: `{flagged}` and `{results: [{flagged}]}`. What is deeper is somebody else's.
+pub(super) const FLAG_DEPTH: usize = 2;
+/// How deep they are looked for so that a person can look as well.
+const WARNED_DEPTH: usize = 4;
 /// Elements of a list that are searched for flags.
 pub(super) const FLAG_ITEMS: usize = 100;
 /// Where a status stands as a word.
@@ -43,6 +45,8 @@ pub(super) fn is_escalation(name: &str) -> bool {
 pub(super) struct Flags<'a> {
     /// It says one of the words, in one way or another.
     pub(super) raised: bool,
+    /// It says one of them by something that is neither true nor false, such as 1 or "yes".
+    pub(super) unclear: bool,
     /// The words' own text, such as an objection.
     pub(super) text: Option<&'a str>,
     /// It approves.
@@ -53,7 +57,7 @@ pub(super) struct Flags<'a> {
 
 impl Flags<'_> {
     pub(super) fn says_something(&self) -> bool {
-        self.raised || self.approved || self.not_approved
+        self.raised || self.unclear || self.approved || self.not_approved
     }
 }
 
@@ -108,15 +112,16 @@ const FINE: [&str; 7] = ["safe", "is_safe", "allowed", "is_allowed", "passed", "
 /// Whether a guard's output says that it flagged, blocked or refused.
 pub(super) fn guarded(output: &Node) -> Flags<'_> {
     let mut flags = Flags::default();
-    search(output, &GUARD, 1, &mut flags);
+    search(output, &GUARD, FLAG_DEPTH, &mut flags);
     flags
 }
 
-/// Whether a guard's output says as much in other words.
+/// Whether a guard's output says as much in other words, or so deep inside that it may be about something else.
 pub(super) fn almost_guarded(output: &Node) -> bool {
     let mut flags = Flags::default();
-    search(output, &ALMOST_GUARD, 1, &mut flags);
-    flags.raised || is_not_fine(output, 1)
+    search(output, &ALMOST_GUARD, WARNED_DEPTH, &mut flags);
+    search(output, &GUARD, WARNED_DEPTH, &mut flags);
+    flags.raised || flags.unclear || is_not_fine(output, WARNED_DEPTH)
 }
 
 fn is_not_fine(node: &Node, depth: usize) -> bool {
@@ -124,11 +129,16 @@ fn is_not_fine(node: &Node, depth: usize) -> bool {
     inside
         || node.members().iter().any(|(name, value)| {
             (FINE.contains(&&*name.to_lowercase()) && *value == Node::Bool(false))
-                || (depth < FLAG_DEPTH && !is_message(value) && is_not_fine(value, depth + 1))
+                || (depth > 1 && !is_message(value) && !is_cited(name) && is_not_fine(value, depth - 1))
         })
 }
 
-/// Adds up what is said in a value and below it.
+/// What is said of a document is not said by whoever found it.
+fn is_cited(member: &str) -> bool {
+    matches!(member, "metadata" | "documents" | "docs" | "citations" | "sources" | "context")
+}
+
+/// Adds up what is said in a value and this deep in it.
 fn search<'a>(node: &'a Node, words: &Words, depth: usize, flags: &mut Flags<'a>) {
     for item in node.items().iter().take(FLAG_ITEMS) {
         search(item, words, depth, flags);
@@ -138,8 +148,8 @@ fn search<'a>(node: &'a Node, words: &Words, depth: usize, flags: &mut Flags<'a>
     }
     for (name, value) in node.members() {
         look(name, value, words, flags);
-        if depth < FLAG_DEPTH {
-            search(value, words, depth + 1, flags);
+        if depth > 1 && !is_cited(name) {
+            search(value, words, depth - 1, flags);
         }
     }
 }
@@ -148,8 +158,9 @@ fn search<'a>(node: &'a Node, words: &Words, depth: usize, flags: &mut Flags<'a>
 pub(super) fn look<'a>(name: &str, value: &'a Node, words: &Words, flags: &mut Flags<'a>) {
     let name = name.to_lowercase();
     let says = |known: &[&str]| known.contains(&name.as_str());
-    if says(words.booleans) && is_true(value) {
-        flags.raised = true;
+    if says(words.booleans) {
+        flags.raised |= *value == Node::Bool(true);
+        flags.unclear |= *value != Node::Bool(true) && is_true(value);
     }
     if says(words.texts) && is_said(value) {
         flags.raised = true;
@@ -217,42 +228,63 @@ pub(super) fn reason(output: &Node) -> Option<&str> {
     })
 }
 
-/// Whether an escalation's output says that it happened, by its structure: a flag, whom it went to, a payload. No text
-/// says it, for "escalate" stands in those that deny it as well; a text that denies keeps it from counting.
+/// Whether an escalation's output says that it happened, by its structure: a flag that is true, or whom it went to. No
+/// number says it, and no message or other text, for "escalate" stands in those that deny it as well.
 pub(super) fn fired(output: &Node) -> bool {
-    match output {
-        Node::List(items) => items.iter().any(fired),
+    went(output, 1)
+}
+
+fn went(node: &Node, depth: usize) -> bool {
+    if is_message(node) {
+        return false;
+    }
+    let inside = |value: &Node| depth < FLAG_DEPTH && went(value, depth + 1);
+    let members = node.members();
+    // What is called an escalation decides, if there is such a member; otherwise whom it went to.
+    let mut deciding = members.iter().filter(|(name, _)| is_escalation(name) || is_need(name)).peekable();
+    if deciding.peek().is_some() {
+        return deciding.any(|(name, value)| decides(name, value));
+    }
+    node.items().iter().take(FLAG_ITEMS).any(|item| went(item, depth))
+        || members.iter().any(|(name, value)| is_sent(name, value) || inside(value))
+}
+
+fn is_need(member: &str) -> bool {
+    matches!(member, "needed" | "required" | "fired")
+}
+
+/// Whether what is called an escalation is one.
+fn decides(name: &str, value: &Node) -> bool {
+    match value {
+        Node::Bool(value) => *value,
+        Node::List(items) => items.iter().any(|item| decides(name, item)),
         Node::Object(members) => {
-            // What is called an escalation decides, if there is such a member; otherwise anything that is there.
-            let named = |name: &str| is_escalation(name) || matches!(name, "needed" | "required" | "fired");
-            let mut deciding = members.iter().filter(|(name, _)| named(name)).peekable();
-            if deciding.peek().is_some() {
-                deciding.any(|(_, value)| is_payload(value) || is_word(value))
-            } else {
-                members.iter().any(|(name, value)| is_payload(value) || (is_target(name) && is_word(value)))
+            let mut needs =
+                members.iter().filter(|(name, _)| is_need(name) || is_escalation(name)).peekable();
+            if needs.peek().is_some() {
+                return needs.any(|(_, value)| *value == Node::Bool(true));
             }
+            members.iter().any(|(name, value)| is_sent(name, value))
+                || reason(value).is_some_and(|why| !is_denial(why))
         }
-        other => is_payload(other),
+        // `escalation_level: "low"` is about one, `escalation: "desk"` is one.
+        value => is_word(value) && !is_need(name) && (tokens(name).len() == 1 || is_target(name)),
     }
 }
 
-/// Something that is no text, or an object or list with something in it.
-fn is_payload(node: &Node) -> bool {
-    match node {
-        Node::Null | Node::Bool(false) | Node::Text(_) => false,
-        Node::List(items) => items.iter().any(|item| is_payload(item) || is_word(item)),
-        Node::Object(members) => members.iter().any(|(_, value)| match value {
-            Node::Text(text) => !text.text.trim().is_empty() && !is_denial(&text.text),
-            other => is_payload(other),
-        }),
-        _ => true,
-    }
+/// Whom or where it went to, or a status that says so.
+fn is_sent(name: &str, value: &Node) -> bool {
+    let named = |value: &Node| is_word(value) || value.integer().is_some_and(|number| number > 0);
+    let is_said = STATUS.contains(&name) && is_word(value) && value.text().is_some_and(is_escalation);
+    let inside = value.members().iter().any(|(_, value)| named(value)) || value.items().iter().any(named);
+    is_said || (is_target(name) && (named(value) || inside))
 }
 
-/// Where an escalation says whom it went to.
+/// Where an escalation says whom it went to: `goto`, `escalated_to`, `ticket_id`, but not `time_to_live`.
 fn is_target(member: &str) -> bool {
     let known = ["to", "goto", "target", "assignee", "queue", "desk", "recipient", "ticket"];
-    tokens(member).iter().any(|token| known.contains(&token.as_str()))
+    let tokens = tokens(member);
+    [tokens.first(), tokens.last()].into_iter().flatten().any(|token| known.contains(&token.as_str()))
 }
 
 /// One or two words that deny nothing: a name, a status, an id.

@@ -3,6 +3,7 @@
 use super::clean;
 use super::collector::{Collector, event};
 use super::node::Node;
+use chorus_protocol::canonical;
 use chorus_protocol::choir::evidence::EventType;
 
 /// What names a source, the best first.
@@ -42,7 +43,10 @@ pub(super) fn cite(
             continue;
         };
         let reference = source.key.unwrap_or_else(|| format!("{}{place}", collector.path()));
-        if told(collector, &reference) || !collector.may_cite(citing.who) {
+        // A passage is known again by itself, of which nothing is copied.
+        let known =
+            source.passage.map(|passage| format!("{index}\u{1f}{}", canonical::sha256(passage.as_bytes())));
+        if told(collector, known.as_deref().unwrap_or(&reference)) || !collector.may_cite(citing.who) {
             continue;
         }
         let mut cited = event(EventType::EvidenceCited);
@@ -61,34 +65,36 @@ fn described(item: &Node) -> &'static str {
     }
 }
 
-struct Source {
+struct Source<'a> {
     /// By what it is known again; nothing if only its place tells it apart.
     key: Option<String>,
     name: Option<String>,
+    /// The text itself, where it is all there is.
+    passage: Option<&'a str>,
 }
 
-fn source(item: &Node, index: usize) -> Option<Source> {
+fn source(item: &Node, index: usize) -> Option<Source<'_>> {
     match item {
         Node::Text(_) => {
-            item.text()?;
+            let text = item.text()?;
             // A passage is a source as well, but nothing of it is copied.
-            let name = clean::title(item).map(str::to_owned);
-            Some(Source { key: name.clone(), name })
+            let name = clean::identifier(item).map(str::to_owned);
+            Some(Source { key: name.clone(), passage: name.is_none().then_some(text), name })
         }
         Node::Object(members) if !members.is_empty() => {
             let kwargs = item.get("kwargs");
             let item = if kwargs.is_object() { kwargs } else { item };
             let holders =
                 [item, item.get("metadata"), item.get("document"), item.get("document").get("metadata")];
-            let find = |names: &[&str]| {
-                holders.iter().flat_map(|holder| names.iter().map(|name| holder.get(name))).find_map(named)
+            let members = |names: &'static [&'static str]| {
+                holders.iter().flat_map(move |holder| names.iter().map(move |name| holder.get(name)))
             };
-            let (id, name) = (find(&IDS), find(&NAMES));
+            let (id, name) = (members(&IDS).find_map(id), members(&NAMES).find_map(named));
             // Parts of one file may differ in nothing but their place.
             let key = id.clone().or_else(|| name.as_ref().map(|name| format!("{name}#{index}")));
-            Some(Source { key, name: name.or(id) })
+            Some(Source { key, name: name.or(id), passage: None })
         }
-        Node::Omitted => Some(Source { key: None, name: None }),
+        Node::Omitted => Some(Source { key: None, name: None, passage: None }),
         _ => None,
     }
 }
@@ -96,6 +102,11 @@ fn source(item: &Node, index: usize) -> Option<Source> {
 fn named(node: &Node) -> Option<String> {
     match node {
         Node::Integer(number) => Some(number.to_string()),
-        other => clean::name(other).map(str::to_owned),
+        other => clean::title(other).map(str::to_owned),
     }
+}
+
+/// An id is one word.
+fn id(node: &Node) -> Option<String> {
+    named(node).filter(|id| !id.contains(char::is_whitespace))
 }

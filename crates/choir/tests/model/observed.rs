@@ -243,6 +243,14 @@ fn section_12_what_nobody_knows_is_said_and_not_dropped() {
         payload.evidence.unwrap().adapter_warnings.into_iter().map(|one| (one.code, one.path)).collect();
     assert_eq!(warnings[0], ("unknown_member".into(), Some("events[0].reached_ouput".into())));
     assert_eq!(warnings[1].0, "unknown_scenario");
+    let mut silent = bundle(json!([]));
+    silent["scenario_id"] = json!("no-such");
+    let payload = rehearse(&score(&disciplined()), Some(&evidence(&[silent]))).unwrap();
+    let warnings = payload.evidence.unwrap().adapter_warnings;
+    assert_eq!(
+        (warnings[0].code.as_str(), warnings[0].path.as_deref()),
+        ("unknown_scenario", Some("bundles[0].scenario_id"))
+    );
 }
 
 #[test]

@@ -115,8 +115,17 @@ fn made(name: &str, call: &Node, at: &Place<'_>, origin: &Origin<'_>, collector:
     let id = id.or_else(|| message_id.map(|message| format!("{message}#{}", at.index)));
     // In a state, a call without any id is known by its place.
     let key = id.clone().or_else(|| at.row.map(|row| format!("{row}#{}", at.index)));
-    if key.is_some_and(|key| !collector.first_call(&key, name, message_id)) {
-        return;
+    if let Some(key) = key {
+        // The same call is told in messages of several ids: by whoever streams it, and by whoever keeps it.
+        let is_new = collector.first_call(&key, name, None);
+        let is_new_here = message_id
+            .is_some_and(|message| collector.first(&format!("message:{message}\u{1f}{key}\u{1f}{name}")));
+        if !is_new {
+            if is_new_here {
+                collector.warn("call_told_again", "a call's id stands in several messages: it counts once");
+            }
+            return;
+        }
     }
     let reference = id.unwrap_or_else(|| format!("{}#{}", collector.path(), at.index));
     tool_call(name, reference, at.message.get("name").text(), origin, collector);

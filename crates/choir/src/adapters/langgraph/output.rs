@@ -46,7 +46,12 @@ pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<
             map(&members[0].1, origin, collector);
         }
         Node::Object(_) if calls::is_call(output) => calls::alone(output, 0, origin, collector),
-        Node::Object(_) if is_message(output) => calls::in_message(output, origin, None, collector),
+        Node::Object(_) if is_message(output) => {
+            calls::in_message(output, origin, None, collector);
+            if is_escalation(name) {
+                empty_escalation(name, collector);
+            }
+        }
         Node::Object(_) => structured(output, origin, collector),
         // Channels and values as pairs, as older versions tell results.
         Node::List(items) if !items.is_empty() && items.iter().all(is_pair) => {
@@ -115,7 +120,8 @@ fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>)
             emit(EventType::Dissent, dissent.who, dissent.why, origin, collector);
         }
     }
-    if is_escalation(name) {
+    // A node that stopped to ask has told it already; this is what it was answered.
+    if is_escalation(name) && !origin.resumed {
         if fired(output) {
             emit(EventType::Escalation, None, reason(output), origin, collector);
         } else {
@@ -200,14 +206,18 @@ fn emit(
 /// Whether a graph inside this node told the same already: its state is then the node's output. Notes it for the
 /// graphs around this one.
 fn told_below(kind: EventType, what: &str, origin: &Origin<'_>, collector: &mut Collector<'_>) -> bool {
-    let key = |around: &[&str], node: &str| {
+    let key = |around: &[&str], node: &str, what: &str| {
         format!("{}{BETWEEN}{}{BETWEEN}{node}{BETWEEN}{what}", kind.as_str(), around.join("|"))
     };
-    if collector.told(&key(origin.namespace, origin.node.unwrap_or_default())) {
+    if collector.told(&key(origin.namespace, origin.node.unwrap_or_default(), what)) {
         return true;
     }
     for (index, graph) in origin.namespace.iter().enumerate() {
-        collector.first(&key(&origin.namespace[..index], before_colon(graph)));
+        let (around, node) = (&origin.namespace[..index], before_colon(graph));
+        collector.first(&key(around, node, what));
+        // The graph around may keep the flag and not the reason.
+        let (who, _) = what.split_once(BETWEEN).unwrap_or((what, ""));
+        collector.first(&key(around, node, &format!("{who}{BETWEEN}")));
     }
     false
 }

@@ -77,9 +77,8 @@ fn nanoseconds(text: &str) -> Option<i64> {
         return Some(number);
     }
     let whole = parse_rfc3339(text)?.div_euclid(1000);
-    let fraction: String = text
-        .split_once('.')
-        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).take(9).collect())?;
+    let digits = text.split_once('.').map_or("", |(_, rest)| rest);
+    let fraction: String = digits.chars().take_while(char::is_ascii_digit).take(9).collect();
     let fraction: i64 = format!("{fraction:0<9}").parse().ok()?;
     whole.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
@@ -99,8 +98,33 @@ fn any_value(node: &Node) -> &Node {
     let Some((kind, value)) = node.members().first() else { return node };
     match &**kind {
         "arrayValue" | "array_value" => value.get("values"),
+        // Read by whoever expects one.
+        "kvlistValue" | "kvlist_value" => node,
         _ => value,
     }
+}
+
+/// A value without what OTLP says of its type, at every depth: `{kvlistValue: {values: [{key, value}]}}` is an object.
+pub(super) fn untyped(node: &Node) -> Node {
+    if let Node::List(items) = node {
+        return Node::List(items.iter().map(untyped).collect());
+    }
+    match node.members() {
+        [(kind, value)] => match &**kind {
+            "arrayValue" | "array_value" => untyped(value.get("values")),
+            "kvlistValue" | "kvlist_value" => pairs(value.get("values")),
+            "stringValue" | "string_value" | "boolValue" | "bool_value" | "intValue" | "int_value"
+            | "doubleValue" | "double_value" => value.clone(),
+            name => Node::Object(vec![(name.into(), untyped(value))]),
+        },
+        [] => node.clone(),
+        members => Node::Object(members.iter().map(|(name, value)| (name.clone(), untyped(value))).collect()),
+    }
+}
+
+fn pairs(node: &Node) -> Node {
+    let pair = |item: &Node| Some((item.get("key").text()?.into(), untyped(item.get("value"))));
+    Node::Object(node.items().iter().filter_map(pair).collect())
 }
 
 /// An id as a number: 16 hexadecimal digits, or whatever it is by its hash.

@@ -88,8 +88,7 @@ fn guardrails_must_say_how_they_ended() {
 #[test]
 fn outputs_of_tasks() {
     let output = |agent: &str, structured: Value| json!({"description": "d", "name": "n", "raw": "{}", "pydantic": structured, "json_dict": null, "agent": agent});
-    let cited =
-        json!({"citations": [{"title": "A", "url": "https://a"}, "{'title': 'B'}"], "sources": ["C", null]});
+    let cited = json!({"citations": [{"title": "A", "url": "https://a"}, "{'title': 'B'}"], "sources": ["c.pdf", null]});
     for trace in [
         json!([{"type": "task_completed", "event_id": "1", "output": output("Researcher", cited.clone())}]),
         json!({"raw": "x", "pydantic": null, "tasks_output": [output("Researcher", cited.clone())]}),
@@ -102,7 +101,7 @@ fn outputs_of_tasks() {
             .collect();
         let who = Some("Researcher");
         // Python's repr is no name, and is not copied.
-        assert_eq!(found, [(who, Some("https://a")), (who, None), (who, Some("C"))]);
+        assert_eq!(found, [(who, Some("https://a")), (who, None), (who, Some("c.pdf"))]);
         assert!(codes(&bundle).contains(&"odd_source"));
     }
     let rejected = json!({"verdict": "rejected", "objections": ["'no date'"], "approved": false});
@@ -127,7 +126,15 @@ fn what_a_caller_attests_passes_through() {
     );
     assert_eq!(bundle.events[1].reached_output, Some(false));
     assert_eq!(bundle.events[2].reached_output, None);
-    assert_eq!(codes(&bundle), ["spelling"]);
+    assert_eq!(codes(&bundle), ["spelling", "unread_member"]);
+    // What is not taken is said.
+    for (member, value) in
+        [("refers_to", json!(0)), ("disposition", json!("Ignored")), ("reached_output", json!("false"))]
+    {
+        let bundle = events(json!([{"event_type": "warning", "agent": "Policy", "id": "1", member: value}]));
+        assert_eq!((bundle.events.len(), codes(&bundle)), (1, vec!["unread_member"]), "{member}");
+        assert!(bundle.adapter_warnings[0].message.contains(member), "{member}");
+    }
     let bundle = events(
         json!([{"event_type": "tool_call", "agent": "Boss", "id": "1", "tool_name": "Delegate work to coworker"}]),
     );

@@ -21,6 +21,10 @@ fn one_call_in_every_envelope() {
     for record in [
         update.clone(),
         json!([[], update]),
+        json!([[], task]),
+        json!([["sub:1"], task]),
+        json!([[], debug]),
+        json!([["sub:1"], debug]),
         json!([["sub:1"], "updates", update]),
         json!(["updates", update]),
         json!({"type": "updates", "ns": [], "data": update}),
@@ -54,6 +58,15 @@ fn states_name_no_node() {
     let bundle = stream(&json!([state, state]));
     assert_eq!(told(&bundle), ["tool_call - look c1"]);
     assert_eq!(codes(&bundle), ["snapshots_only", "no_voice"]);
+    let checkpoint = json!({"values": {"messages": [message("c1")]}, "next": [], "config": {}});
+    let elsewhere = json!({"history": [message("c1")], "question": "?"});
+    for record in
+        [json!([["sub:1"], state]), json!([["sub:1"], checkpoint]), json!([[], checkpoint]), elsewhere]
+    {
+        let bundle = stream(&json!([record, record]));
+        assert_eq!(bundle.events.len(), 1, "{record}");
+        assert!(!codes(&bundle).contains(&"unmapped_record"), "{record}");
+    }
     // Without any id, the place in the list tells calls apart.
     let call = json!({"type": "ai", "content": "", "tool_calls": [{"name": "look"}]});
     let bundle = stream(&json!([["values", {"messages": [call]}], ["values", {"messages": [call, call]}]]));
@@ -75,9 +88,12 @@ fn guards_by_name_and_flag() {
         ("safety", json!({"status": "BLOCKED"}), true),
         ("safety", json!({"refusal": ""}), false),
         ("safety", json!({"refusal": "I cannot do that"}), true),
-        ("ContentFilter", json!({"moderation": {"response": {"results": [{"flagged": true}]}}}), true),
-        ("ContentFilter", json!({"a": {"b": {"c": {"d": {"flagged": true}}}}}), false),
-        ("safety", json!({"flagged": "Yes"}), true),
+        ("ContentFilter", json!({"moderation": {"flagged": true}}), true),
+        ("ContentFilter", json!({"a": {"b": {"flagged": true}}}), false),
+        ("safety", json!({"flagged": "Yes"}), false),
+        ("safety", json!({"flagged": 1}), false),
+        ("filter_documents", json!({"documents": [{"page_content": "x", "status": "blocked"}]}), false),
+        ("policy_search", json!({"metadata": {"status": "blocked"}}), false),
         ("safety", json!({"flagged": "no", "refusal": "n/a"}), false),
         ("safety", json!({"status": "unblocked", "unflagged": true}), false),
         ("safety", json!({"note": "blocked"}), false),
@@ -94,6 +110,9 @@ fn guards_by_name_and_flag() {
         json!({"result": {"allowed": false}}),
         json!({"decision": "DENIED"}),
         json!({"tripwire_triggered": true}),
+        json!({"flagged": 1}),
+        json!({"blocked": "yes"}),
+        json!({"moderation": {"response": {"results": [{"flagged": true}]}}}),
     ] {
         let bundle = stream(&json!([{"input_guard": output}]));
         assert_eq!((told(&bundle).len(), codes(&bundle)), (0, vec!["unclear_guard"]), "{output}");
@@ -137,7 +156,25 @@ fn reviewers_by_name_and_flag() {
 fn escalations_that_fired_and_that_did_not() {
     for (name, output, expected) in [
         ("escalate_to_human", json!({"escalation": {"to": "desk", "reason": "too much"}}), true),
-        ("escalate_to_human", json!({"messages": [{"type": "ai", "content": "on it"}]}), true),
+        // What a message says is prose, and not read.
+        ("escalate_to_human", json!({"messages": [{"type": "ai", "content": "on it"}]}), false),
+        (
+            "escalate",
+            json!({"messages": [{"type": "ai", "content": "No escalation needed.", "id": "m"}]}),
+            false,
+        ),
+        // Numbers say nothing.
+        ("escalate", json!({"escalated": 0}), false),
+        ("escalate", json!({"needed": 0}), false),
+        ("escalate", json!({"escalation": {"needed": false, "score": 0.1}}), false),
+        ("escalate", json!({"escalation": {"level": 0}}), false),
+        ("escalation", json!({"needed": false, "score": 0.1}), false),
+        ("handoff_check", json!({"retry_count": 2}), false),
+        ("handoff_check", json!({"time_to_live": "short", "escalation_level": "low"}), false),
+        ("escalate", json!({"escalation": {"needed": true, "score": 0.9}}), true),
+        ("escalate", json!({"ticket_id": 42}), true),
+        ("escalate", json!({"status": "escalated"}), true),
+        ("escalate", json!({"result": {"assignee": "Ann"}}), true),
         ("HandOff", json!({"to": "Bob"}), true),
         ("hand_off", json!({"to": "Bob"}), true),
         ("escalate", json!(null), false),
@@ -175,6 +212,13 @@ fn interrupts_are_escalations_once() {
     assert_eq!(told(&bundle), ["escalation ask - i1"]);
     let part = json!({"type": "values", "ns": [], "data": {"x": 1}, "interrupts": [interrupt]});
     assert_eq!(told(&stream(&json!([part, part]))), ["escalation - - i1"]);
+    // What the node says once it was answered is the same escalation; what another says later is not.
+    let resumed = json!([["updates", {"__interrupt__": [interrupt]}], ["values", {"x": 1}],
+        ["updates", {"human_escalation": {"escalated": true}}]]);
+    assert_eq!(told(&stream(&resumed)), ["escalation - - i1"]);
+    let later = json!([["updates", {"__interrupt__": [interrupt]}], ["updates", {"ask": {"approved": true}}],
+        ["updates", {"human_escalation": {"escalated": true}}]]);
+    assert_eq!(stream(&later).events.len(), 2);
     // It stopped before a node: nobody asked, but it stopped.
     assert_eq!(stream(&json!([{"a": {"x": []}}, {"__interrupt__": []}])).events.len(), 1);
     assert_eq!(stream(&json!([{"__interrupt__": ["Interrupt(value='x')"]}])).events.len(), 1);
@@ -204,6 +248,15 @@ fn sources_one_by_one_capped_and_once() {
     let bundle =
         stream(&json!([[["search_graph:1"], {"vector_search": found}], [[], {"search_graph": found}]]));
     assert_eq!(told(&bundle), ["evidence_cited vector_search - a", "evidence_cited vector_search - b"]);
+    // Passages are known again by their text, of which nothing is copied.
+    let found = json!({"documents": ["A passage of some words", "Another one"]});
+    let bundle =
+        stream(&json!([[["search_graph:1"], {"vector_search": found}], [[], {"search_graph": found}]]));
+    assert_eq!(bundle.events.len(), 2);
+    // The graph around keeps the flag and not the reason.
+    let inside = json!([["safety_team:1"], {"moderation": {"flagged": true, "reason": "violence"}}]);
+    let bundle = stream(&json!([inside, [[], {"safety_team": {"flagged": true}}]]));
+    assert_eq!(told(&bundle), ["warning moderation - $[0].moderation"]);
     // The same node twice, in two modes: twice, not four times.
     let task = json!({"id": "t", "name": "search", "error": null, "result": {"documents": [{"id": "a"}]}, "interrupts": []});
     let update = json!({"search": {"documents": [{"id": "a"}]}});
@@ -341,10 +394,8 @@ fn ids_that_are_used_again() {
         turn("m3", "send"),
         turn("m3", "send")
     ]);
-    assert_eq!(
-        told(&stream(&trace)),
-        ["tool_call a look call_0", "tool_call a look call_0#2", "tool_call a send call_0#3"]
-    );
+    assert_eq!(told(&stream(&trace)), ["tool_call a look call_0", "tool_call a send call_0#2"]);
+    assert_eq!(codes(&stream(&trace)), ["call_told_again"]);
 }
 
 #[test]

@@ -73,6 +73,18 @@ fn a_stream_says_everything_three_times() {
 }
 
 #[test]
+fn a_stream_whose_last_word_is_empty() {
+    let trace = json!([
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_item.done", "item": {"type": "function_call", "id": "f", "call_id": "c", "name": "look"}},
+        {"type": "response.completed", "response": {"id": "r", "object": "response", "status": "completed", "output": []}},
+    ]);
+    let bundle = items(trace);
+    assert_eq!(told(&bundle), ["tool_call - look c"]);
+    assert_eq!(codes(&bundle), ["empty_output", "no_voice"]);
+}
+
+#[test]
 fn citations_and_refusals() {
     let message = |part: Value| json!([{"type": "message", "role": "assistant", "content": [part]}]);
     let text =

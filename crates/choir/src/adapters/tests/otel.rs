@@ -31,6 +31,13 @@ fn tools_in_the_order_in_which_they_began_and_by_whom() {
     ]));
     assert_eq!(told(&bundle), ["tool_call Triage early 0000000000000004", "tool_call Triage late c"]);
     assert_eq!(bundle.events[0].occurred_at.as_deref(), Some("2026-11-15T00:00:03.000000Z"));
+    // A second need not be broken into parts.
+    let tool = |id: u32, time: &str| {
+        json!({"name": "t", "span_id": format!("{id:016x}"), "start_time": time,
+        "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}})
+    };
+    let bundle = spans(json!([tool(2, "2026-11-15T00:00:03Z"), tool(1, "2026-11-15T00:00:02.5Z")]));
+    assert_eq!(told(&bundle), ["tool_call - t 0000000000000001", "tool_call - t 0000000000000002"]);
 }
 
 #[test]
@@ -84,7 +91,37 @@ fn documents_handoffs_guardrails_and_refusals() {
         bundle.events[..4].iter().map(|event| event.reference.as_deref().unwrap()).collect();
     assert_eq!(references, ["a", "b", "c", "d"]);
     assert_eq!(bundle.events[4].target_voice.as_deref(), Some("B"));
-    assert_eq!(codes(&bundle), ["unmapped_span", "unmapped_span", "no_voice"]);
+    assert_eq!(codes(&bundle), ["unmapped_span", "no_voice"]);
+    assert_eq!(bundle.adapter_warnings[0].message, "spans called \"span\" are no events (2 times)");
+}
+
+#[test]
+fn guardrails_that_say_it_in_other_words_and_typed_values() {
+    for (output, code) in [
+        (json!({"unsafe": true}), Some("undecided_guard")),
+        (json!({"score": 0.9}), Some("undecided_guard")),
+        (json!({"passed": true, "violation": true}), Some("undecided_guard")),
+        (json!({"passed": true}), None),
+        (json!({"status": "Passed"}), None),
+        (json!({"flagged": false}), None),
+    ] {
+        let attributes = json!({"openinference.span.kind": "GUARDRAIL", "output.value": output.to_string()});
+        let bundle = spans(json!([span(1, 0, 1, attributes)]));
+        assert!(bundle.events.is_empty(), "{output}");
+        assert_eq!(codes(&bundle), [code.unwrap_or("no_events")], "{output}");
+    }
+    let text = |text: &str| json!({"stringValue": text});
+    let part = json!({"kvlistValue": {"values": [{"key": "type", "value": text("refusal")}, {"key": "content", "value": text("no")}]}});
+    let message =
+        json!({"kvlistValue": {"values": [{"key": "parts", "value": {"arrayValue": {"values": [part]}}}]}});
+    let bundle = spans(
+        json!({"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "chat", "spanId": "01", "attributes": [
+            {"key": "gen_ai.operation.name", "value": text("chat")},
+            {"key": "gen_ai.output.messages", "value": {"arrayValue": {"values": [message]}}},
+        ]}]}]}]}),
+    );
+    assert_eq!(told(&bundle), ["warning - - 0000000000000001"]);
+    assert_eq!(bundle.events[0].detail.as_deref(), Some("no"));
 }
 
 #[test]

@@ -195,6 +195,13 @@ fn the_same_place_in_two_runs_is_two_events() {
     assert_eq!(told(&one), told(&other));
     assert_eq!(crate::merge(&[one.clone(), other]).events.len(), 2);
     assert_eq!(crate::merge(&[one.clone(), bundle(Format::LangGraph, &run("a"))]), one);
+    let streamed = ["a", "b"].map(|note| {
+        let text = format!(
+            "event: updates\ndata: {{\"policy_guard\": {{\"flagged\": true}}}}\n\nevent: updates\ndata: {{\"answer\": {{\"note\": \"{note}\"}}}}\n\n"
+        );
+        adapt(Some(Format::LangGraph), text.as_bytes(), &About::default()).unwrap()
+    });
+    assert_eq!(crate::merge(&streamed).events.len(), 2, "{:?}", streamed[0].events);
 }
 
 #[test]
@@ -231,6 +238,26 @@ fn contents_are_never_copied() {
         assert!(bundle.events.len() >= 3, "{:?}", told(&bundle));
         let written = serde_json::to_string(&bundle).unwrap();
         assert!(!written.contains("Confidential"), "{written}");
+    }
+    // A passage may be as short as a title.
+    let short = "Confidential Jane Doe is ill";
+    for (format, trace) in [
+        (Format::LangGraph, json!([{"retriever": {"context": [short, short], "sources": short}}])),
+        (Format::LangGraph, json!([{"retriever": {"documents": [{"id": short, "url": "https://h/x"}]}}])),
+        (Format::LangGraph, json!([{"type": short, "payload": {}}, {"event": short, "data": {}}])),
+        (Format::CrewAi, json!([{"raw": "x", "agent": "R", "json_dict": {"knowledge": [short]}}])),
+        (Format::Otel, json!([{"name": short, "span_id": "01", "attributes": {}}])),
+        (
+            Format::Otel,
+            json!([{"name": short, "span_id": "01", "attributes": {"openinference.span.kind": "GUARDRAIL", "output.value": "blocked"}}]),
+        ),
+        (
+            Format::Otel,
+            json!([{"name": short, "span_id": "01", "attributes": {"openinference.span.kind": "RETRIEVER"}}]),
+        ),
+    ] {
+        let written = serde_json::to_string(&bundle(format, &trace)).unwrap();
+        assert!(!written.contains("Jane"), "{written}");
     }
     let address = json!([{"retriever": {"sources": ["https://u:hunter2@h/a?X-Amz-Signature=deadbeef"]}}]);
     let bundle = bundle(Format::LangGraph, &address);
