@@ -209,7 +209,9 @@ impl Inbox {
             }
             // Why it ends is what the hub answers to whoever comes again.
             Some(Notice::Revoked) => None,
-            Some(Notice::Gap | Notice::Typing | Notice::Growing) | None => self.numbered(event),
+            Some(Notice::Gap | Notice::Typing | Notice::Growing | Notice::Ephemeral) | None => {
+                self.numbered(event)
+            }
         }
     }
 

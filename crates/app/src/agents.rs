@@ -13,7 +13,7 @@ pub use change::change;
 pub use claim::claim;
 pub use connection::{connect, disconnect, mend, rotate};
 pub use find::{agent, count, list, some};
-pub use harness::{remove_harness, set_harness};
+pub use harness::{harness_trouble, remove_harness, set_harness};
 pub use make::make;
 pub use reference::{AgentRef, managed, may_manage};
 pub use view::{host, view};

@@ -144,6 +144,23 @@ fn decide_reaction(
     Ok(Decided { reach, ..Decided::default() })
 }
 
+/// What it means for an agent that a person decided about what it wanted to say, or that nobody did: it ends its wait. Nothing, if
+/// its session does not tell such things from messages.
+pub fn outcome(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    signal: Signal,
+    now: i64,
+) -> Result<Option<Attention>, StoreError> {
+    let answers = Some(Intent::ApprovalRequest);
+    let event =
+        Event { happening: Happening::Reaction(signal), author: AuthorKind::Human, answers, ..Event::EMPTY };
+    let known = chorus_attention::Recipient { said_target: true, ..chorus_attention::Recipient::default() };
+    let (decided, shows) = (chorus_attention::decide(&classify(event), &known), shows(tx, agent, now)?);
+    let attention = Attention { mode: shows.fall_back(decided.mode), ..decided };
+    Ok((shows.notify && is_delivered(attention.mode)).then_some(attention))
+}
+
 /// What is known of all candidates together.
 #[derive(Default)]
 struct Known {

@@ -47,17 +47,37 @@ impl RequestContext {
         subject: Subject,
         detail: Value,
     ) -> Result<(), StoreError> {
-        let id = AuditId(app.environment.uuid_v7());
         let entry = Entry {
-            id,
-            at: audit::time_of(id),
-            actor,
-            action,
-            subject,
-            detail: detail.to_string(),
             request_id: self.request_id.as_ref().to_owned(),
             client: self.client.to_string(),
+            ..entry(app, actor, action, subject, &detail)
         };
         audit::record(tx, &entry)
+    }
+}
+
+/// Records what a member does in a conversation, whatever door it came by, or what becomes of that by itself: no request is told.
+pub fn note(
+    tx: &mut dyn Tx,
+    app: &App,
+    actor: Actor,
+    action: Action,
+    subject: Subject,
+    detail: &Value,
+) -> Result<(), StoreError> {
+    audit::record(tx, &entry(app, actor, action, subject, detail))
+}
+
+fn entry(app: &App, actor: Actor, action: Action, subject: Subject, detail: &Value) -> Entry {
+    let id = AuditId(app.environment.uuid_v7());
+    Entry {
+        id,
+        at: audit::time_of(id),
+        actor,
+        action,
+        subject,
+        detail: detail.to_string(),
+        request_id: String::new(),
+        client: String::new(),
     }
 }

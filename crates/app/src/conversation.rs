@@ -1,17 +1,20 @@
 //! What members do in a conversation: one file for each.
 
+mod approvals;
 mod change_message;
 mod channels;
 mod consent;
 mod document;
 mod events;
 mod follow;
+mod hold;
 mod invitations;
 mod members;
 mod post;
 mod react;
 mod say;
 mod search;
+mod show;
 mod standing;
 mod status;
 mod take_on;
@@ -19,6 +22,7 @@ mod talk;
 mod typing;
 mod unread;
 
+pub use approvals::{agree, decline, end_by_itself, list_approvals, look_at_approval, withdraw};
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel, restore};
 pub use document::{
@@ -30,7 +34,8 @@ pub use follow::Follower;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, change_member, list_members, remove_member};
 pub use react::react;
-pub use say::{post_in, prepare, preview, say};
+pub use say::{post_in, prepare, preview, say, send};
+pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MAX_COUNT, Standing, addressed, holders, standings};
 pub use status::set_status;

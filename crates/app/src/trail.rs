@@ -1,7 +1,8 @@
 //! The audit log and what is beside it: acts, decisions, claims, tool calls, sends, dispositions.
 //!
-//! Only acts are written for it; the rest is read from where it is kept anyway. The operator reads all of it, and never what
-//! was said; the owner of a channel reads what happened there, without the addresses it came from.
+//! Only acts are written for it; the rest is read from where it is kept anyway. The operator reads all of it, and of what was said
+//! only what was shown to whoever looked, which is kept nowhere else; the owner of a channel reads what happened there, without the
+//! addresses it came from and without any of that.
 
 use crate::app::{App, AppState};
 use crate::caller::Caller;
@@ -10,12 +11,12 @@ use crate::operator::{audit_log, party_id};
 use crate::page::fitting;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::audit::{TrailEntry, TrailKind, TrailQuery};
-use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName};
+use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, DeliveryId, EventId, Principal};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{Action, EventKind, Word};
 use chorus_store::conversations::Event;
 use chorus_store::push::{self, Filter, Record};
 use chorus_store::trail::{self, ClaimPlace, Scope, Taken};
@@ -119,14 +120,19 @@ async fn acts(
     let subject = channel.map(|id| PartyName(id.to_string())).or(subject);
     let found = audit_log(app, AuditQuery { actor, action, subject, since, after, limit }).await?;
     let whole = *caller == Caller::Operator;
+    let detail = |act: &RecordedAct| match act.action {
+        // It was for who looked then: whoever was away, and owns the channel, does not read it later.
+        Word::Known(Action::MessageShown) if !whole => json!({}),
+        _ => act.detail.clone(),
+    };
     let items = found.items.into_iter().map(|act| TrailEntry {
+        detail: detail(&act),
         id: act.id.to_string(),
         kind: TrailKind::Act,
         at: act.at,
         actor: act.actor,
         action: act.action.to_string(),
         subject: act.subject,
-        detail: act.detail,
         request_id: if whole { act.request_id } else { String::new() },
         client: if whole { act.client } else { String::new() },
         cursor: String::new(),

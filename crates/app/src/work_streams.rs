@@ -2,11 +2,17 @@
 //!
 //! Whoever is in a channel of a stream sees it, as far as that channel goes; its owners change and close it, and so do the owners
 //! of its channels, so that none is left to nobody. Only who owns or leads a channel lets a stream go on in it: what is
-//! said there knocks at the stream's owners. Nobody is made an owner who is in none of its channels.
+//! said there knocks at the stream's owners. Nobody is made an owner who is in none of its channels, and nobody takes away what
+//! somebody has whom it does not see. What is done is in the audit log.
 //!
 //! Deliberately not here: what belongs to a stream, which is decided where it is said.
 
+mod closer;
+
+pub use closer::{Claimed, Closer, look_closer};
+
 use crate::app::{App, AppState};
+use crate::audit::RequestContext;
 use crate::conversation::{masked, only};
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -19,11 +25,12 @@ use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal, StreamId, TraceId};
 use chorus_protocol::time::rfc3339;
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::conversation::{self, ConversationError, MAX_STREAMS};
 use chorus_store::digests::{self, Scope, Told};
 use chorus_store::work_streams::{self, WorkStream};
 use chorus_store::{StoreError, Tx, claims, conversations, members};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -51,6 +58,7 @@ fn no_stream() -> Error {
 pub async fn make_stream(
     app: &AppState,
     who: Principal,
+    context: RequestContext,
     new: NewStream,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
@@ -58,6 +66,7 @@ pub async fn make_stream(
     let stream =
         WorkStream { id: StreamId(app.environment.uuid_v7()), name, created_at: app.now(), closed_at: None };
     let (trace, hub) = (TraceId(app.environment.uuid_v7()), Arc::clone(app));
+    let log = Log { app: Arc::clone(app), who, context };
     let work = move |tx: &mut dyn Tx| {
         add_to_channels(tx, who, &[], &new.conversations)?;
         room("streams", work_streams::made_by(tx, who)?, MAX_MADE)?;
@@ -69,6 +78,8 @@ pub async fn make_stream(
         let participants = found(tx, stream.id, who, &new.participants)?;
         work_streams::put_members(tx, stream.id, false, &participants)?;
         lead(tx, stream.id, who, new.lead.as_ref(), stream.created_at)?;
+        let detail = json!({"name": stream.name, "channels": new.conversations.len()});
+        log.record(tx, Action::StreamMade, stream.id, detail)?;
         view(tx, &stream, who)
     };
     app.once(once, |_| Ok(()), work).await
@@ -98,6 +109,7 @@ pub async fn look_at_stream(app: &App, who: Principal, id: StreamId) -> Result<S
 pub async fn change_stream(
     app: &AppState,
     who: Principal,
+    context: RequestContext,
     id: StreamId,
     change: StreamChange,
     once: Once,
@@ -114,6 +126,7 @@ pub async fn change_stream(
     }
     let called = called.as_ref().map(name).transpose()?;
     let (hub, now) = (Arc::clone(app), app.now());
+    let log = Log { app: Arc::clone(app), who, context };
     let work = move |tx: &mut dyn Tx| {
         visible(tx, id, who)?;
         if let Some(conversations) = &conversations {
@@ -130,14 +143,21 @@ pub async fn change_stream(
             put_conversations(tx, id, who, conversations)?;
         }
         if let Some(owners) = &owners {
-            let owners = found(tx, id, who, owners)?;
-            work_streams::put_members(tx, id, true, &owners)?;
+            put_members(tx, id, who, true, owners)?;
         }
         if let Some(participants) = &participants {
-            let participants = found(tx, id, who, participants)?;
-            work_streams::put_members(tx, id, false, &participants)?;
+            put_members(tx, id, who, false, participants)?;
         }
         lead(tx, id, who, leads.as_ref(), now)?;
+        let changed = [
+            ("name", called.is_some()),
+            ("conversations", conversations.is_some()),
+            ("owners", owners.is_some()),
+            ("participants", participants.is_some()),
+            ("lead", leads.is_some()),
+        ];
+        let changed: Vec<_> = changed.iter().filter(|(_, is)| *is).map(|(what, _)| *what).collect();
+        log.record(tx, Action::StreamChanged, id, json!({"name": stream.name, "changed": changed}))?;
         view(tx, &stream, who)
     };
     app.once(once, is_visible(who, id), work).await
@@ -147,10 +167,11 @@ pub async fn change_stream(
 pub async fn close_stream(
     app: &AppState,
     who: Principal,
+    context: RequestContext,
     id: StreamId,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
-    let now = app.now();
+    let (now, log) = (app.now(), Log { app: Arc::clone(app), who, context });
     let work = move |tx: &mut dyn Tx| {
         visible(tx, id, who)?;
         // Claims are written by who holds the conversation; in the order of their ids, as everywhere.
@@ -162,6 +183,7 @@ pub async fn close_stream(
             stream.closed_at = Some(now);
             work_streams::update(tx, &stream)?;
             claims::free_stream(tx, id, now)?;
+            log.record(tx, Action::StreamClosed, id, json!({"name": stream.name}))?;
         }
         view(tx, &stream, who)
     };
@@ -172,9 +194,11 @@ pub async fn close_stream(
 pub async fn join_stream(
     app: &AppState,
     who: Principal,
+    context: RequestContext,
     id: StreamId,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
+    let log = Log { app: Arc::clone(app), who, context };
     let work = move |tx: &mut dyn Tx| {
         visible(tx, id, who)?;
         tx.lock(id.0)?;
@@ -182,6 +206,7 @@ pub async fn join_stream(
         if work_streams::part_of(tx, id, who)?.is_none() {
             room("stream_members", work_streams::count_members(tx, id)?, MAX_MEMBERS)?;
             work_streams::join(tx, id, who)?;
+            log.record(tx, Action::StreamJoined, id, json!({"name": stream.name}))?;
         }
         view(tx, &stream, who)
     };
@@ -192,17 +217,35 @@ pub async fn join_stream(
 pub async fn leave_stream(
     app: &AppState,
     who: Principal,
+    context: RequestContext,
     id: StreamId,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
+    let log = Log { app: Arc::clone(app), who, context };
     let work = move |tx: &mut dyn Tx| {
         visible(tx, id, who)?;
         tx.lock(id.0)?;
         let stream = visible(tx, id, who)?;
-        work_streams::remove_member(tx, id, who)?;
+        if work_streams::remove_member(tx, id, who)? {
+            log.record(tx, Action::StreamLeft, id, json!({"name": stream.name}))?;
+        }
         view(tx, &stream, who)
     };
     app.once(once, is_visible(who, id), work).await
+}
+
+/// Who does something to streams, by which request: what is news goes into the audit log.
+struct Log {
+    app: AppState,
+    who: Principal,
+    context: RequestContext,
+}
+
+impl Log {
+    fn record(&self, tx: &mut dyn Tx, action: Action, id: StreamId, detail: Value) -> Result<(), StoreError> {
+        let (actor, subject) = (Actor::Principal(self.who), Subject::Stream(id));
+        self.context.record_as(tx, &self.app, actor, action, subject, detail)
+    }
 }
 
 /// A name without credentials.
@@ -243,6 +286,21 @@ fn put_conversations(
         return Err(Faults::one("conversations", "must be 50 at most, with those of others").into());
     }
     Ok(work_streams::put_conversations(tx, id, &all.into_iter().collect::<Vec<_>>())?)
+}
+
+/// These own it, or take part, and those whom the caller does not see.
+fn put_members(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    who: Principal,
+    owns: bool,
+    wanted: &[Name],
+) -> Result<(), Error> {
+    let mut all = found(tx, id, who, wanted)?;
+    all.extend(work_streams::members_hidden_from(tx, id, owns, who)?);
+    work_streams::put_members(tx, id, owns, &all)?;
+    let others = work_streams::count_members(tx, id)? - 1;
+    Ok(room("stream_members", others, MAX_MEMBERS)?)
 }
 
 /// Whom handles name, in those channels of the stream that the caller is in.
@@ -305,14 +363,14 @@ fn hold(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Err
 fn hold_any(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
     tx.lock(id.0)?;
     let stream = visible(tx, id, who)?;
-    let owns = work_streams::part_of(tx, id, who)?.is_some_and(|part| part.owns);
-    if owns || owns_channel(tx, id, who)? {
-        return Ok(stream);
-    }
-    Err(Error::new(Code::Forbidden, MAY_CHANGE))
+    if may_change(tx, id, who)? { Ok(stream) } else { Err(Error::new(Code::Forbidden, MAY_CHANGE)) }
 }
 
-fn owns_channel(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<bool, StoreError> {
+/// Whether somebody owns the stream, or one of the channels it is in.
+fn may_change(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<bool, StoreError> {
+    if work_streams::part_of(tx, id, who)?.is_some_and(|part| part.owns) {
+        return Ok(true);
+    }
     for place in work_streams::conversations_of(tx, id, who)? {
         if conversations::by_id(tx, place)?.is_some_and(|place| place.owner == who) {
             return Ok(true);

@@ -5,6 +5,7 @@ pub(crate) mod adapt;
 pub(crate) mod agent;
 pub(crate) mod agent_url;
 pub(crate) mod agents;
+pub(crate) mod approvals;
 pub(crate) mod audit;
 #[expect(clippy::disallowed_methods, reason = "benchmarks measure")]
 pub(crate) mod bench;

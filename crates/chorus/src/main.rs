@@ -20,10 +20,10 @@ mod settings;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use commands::{
-    account, adapt, agent, agent_url, agents, audit, bench, block, c2a_stdio, canonicalize, channel,
-    completions, deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite, market,
-    merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent, serve, sign,
-    skill, stream, token, transfer, unregister, verify,
+    account, adapt, agent, agent_url, agents, approvals, audit, bench, block, c2a_stdio, canonicalize,
+    channel, completions, deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite,
+    market, merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent, serve,
+    sign, skill, stream, token, transfer, unregister, verify,
 };
 use global::Global;
 use std::num::NonZero;
@@ -76,6 +76,7 @@ enum Command {
     #[command(name = "c2a-stdio")]
     C2aStdio(c2a_stdio::Args),
     Invitations(invitations::Args),
+    Approvals(approvals::Args),
     Block(block::Args),
     Invite(invite::Args),
     Token(token::Args),
@@ -153,6 +154,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Account(args) => account::run(&global, args).await,
             Command::Unregister(args) => unregister::run(&global, args).await,
             Command::Invitations(args) => invitations::run(&global, args).await,
+            Command::Approvals(args) => approvals::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Fleet(args) => fleet::run(&global, args).await,
             Command::Audit(args) => audit::run(&global, args).await,

@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod agents;
+pub mod approvals;
 pub mod audit;
 pub mod blocks;
 pub mod channels;

@@ -93,6 +93,10 @@ id!(
     ConversationId, "ch_", simple, "the id of a conversation"
 );
 id!(
+    /// One message that waits until a person agrees.
+    ApprovalId, "apr_", simple, "the id of a message that waits"
+);
+id!(
     /// One work stream: a piece of work that goes on in one or more conversations.
     StreamId, "stream_", simple, "the id of a work stream"
 );
@@ -145,7 +149,7 @@ id!(
 /// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
 /// has the id. (Ids of agents have none; where they are looked up, they come before names.)
 pub fn is_id(text: &str) -> bool {
-    let prefixes = ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_", "sc_", "ev_"];
+    let prefixes = ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_", "apr_", "sc_", "ev_"];
     prefixes.iter().any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| Uuid::try_parse(rest).is_ok()))
 }
 

@@ -397,6 +397,22 @@ words! {
         /// Who looks at it right now; it is kept in the audit log only.
         Ephemeral = "ephemeral",
     }
+
+    /// How a message stands that is kept back until a person agrees.
+    pub enum ApprovalState {
+        /// It waits for a person.
+        Held = "held",
+        /// A person agreed: it was said.
+        Agreed = "agreed",
+        /// A person declined it.
+        Declined = "declined",
+        /// Its author took it back.
+        Withdrawn = "withdrawn",
+        /// Nobody said anything in time.
+        Expired = "expired",
+        /// Its author left, or was kept out, or the conversation was archived.
+        Ended = "ended",
+    }
 }
 
 #[cfg(test)]
@@ -446,12 +462,15 @@ mod tests {
             AuthorKind: "human" "agent" "system";
             PrincipalKind: "account" "agent" "owner" "operator" "nobody";
             Visibility: "dm" "thread" "channel" "ephemeral";
+            ApprovalState: "held" "agreed" "declined" "withdrawn" "expired" "ended";
             Action: "account.made" "account.disabled" "account.enabled" "account.deleted" "agent.claimed" "agent.disabled"
-                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "channel.owner_changed"
+                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "approval.held" "approval.agreed"
+                "approval.declined" "approval.withdrawn" "approval.expired" "approval.ended" "channel.owner_changed"
                 "connection.set" "connection.removed" "harness.set" "harness.removed" "connection_string.rotated" "deliveries.replayed"
-                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "master_key.replaced" "credits.minted" "credits.burned"
+                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "message.shown" "master_key.replaced" "credits.minted" "credits.burned"
                 "member.added" "member.changed" "member.removed" "receipt.issued"
-                "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "token.made" "token.revoked" "webhook_secret.rotated";
+                "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "stream.made" "stream.changed"
+                "stream.closed" "stream.joined" "stream.left" "token.made" "token.revoked" "webhook_secret.rotated";
         }
     }
 }

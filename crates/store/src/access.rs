@@ -2,7 +2,7 @@
 //! area, above all of which this stands.
 
 use crate::{
-    StoreError, Tx, TxExt, accounts, conversation, directory, inboxes, members, push, revocation,
+    StoreError, Tx, TxExt, accounts, approvals, conversation, directory, inboxes, members, push, revocation,
     work_streams,
 };
 use chorus_protocol::ids::{AccountId, AgentId};
@@ -17,6 +17,7 @@ pub fn disable_account(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool,
         return Ok(false);
     }
     owner_disabled(tx, id, Some(now), now)?;
+    approvals::end_by(tx, id.into(), now)?;
     revocation::announce(tx, id)?;
     Ok(true)
 }
@@ -38,6 +39,7 @@ pub fn disable_agent(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, Sto
     if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
         return Ok(false);
     }
+    approvals::end_by(tx, id.into(), now)?;
     shut_out(tx, id)?;
     Ok(true)
 }
@@ -62,7 +64,10 @@ fn owner_disabled(tx: &mut dyn Tx, owner: AccountId, since: Option<i64>, now: i6
     for mut row in tx.query(sql, &[(&owner).into()])? {
         let id = AgentId(row.uuid(0)?);
         match since {
-            Some(_) => shut_out(tx, id)?,
+            Some(_) => {
+                approvals::end_by(tx, id.into(), now)?;
+                shut_out(tx, id)?;
+            }
             None => push::retry_now(tx, id, now)?,
         }
     }

@@ -1,13 +1,14 @@
-//! Who did what to whom: one row for each act that gives or takes rights, written in the transaction of the act itself.
+//! Who did what to whom: one row for each act that gives or takes rights, written in the transaction of the act itself; and what was
+//! said to whoever looked, without credentials, because it is kept nowhere else.
 //!
 //! Rows are only ever added. They are forgotten when they are old, and of each thing that one agent or account did the first time and
 //! the newest [`MOST_OF_ONE`] are kept. So nobody fills the table by doing and undoing, nor hides what it did by doing something
 //! else very often: the table grows with who there is, and with what the operator does. A row holds no secret: what it tells
-//! besides ids is names and numbers.
+//! besides ids is names and numbers, but for what was shown.
 
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{
-    AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, ScoreId, WalletId,
+    AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, ScoreId, StreamId, WalletId,
 };
 pub use chorus_protocol::words::Action;
 use chorus_protocol::words::PrincipalKind;
@@ -65,12 +66,14 @@ pub enum Subject {
     Credential(CredentialId),
     /// A Score.
     Score(ScoreId),
+    /// A work stream.
+    Stream(StreamId),
     /// The hub as a whole.
     Hub,
 }
 
 impl Subject {
-    /// `account`, `agent`, `channel`, `credential`, `score` or `hub`.
+    /// `account`, `agent`, `channel`, `credential`, `score`, `stream` or `hub`.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Account(_) => PrincipalKind::Account.as_str(),
@@ -78,6 +81,7 @@ impl Subject {
             Self::Channel(_) => "channel",
             Self::Credential(_) => "credential",
             Self::Score(_) => "score",
+            Self::Stream(_) => "stream",
             Self::Hub => "hub",
         }
     }
@@ -90,6 +94,7 @@ impl Subject {
             Self::Channel(id) => id.to_string(),
             Self::Credential(id) => id.to_string(),
             Self::Score(id) => id.to_string(),
+            Self::Stream(id) => id.to_string(),
             Self::Hub => self.kind().to_owned(),
         }
     }

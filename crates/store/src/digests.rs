@@ -6,6 +6,7 @@
 
 use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
 use crate::error::word;
+use crate::push::{self, GIVE_UP_MS};
 use crate::{Row, StoreError, Tx, TxExt, conversations, directory};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
@@ -116,11 +117,16 @@ pub fn of(tx: &mut dyn Tx, (agent, id): (AgentId, Uuid)) -> Result<Option<Told>,
     tx.first(sql, &[(&agent).into(), (&id).into()])?.map(told).transpose()
 }
 
-/// Those who were told last before this time and have a session that shows digests; whoever waits longest first.
+/// Those who were told last before this time and have a session or a harness that shows digests; whoever waits longest first.
+/// Nobody who cannot be told now is among them: whoever comes after would wait for it.
 pub fn due(tx: &mut dyn Tx, before: i64, now: i64, limit: i64) -> Result<Vec<(AgentId, Uuid)>, StoreError> {
     tx.query(
         "SELECT d.agent_id, d.scope_id FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
-         WHERE d.since_at <= $1 AND i.open_until > $2 AND i.shows LIKE '%digest%'
+                JOIN agents a ON a.id = d.agent_id
+         WHERE d.since_at <= $1 AND a.paused_at IS NULL AND a.disabled_at IS NULL
+           AND CASE WHEN i.open_until > $2 THEN i.shows ELSE a.harness_shows END LIKE '%digest%'
+           AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.agent_id = d.agent_id AND c.conversation_id = d.scope_id
+                           AND c.give_up_at IS NOT NULL AND c.due_at IS NOT NULL)
          ORDER BY d.since_at, d.agent_id, d.scope_id LIMIT $3",
         &[before.into(), now.into(), limit.into()],
     )?
@@ -197,7 +203,8 @@ pub fn happened(tx: &mut dyn Tx, told: &Told, newest: i64) -> Result<Happened, S
     Ok(Happened { counts, newest: newest.collect::<Result<_, StoreError>>()?, through })
 }
 
-/// Puts a digest into the open inbox of who is to be told; whether it is open. It is outside of any order, as a job is.
+/// Puts a digest on its way into an open session, or else to the harness of who is to be told; whether it has one of them, and
+/// nothing waits there before it. It is outside of any order, as a job is; and one that waits is enough.
 pub fn deliver(
     tx: &mut dyn Tx,
     told: &Told,
@@ -206,11 +213,16 @@ pub fn deliver(
     attention: Attention,
     now: i64,
 ) -> Result<bool, StoreError> {
-    let agent = directory::by_id(tx, told.agent)?;
-    if agent.is_none_or(|agent| deliveries::way(&agent, None, now) != Way::Session) {
-        return Ok(false);
-    }
     let conversation = ConversationId(told.id);
+    let Some(agent) = directory::by_id(tx, told.agent)? else { return Ok(false) };
+    let first = push::first_waiting(tx, told.agent, conversation)?;
+    let (transport, state, push) = match deliveries::way(&agent, first, now) {
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
+        Way::Harness => (Transport::Harness, DeliveryState::Waiting, Some((Some(now), now + GIVE_UP_MS))),
+        Way::Inbox | Way::Webhook | Way::Connection | Way::WaitForOwner(_) | Way::WaitBehind(_) => {
+            return Ok(false);
+        }
+    };
     let author = told.agent.into();
     let said = conversations::NewEvent { id: event, conversation, author, trace, thread: None, target: None };
     conversations::append_digest(tx, &said, body, now)?;
@@ -219,10 +231,11 @@ pub fn deliver(
         agent: told.agent,
         event,
         kind: EntryKind::Digest,
-        transport: Transport::Inbox,
-        state: DeliveryState::DeliveredSse,
+        transport,
+        state,
         lease: None,
-        chat: Some(Chat { conversation, attention, push: None, bringing: Bringing::FIRST, next_at: None }),
+        // Nobody answers it: what becomes of it is known at once, as of everything that is not answered.
+        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: Some(now) }),
         trace,
     };
     deliveries::append(tx, &delivery, id.seq, now)?;

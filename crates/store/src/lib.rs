@@ -15,6 +15,7 @@
 
 pub mod access;
 pub mod accounts;
+pub mod approvals;
 pub mod artifacts;
 pub mod audit;
 pub mod blocks;
@@ -97,7 +98,7 @@ pub type SignTaker = Box<dyn Fn(Uuid, &[u8]) + Send + Sync>;
 type SignSlot = Arc<OnceLock<SignTaker>>;
 
 /// The longest sign that is passed on, in bytes.
-pub const MAX_SIGN: usize = 1000;
+pub const MAX_SIGN: usize = 5000;
 
 fn show(slot: &SignSlot, stream: Uuid, sign: &[u8]) {
     if let Some(taker) = slot.get() {

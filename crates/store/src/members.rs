@@ -223,6 +223,19 @@ pub fn lead(tx: &mut dyn Tx, conversation: ConversationId) -> Result<Option<Memb
         .transpose()
 }
 
+/// Whether a person is present besides this member.
+pub fn has_person_besides(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    who: Principal,
+) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND kind = 'account' AND member_id <> $2 LIMIT 1",
+        &[(&conversation).into(), (&who.uuid()).into()],
+    )?;
+    Ok(found.is_some())
+}
+
 /// Present members in the order of their handles, after the handle `after`.
 pub fn page(
     tx: &mut dyn Tx,

@@ -55,6 +55,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0037_digests.sql"),
     migration!("0039_bytes.sql"),
     migration!("0044_open_jobs.sql"),
+    migration!("0042_approvals.sql"),
 ];
 
 /// The number of the newest.

@@ -282,6 +282,25 @@ pub fn replay_all(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<u64
     found.iter().try_fold(0, |replayed, id| Ok(replayed + u64::from(replay(tx, *id, now)?)))
 }
 
+/// Of so many of an agent's newest deliveries the last word is looked for.
+const LOOKED_AT: i64 = 1000;
+
+/// What became last of what was POSTed to an agent this way, and when: why it failed, or nothing if it did not.
+pub fn last_outcome(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    transport: Transport,
+) -> Result<Option<(Option<String>, i64)>, StoreError> {
+    let after = tx.head(agent.0)? - LOOKED_AT;
+    let row = tx.first(
+        "SELECT CASE WHEN state = 'delivered' THEN NULL ELSE detail END, updated_at FROM deliveries
+         WHERE agent_id = $1 AND seq > $2 AND transport = $3 AND (state = 'delivered' OR detail IS NOT NULL)
+         ORDER BY updated_at DESC, seq DESC LIMIT 1",
+        &[(&agent).into(), after.into(), transport.as_str().into()],
+    )?;
+    row.map(|mut row| Ok((row.opt_text(0)?, row.int(1)?))).transpose()
+}
+
 /// How SQLite, which knows no numbers, would answer this.
 #[cfg(test)]
 pub(crate) async fn plan_of(sql: &'static str, params: usize) -> String {

@@ -5,8 +5,8 @@
 
 use crate::{Kind, StoreError};
 use chorus_protocol::ids::{
-    AccountId, AgentId, AuditId, BlockId, ConversationId, CredentialId, EventId, EvidenceId, InvitationId,
-    JobId, QuoteId, ScoreId, StreamId, TraceId, TransferId, WalletId,
+    AccountId, AgentId, ApprovalId, AuditId, BlockId, ConversationId, CredentialId, EventId, EvidenceId,
+    InvitationId, JobId, QuoteId, ScoreId, StreamId, TraceId, TransferId, WalletId,
 };
 use uuid::Uuid;
 
@@ -65,6 +65,7 @@ macro_rules! id_params {
 id_params!(
     AccountId,
     AgentId,
+    ApprovalId,
     AuditId,
     BlockId,
     ConversationId,

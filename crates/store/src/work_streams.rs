@@ -250,6 +250,32 @@ pub fn members_seen_by(
     .collect()
 }
 
+/// Those who own a stream, or take part, and are in some of its channels, but in none together with somebody: it does not see them.
+pub fn members_hidden_from(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    owns: bool,
+    who: Principal,
+) -> Result<Vec<Principal>, StoreError> {
+    tx.query(
+        "SELECT DISTINCT m.kind, p.member_id
+         FROM work_stream_members p CROSS JOIN work_stream_conversations w CROSS JOIN members m
+         WHERE p.stream_id = $1 AND p.owns = $2 AND w.stream_id = $1
+           AND m.conversation_id = w.conversation_id AND m.member_id = p.member_id AND m.left_seq IS NULL
+           AND NOT EXISTS (SELECT 1 FROM work_stream_conversations v CROSS JOIN members t CROSS JOIN members me
+                WHERE v.stream_id = $1 AND t.conversation_id = v.conversation_id AND t.member_id = p.member_id
+                  AND t.left_seq IS NULL AND me.conversation_id = v.conversation_id AND me.member_id = $3
+                  AND me.left_seq IS NULL)",
+        &[(&id).into(), i64::from(owns).into(), (&who.uuid()).into()],
+    )?
+    .into_iter()
+    .map(|mut row| {
+        let (kind, id) = (row.text(0)?, row.uuid(1)?);
+        Principal::new(&kind, id).ok_or_else(|| StoreError::unexpected(format!("a {kind}")))
+    })
+    .collect()
+}
+
 /// The agents that have a part in a stream and are in this channel, owners first.
 pub fn agents_in(
     tx: &mut dyn Tx,
@@ -292,6 +318,25 @@ pub(crate) fn append(
     Ok(())
 }
 
+/// What was said in a stream (`$1`), as far as somebody (`$2`) may read it.
+macro_rules! select_readable {
+    ($rest:literal) => {
+        concat!(
+            "SELECT w.place, w.event_id FROM work_stream_events w CROSS JOIN conversations c
+             WHERE w.stream_id = $1 AND c.id = w.conversation_id
+               AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = w.conversation_id AND n.member_id = $2
+                           AND n.left_seq IS NULL)
+               AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
+                    AND m.member_id = $2 AND m.joined_seq < w.seq AND (m.left_seq IS NULL OR m.left_seq >= w.seq))) ",
+            $rest
+        )
+    };
+}
+
+fn placed(mut row: Row) -> Result<(i64, EventId), StoreError> {
+    Ok((row.int(0)?, EventId(row.uuid(1)?)))
+}
+
 /// What was said in a stream after this place, as far as somebody may read it, each with its place.
 pub fn page(
     tx: &mut dyn Tx,
@@ -300,17 +345,14 @@ pub fn page(
     after: i64,
     limit: i64,
 ) -> Result<Vec<(i64, EventId)>, StoreError> {
-    tx.query(
-        "SELECT w.place, w.event_id FROM work_stream_events w CROSS JOIN conversations c
-         WHERE w.stream_id = $1 AND w.place > $3 AND c.id = w.conversation_id
-           AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = w.conversation_id AND n.member_id = $2
-                       AND n.left_seq IS NULL)
-           AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
-                AND m.member_id = $2 AND m.joined_seq < w.seq AND (m.left_seq IS NULL OR m.left_seq >= w.seq)))
-         ORDER BY w.place LIMIT $4",
-        &[(&id).into(), (&who.uuid()).into(), after.into(), limit.into()],
-    )?
-    .into_iter()
-    .map(|mut row| Ok((row.int(0)?, EventId(row.uuid(1)?))))
-    .collect()
+    let sql = select_readable!("AND w.place > $3 ORDER BY w.place LIMIT $4");
+    let found = tx.query(sql, &[(&id).into(), (&who.uuid()).into(), after.into(), limit.into()])?;
+    found.into_iter().map(placed).collect()
+}
+
+/// The newest of it, the newest first.
+pub fn newest(tx: &mut dyn Tx, id: StreamId, who: Principal, limit: i64) -> Result<Vec<EventId>, StoreError> {
+    let sql = select_readable!("ORDER BY w.place DESC LIMIT $3");
+    let found = tx.query(sql, &[(&id).into(), (&who.uuid()).into(), limit.into()])?;
+    found.into_iter().map(|row| Ok(placed(row)?.1)).collect()
 }

@@ -175,6 +175,7 @@ function follow() {
   });
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
   events.addEventListener("growing", (event) => grows(JSON.parse(event.data)));
+  events.addEventListener("ephemeral", (event) => passes(JSON.parse(event.data)));
 }
 
 // Members and documents, when they change and nobody reads why.
@@ -201,6 +202,19 @@ function grows({ event_id: event, content, handle }) {
     stream.append(item);
   }
   item.lastChild.textContent = content;
+  if (follows) toEnd();
+}
+
+// What is only for who looks now: it is in no history, and gone when the page is.
+function passes({ author, content, thread: of }) {
+  if (thread && of !== thread) return;
+  const follows = atEnd();
+  const item = document.createElement("div");
+  item.className = "growing";
+  item.append(document.createElement("strong"), document.createElement("p"));
+  item.firstChild.textContent = `${author.handle}, only now`;
+  item.lastChild.textContent = content;
+  stream.append(item);
   if (follows) toEnd();
 }
 

@@ -13,6 +13,7 @@ pub(crate) fn icon(name: &str) -> Icon {
         "search" => r#"<circle cx="7" cy="7" r="4.5"/><path d="m10.5 10.5 3.5 3.5"/>"#,
         "inbox" => r#"<path d="M2 9h3.5l1 2h3l1-2H14M3.5 3h9L14 9v4H2V9Z"/>"#,
         "fleet" => r#"<path d="M2.5 13V9M6 13V5M9.5 13V7.5M13 13V3"/>"#,
+        "streams" => r#"<path d="M2 4c4 0 4 4 8 4h4M2 12c4 0 4-4 8-4M11.500 5.500 14 8l-2.500 2.500"/>"#,
         "agents" => {
             r#"<rect x="2.5" y="2.5" width="11" height="11" rx="3"/><path d="M6 7v2M8 5.5v5M10 7v2"/>"#
         }

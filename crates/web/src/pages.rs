@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod agent;
+pub(crate) mod approvals;
 pub(crate) mod channel;
 pub(crate) mod choir;
 pub(crate) mod deliveries;
@@ -15,6 +16,7 @@ pub(crate) mod operator;
 pub mod reference;
 pub(crate) mod search;
 pub(crate) mod signin;
+pub(crate) mod streams;
 
 use axum::Router;
 use chorus_app::AppState;
@@ -23,6 +25,7 @@ use chorus_app::AppState;
 pub(crate) fn own() -> Router<AppState> {
     account::routes()
         .merge(agent::routes())
+        .merge(approvals::routes())
         .merge(channel::routes())
         .merge(choir::own())
         .merge(deliveries::routes())
@@ -32,4 +35,5 @@ pub(crate) fn own() -> Router<AppState> {
         .merge(market::routes())
         .merge(operator::routes())
         .merge(search::routes())
+        .merge(streams::routes())
 }

@@ -9,10 +9,8 @@
 //! (`line`), and a turn that runs is broken off for another piece as long as nothing was sent. The answer is in the journal before
 //! it leaves, and a message counts as dealt with only after its answer has arrived, so that a core made from the same
 //! [`Ledger`] goes on where another one died. At most [`Core::has_room`]'s number wait. When the agent is told to stop, a turn that runs is cancelled and begun anew at
-//! the next start, unless a tool was called that may have changed something; an answer that is on its way is given a
-//! moment, and else sent at the next start.
-//!
-//! It deliberately does not know how anything is sent, nor what makes the answers.
+//! the next start, unless a tool was called that may have changed something; an answer that is on its way is given a moment, and
+//! else sent at the next start. It deliberately does not know how anything is sent, nor what makes the answers.
 
 mod arrivals;
 mod digests;
@@ -226,7 +224,7 @@ impl Core {
         self.numbers += 1;
         let mut task = Task::of(self.numbers, batch, now_ms);
         let turn = &task.turn;
-        self.digests.keep(turn);
+        digests::record(turn).into_iter().for_each(|record| self.write(record, out));
         out.push(Command::Tell(Activity::Took {
             message: turn.message_id.clone(),
             from: turn.sender.clone(),
@@ -286,7 +284,9 @@ impl Core {
                 task.running = false;
                 // What it was showing when it ended is not waited for.
                 task.cancel_post(out);
+                let failed = matches!(outcome, Outcome::Failed { .. });
                 self.ended(task, outcome, out);
+                self.end_digests(task.number, failed, out);
             }
             Event::Posted { number, posted: Posted::Given(result) } => {
                 let own = task.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
@@ -363,7 +363,7 @@ impl Core {
                 let delimiter = self.environment.random_hex();
                 let own = Own { name: &self.profile.name, culture: &self.profile.culture };
                 let asked = prompt(&task.earlier, &task.turn, own, &delimiter);
-                let prompt = self.digests.before(asked, &delimiter);
+                let prompt = self.digests.before(&self.ledger, task.number, asked, &delimiter);
                 task.running = true;
                 let (task, turn, earlier) = (task.number, task.turn.clone(), task.earlier.clone());
                 return out.push(Command::Run(Box::new(Run { task, turn, earlier, prompt, delimiter })));
@@ -492,9 +492,8 @@ impl Core {
         }
         let merged = if end == End::Failed { vec![] } else { task.merged() };
         records.extend(self.line.done(&task.turn.id, done(&task.turn.id, merged)));
-        for record in records {
-            self.write(record, out);
-        }
+        records.into_iter().for_each(|record| self.write(record, out));
+        self.digests.release(task.number);
         out.push(Command::Tell(activity));
     }
 }

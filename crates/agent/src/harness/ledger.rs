@@ -4,7 +4,8 @@
 //! in this order: before an answer leaves, its text ([`Record::Intent`]); when it has arrived, or nothing more will be
 //! said, that ([`Record::Done`]), together with the place in the inbox to go on after. A program that dies in between
 //! sends the same text again under the same key. Messages that are put together into one turn are dealt with as its last
-//! one is: they are named with it.
+//! one is: they are named with it. Digests are kept from when they came ([`Record::Digest`]) until a turn that showed them ended
+//! ([`Record::Told`]).
 
 use super::turn::Turn;
 use chorus_protocol::channel::Post;
@@ -15,6 +16,9 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 
 /// How many messages that were dealt with are remembered.
 pub(super) const REMEMBERED: usize = 10_000;
+
+/// So many digests are kept; the newest say most.
+pub(super) const MAX_DIGESTS: usize = 5;
 
 /// How something ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,6 +155,18 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         merged: Vec<String>,
     },
+    /// A digest came, and is to be shown with a turn.
+    Digest {
+        /// The turn's that brought it.
+        id: String,
+        /// What it says.
+        text: String,
+    },
+    /// These digests were shown.
+    Told {
+        /// By their ids.
+        digests: Vec<String>,
+    },
 }
 
 /// See the [module](self).
@@ -159,6 +175,8 @@ pub struct Ledger {
     cursor: Option<String>,
     open: BTreeMap<String, Known>,
     taken: Vec<Taken>,
+    /// What no turn has shown yet, the oldest first: ids and texts.
+    digests: VecDeque<(String, String)>,
     done: HashSet<String>,
     /// The same, the oldest first.
     order: VecDeque<String>,
@@ -173,6 +191,11 @@ impl Ledger {
     /// What was taken and not dealt with, in order.
     pub(super) fn taken(&self) -> &[Taken] {
         &self.taken
+    }
+
+    /// The digests that no turn has shown to its end, the oldest first, with their ids.
+    pub(super) fn digests(&self) -> &VecDeque<(String, String)> {
+        &self.digests
     }
 
     /// What is known of a turn.
@@ -207,6 +230,15 @@ impl Ledger {
                 self.end_merged(merged);
                 self.end(id, end);
             }
+            Record::Digest { id, text } => {
+                if self.digests.iter().all(|(known, _)| *known != id) {
+                    self.digests.push_back((id, text));
+                }
+                while self.digests.len() > MAX_DIGESTS {
+                    self.digests.pop_front();
+                }
+            }
+            Record::Told { digests } => self.digests.retain(|(id, _)| !digests.contains(id)),
         }
     }
 
@@ -244,11 +276,14 @@ impl Ledger {
             Known::New | Known::Done => None,
         });
         let cursor = self.cursor.clone().map(Record::Cursor);
+        let digests =
+            self.digests.iter().map(|(id, text)| Record::Digest { id: id.clone(), text: text.clone() });
         self.order
             .iter()
             .map(as_done)
             .chain(cursor)
             .chain(self.taken.iter().cloned().map(Record::Took))
+            .chain(digests)
             .chain(open)
     }
 }

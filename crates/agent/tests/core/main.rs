@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod assembly;
 #[cfg(test)]
+mod digests;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod table;

@@ -163,7 +163,7 @@ impl World {
                     Record::Acted { merged, .. } | Record::Intent { merged, .. } => {
                         self.done.extend(merged.iter().cloned());
                     }
-                    Record::Cursor(_) | Record::Took(_) => {}
+                    Record::Cursor(_) | Record::Took(_) | Record::Digest { .. } | Record::Told { .. } => {}
                 }
             }
             Command::Accept => self.accepted.extend(self.offered.take()),

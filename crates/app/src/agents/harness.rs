@@ -12,6 +12,8 @@ use crate::error::Error;
 use chorus_protocol::api::agents::{AgentView, EndpointUrl, NewHarness};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::check_endpoint;
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::Transport;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent};
 use chorus_store::{Tx, push};
@@ -63,4 +65,19 @@ pub async fn remove_harness(
         Ok(())
     };
     change(app, caller, named, remove).await
+}
+
+/// Why an agent's harness did not take what it was sent last, and since when that is so; nothing if it did, or was sent nothing.
+pub async fn harness_trouble(
+    app: &AppState,
+    caller: Caller,
+    named: &str,
+) -> Result<Option<(String, String)>, Error> {
+    let named = AgentRef::parse(app, named)?;
+    let find = move |tx: &mut dyn Tx| {
+        let agent = managed(tx, &caller, &named)?;
+        let last = push::last_outcome(tx, agent.id, Transport::Harness)?.filter(|_| agent.harness.is_some());
+        Ok(last.and_then(|(why, at)| Some((why?, rfc3339(at)))))
+    };
+    app.store.read::<_, Error, _>(find).await
 }

@@ -1,8 +1,8 @@
 //! Digests: who leads is told how much happened that it was not given.
 //!
 //! A step of background work: it finds out for itself whether somebody still leads, what happened since, and whether it is time,
-//! and is harmless if it is not. Nothing is told to who is not connected; it is counted on until it is, so that neither a restart
-//! nor a night loses anything. When it is time, and in which words, is the engine's to say.
+//! and is harmless if it is not. Nothing is told to who has neither a session nor a harness of its own, nor while something waits
+//! there already; it is counted on until then, so that neither a restart nor a night loses anything. When it is time, and in which words, is the engine's to say.
 
 use super::shows;
 use chorus_attention::digest::{self, Digest, EVERY_MS};
@@ -52,6 +52,11 @@ pub fn tell(
     }
     digests::advance(tx, of, happened.through, now)?;
     Ok(events)
+}
+
+/// Whether somebody who is told of a place still leads there.
+pub fn still_leads(tx: &mut dyn Tx, of: (AgentId, Uuid)) -> Result<bool, StoreError> {
+    digests::of(tx, of)?.map_or(Ok(false), |told| leads(tx, &told))
 }
 
 fn leads(tx: &mut dyn Tx, told: &Told) -> Result<bool, StoreError> {

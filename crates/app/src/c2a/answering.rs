@@ -120,6 +120,7 @@ fn told(id: EventId, delivery: DeliveryState) -> Sent {
         attention: Reached::default(),
         delivery: Some(delivery),
         awaits_approval: false,
+        ephemeral: false,
         masked: vec![],
         unknown: vec![],
     }

@@ -9,7 +9,7 @@ use crate::once::Once;
 use crate::tools::{self as table, Effect};
 use crate::work_streams::stream_id;
 use chorus_attention::claims::Request;
-use chorus_protocol::api::messages::{NewMessage, NewReaction};
+use chorus_protocol::api::messages::{NewMessage, NewReaction, Sent as Became};
 use chorus_protocol::c2a::{
     Addressee, Call, CallFault, ChatTool, Claim, Claimed, Defer, ListEvents, Reached, React, ReadThread,
     Recorded, Resolve, SendMessage, Sent, Time, ToolCall, ToolHints, ToolInfo, ToolList, ToolResult, WireId,
@@ -105,23 +105,19 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
         if sent.conversation != id {
             return Err(Faults::one("target.conversationId", "must be where inReplyTo was said").into());
         }
+        if message.requires_approval || message.visibility == Visibility::Ephemeral {
+            let what = "is answered outside of this hub: it neither waits for a person nor passes by";
+            return Err(Faults::one("inReplyTo", what).into());
+        }
         return answering::answer(harness, sent, &message, once, &words).await;
     }
     match message.visibility {
         Visibility::Thread => thread = thread.or(reply_to),
         Visibility::Dm => is_of_two(harness, id).await?,
-        Visibility::Channel => {}
-        Visibility::Ephemeral => {
-            return Err(Faults::one("visibility", "ephemeral messages are not supported here").into());
-        }
+        Visibility::Channel | Visibility::Ephemeral => {}
     }
     if message.visibility == Visibility::Thread && thread.is_none() {
         return Err(Faults::one("target.threadId", "is required for a message in a thread").into());
-    }
-    if message.requires_approval {
-        return Err(
-            Faults::one("requiresApproval", "is not supported here; ask for approval by intent").into()
-        );
     }
     let stream = message.target.stream_id.as_ref().map(|id| stream_id(&id.0)).transpose()?;
     let new = NewMessage {
@@ -134,24 +130,51 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
         priority: message.priority,
         deadline_ms: message.deadline_ms,
         directedness: Some(message.directedness),
+        requires_approval: message.requires_approval,
+        ephemeral: message.visibility == Visibility::Ephemeral,
     };
-    let said = conversation::say(app, harness.agent().into(), id, new, once).await?.result;
-    let reached = said.attention;
-    Ok(Sent {
-        event_id: said.event_id.into(),
-        sequence: Some(said.sequence),
-        thread_id: said.thread.map(Into::into),
-        attention: Reached {
-            woken: reached.woken,
-            knocked: reached.knocked,
-            stored_for: reached.stored_for,
-            stored_count: reached.stored_count,
-        },
+    let sent = conversation::send(app, harness.agent().into(), id, new, once).await?;
+    Ok(match sent.result {
+        Became::Said(said) => {
+            let reached = said.attention;
+            let attention = Reached {
+                woken: reached.woken,
+                knocked: reached.knocked,
+                stored_for: reached.stored_for,
+                stored_count: reached.stored_count,
+            };
+            let thread_id = said.thread.map(Into::into);
+            let sequence = Some(said.sequence);
+            Sent { sequence, thread_id, attention, ..unplaced(said.event_id.into(), said.masked) }
+        }
+        Became::Held(held) => {
+            let unknown = held.unknown;
+            Sent {
+                awaits_approval: true,
+                unknown,
+                ..unplaced(WireId(held.approval.to_string()), held.masked)
+            }
+        }
+        Became::Shown(shown) => {
+            let thread_id = shown.thread.map(Into::into);
+            Sent { ephemeral: true, thread_id, ..unplaced(shown.event_id.into(), shown.masked) }
+        }
+    })
+}
+
+/// What became of a message that has no place, and reaches nobody.
+fn unplaced(event_id: WireId, masked: Vec<String>) -> Sent {
+    Sent {
+        event_id,
+        sequence: None,
+        thread_id: None,
+        attention: Reached::default(),
         delivery: None,
         awaits_approval: false,
-        masked: said.masked,
+        ephemeral: false,
+        masked,
         unknown: vec![],
-    })
+    }
 }
 
 /// Refuses a direct message to where more than two are. Of a conversation that is not there it is said where it is looked up.

@@ -1,5 +1,7 @@
-//! Saying something.
+//! Saying something, whichever way: so that it stays, once a person agrees, or to whoever looks.
 
+use super::hold::hold;
+use super::show::show;
 use super::{act, is_member, kinds, masked, post};
 use crate::app::{App, AppState};
 use crate::attention;
@@ -8,8 +10,9 @@ use crate::error::Error;
 use crate::long_work::long_work;
 use crate::once::{Done, Once};
 use chorus_protocol::api::Name;
-use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Said};
+use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Said, Sent};
 use chorus_protocol::attention::Attention;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::words::Mode;
 use chorus_store::Tx;
@@ -19,7 +22,33 @@ use std::sync::{Arc, OnceLock};
 /// How many of those that only find it are told of by name.
 const MAX_STORED_FOR: usize = 20;
 
-/// Says something. Which agents are woken by it is attention's to decide.
+/// Says something as it is meant to be: now, once a person agrees, or to whoever looks. What every door calls.
+pub async fn send(
+    app: &AppState,
+    who: Principal,
+    conversation: ConversationId,
+    new: NewMessage,
+    once: Once,
+) -> Result<Done<Sent>, Error> {
+    fn done<T>(done: Done<T>, sent: impl Fn(T) -> Sent) -> Done<Sent> {
+        Done { result: sent(done.result), again: done.again }
+    }
+    match (new.requires_approval, new.ephemeral) {
+        (false, false) => Ok(done(say(app, who, conversation, new, once).await?, Sent::Said)),
+        (true, false) => Ok(done(hold(app, who, conversation, new, once).await?, Sent::Held)),
+        (false, true) => Ok(done(show(app, who, conversation, new, once).await?, Sent::Shown)),
+        (true, true) => Err(not_both().into()),
+    }
+}
+
+fn not_both() -> Faults {
+    Faults::one(
+        "ephemeral",
+        "must not be true for what waits for a person: nobody might look when it is said",
+    )
+}
+
+/// Says something now. Which agents are woken by it is attention's to decide.
 pub async fn say(
     app: &AppState,
     who: Principal,
@@ -75,24 +104,36 @@ pub async fn preview(
     conversation: ConversationId,
     new: NewMessage,
 ) -> Result<Preview, Error> {
+    if new.requires_approval && new.ephemeral {
+        return Err(not_both().into());
+    }
     let (post, act) = (prepare(&new)?, act(app, who, conversation));
-    let left_out = post.left_out.clone();
+    let (left_out, held) = (post.left_out.clone(), new.requires_approval);
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
         Ok((attention::decide(tx, &draft)?.reach, draft.unknown))
     };
     let (reach, unknown) = app.store.read::<_, Error, _>(find).await?;
-    let decided = reach.recipients.into_iter().chain(reach.stored_for).map(|recipient| {
+    // What is shown to whoever looks is given to nobody.
+    let reached = reach.recipients.into_iter().chain(reach.stored_for).filter(|_| !new.ephemeral);
+    let decided = reached.map(|recipient| {
         let Attention { directedness, policy, mode, reason, priority, deadline_ms } = recipient.attention;
         Decision { handle: recipient.handle, directedness, policy, mode, reason, priority, deadline_ms }
     });
-    Ok(Preview { attention: decided.collect(), unknown, left_out })
+    Ok(Preview { attention: decided.collect(), held, unknown, left_out })
 }
 
 /// A message without credentials, ready to be posted.
 pub fn prepare(new: &NewMessage) -> Result<Post, Error> {
-    // Where it belongs is kept beside it.
-    let said = NewMessage { thread: None, reply_to: None, stream: None, ..new.clone() };
+    // Where it belongs is kept beside it, and how it is said is not kept.
+    let said = NewMessage {
+        thread: None,
+        reply_to: None,
+        stream: None,
+        requires_approval: false,
+        ephemeral: false,
+        ..new.clone()
+    };
     let body = long_work(new.content.len(), || masked(&said))?;
     let to = new.to.iter().map(|Name(handle)| handle.clone()).collect();
     Ok(Post { thread: new.thread, reply_to: new.reply_to, stream: new.stream, to, ..Post::new(body) })

@@ -69,22 +69,33 @@ fn found(
             next = items.last().map(|last: &FoundView| last.event.event_id.clone());
             break;
         }
-        let Some(event) = conversations::event_by_id(tx, id)? else { continue };
-        let place = match places.get(&event.conversation) {
-            Some(place) => place.clone(),
-            None => match conversations::by_id(tx, event.conversation)? {
-                Some(place) => place,
-                None => continue,
-            },
-        };
-        let stays = log::readable(tx, &place, who)?;
-        let event = std::slice::from_ref(&event);
-        let standing = log::stand(tx, &place, who, &stays, event)?;
-        let event = views::events(event, &standing.changes, &standing.replies).remove(0);
-        bytes += event.content.as_ref().map_or(0, String::len);
-        let channel = PlaceView { id: place.id.to_string(), name: place.name.clone() };
-        places.insert(place.id, place);
-        items.push(FoundView { channel, event });
+        let Some(shown) = show(tx, who, id, &mut places)? else { continue };
+        bytes += shown.event.content.as_ref().map_or(0, String::len);
+        items.push(shown);
     }
     Ok(Items { items, next })
+}
+
+/// A message as it stands, with where it was said. That somebody may read it is known already, and of some conversations more.
+pub(crate) fn show(
+    tx: &mut dyn Tx,
+    who: Principal,
+    id: EventId,
+    places: &mut HashMap<ConversationId, Conversation>,
+) -> Result<Option<FoundView>, StoreError> {
+    let Some(event) = conversations::event_by_id(tx, id)? else { return Ok(None) };
+    let place = match places.get(&event.conversation) {
+        Some(place) => place.clone(),
+        None => match conversations::by_id(tx, event.conversation)? {
+            Some(place) => place,
+            None => return Ok(None),
+        },
+    };
+    let stays = log::readable(tx, &place, who)?;
+    let event = std::slice::from_ref(&event);
+    let standing = log::stand(tx, &place, who, &stays, event)?;
+    let event = views::events(event, &standing.changes, &standing.replies).remove(0);
+    let channel = PlaceView { id: place.id.to_string(), name: place.name.clone() };
+    places.insert(place.id, place);
+    Ok(Some(FoundView { channel, event }))
 }

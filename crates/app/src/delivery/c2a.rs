@@ -19,7 +19,7 @@ use chorus_protocol::words::{
     AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, PrincipalKind, Signal,
     WireConversationKind,
 };
-use chorus_store::conversations::Conversation;
+use chorus_store::conversations::{Conversation, UNPLACED};
 use chorus_store::deliveries::Entry;
 use serde_json::{Map, Value};
 
@@ -85,17 +85,18 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
         },
         timing: Some(Timing {
             created_at: parse_rfc3339(&event.created_at).map(Time::at),
-            sequence: Some(event.sequence),
+            sequence: Some(event.sequence).filter(|place| *place != UNPLACED),
         }),
         attention: chorus_protocol::c2a::Attention {
             intent: event.more.get("intent").and_then(Value::as_str).and_then(Intent::parse),
             ..told.attention.into()
         },
         supersedes: told.supersedes.map(WireId::from),
-        // What a change is about, it takes the place of.
+        // What a change is about, it takes the place of. An agent knows what waited by the name it waited under.
         in_reply_to: event
             .reply_to
             .clone()
+            .or_else(|| event.more.get("approval").and_then(Value::as_str).map(str::to_owned))
             .or_else(|| event.target.clone())
             .map(WireId)
             .filter(|_| told.supersedes.is_none()),
@@ -104,7 +105,10 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
 }
 
 fn author_kind(event: &EventView) -> AuthorKind {
-    if event.kind == EventKind::Escalation.as_str() {
+    // What became of a message that waited for a person is told by the hub, unless a person decided.
+    let undecided = ["expired", "ended"].map(Value::from);
+    let by_itself = event.more.get("outcome").is_some_and(|outcome| undecided.contains(outcome));
+    if event.kind == EventKind::Escalation.as_str() || by_itself {
         return AuthorKind::System;
     }
     if event.author.kind == PrincipalKind::Agent.as_str() { AuthorKind::Agent } else { AuthorKind::Human }

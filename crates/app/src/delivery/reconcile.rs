@@ -10,8 +10,9 @@ use crate::app::{App, AppState};
 use crate::attention::digesting;
 use crate::attention::overdue::{self, Due};
 use crate::away::tell_away;
+use crate::conversation;
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
-use chorus_store::{Kind, StoreError, Tx, inboxes, sent, streams};
+use chorus_store::{Kind, StoreError, Tx, approvals, inboxes, sent, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,7 @@ impl Ticks {
             report("renew open inboxes", renew(app).await);
         }
         report("attend to what is due", attend(app).await);
+        report("end what waits for a person", end_waiting(app).await);
         if is_slow {
             self.slow_next = (tick + SLOW_TICKS, app.elapsed() + SLOW_TICKS as i64 * TICK.as_millis() as i64);
             report("end what the clock would keep", pull_back(app).await);
@@ -180,16 +182,34 @@ async fn attend(app: &App) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// What waited for a person long enough, or in vain, ends: one at a time.
+async fn end_waiting(app: &AppState) -> Result<(), StoreError> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| approvals::due(tx, now, ATTEND_STEP);
+    for id in app.store.read::<_, StoreError, _>(find).await? {
+        let (hub, told) = (Arc::clone(app), EventId(app.environment.uuid_v7()));
+        let step = move |tx: &mut dyn Tx| conversation::end_by_itself(&hub, tx, now, id, told);
+        app.store.write::<_, StoreError, _>(step).await?;
+    }
+    Ok(())
+}
+
 /// Tells those who lead how much happened, one at a time.
 async fn sum_up(app: &App) -> Result<(), StoreError> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| digesting::find(tx, now, ATTEND_STEP);
-    for of in app.store.read::<_, StoreError, _>(find).await? {
+    let found = app.store.read::<_, StoreError, _>(find).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    for of in found {
         let ids = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
         let step = move |tx: &mut dyn Tx| digesting::tell(tx, now, of, ids);
         let events = app.store.write::<_, StoreError, _>(step).await?;
         app.metrics.digested.inc_by(events);
     }
+    // Some may be for harnesses that are called.
+    app.due.notify_one();
     Ok(())
 }
 

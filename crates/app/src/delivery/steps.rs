@@ -14,8 +14,8 @@ use chorus_store::deliveries::Lease;
 use chorus_store::market::jobs;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
-    StoreError, Tx, accounts, audit, choir, deliveries, growing, idempotency, inboxes, invitations,
-    mcp_sessions, obligations, reply_lines, retention,
+    StoreError, Tx, accounts, approvals, audit, choir, deliveries, growing, idempotency, inboxes,
+    invitations, mcp_sessions, obligations, reply_lines, retention,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -105,6 +105,7 @@ pub fn clean_up(
     let said = retention::remove_said(tx, now, settings.retention_ms, CLEAN_UP_STEP)?;
     usage.give_back(tx, said.bytes);
     let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
+    let decided = approvals::remove_old(tx, now, CLEAN_UP_STEP)?;
     let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
     let grown = growing::remove_old(tx, now, CLEAN_UP_STEP)?;
     let replies = reply_lines::remove_expired(tx, now, CLEAN_UP_STEP)?;
@@ -117,6 +118,7 @@ pub fn clean_up(
             credentials,
             acts,
             invited,
+            decided,
             sessions,
             grown,
             replies,

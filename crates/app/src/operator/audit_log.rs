@@ -8,7 +8,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AccountId, AgentId, ConversationId, CredentialId, ScoreId};
+use chorus_protocol::ids::{AccountId, AgentId, ConversationId, CredentialId, ScoreId, StreamId};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_store::audit::{self, Filter, Recorded};
 use chorus_store::{Tx, accounts};
@@ -57,6 +57,7 @@ pub(crate) fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Re
         .or_else(|| ConversationId::parse(text).map(|id| id.to_string()))
         .or_else(|| CredentialId::parse(text).map(|id| id.to_string()))
         .or_else(|| ScoreId::parse(text).map(|id| id.to_string()))
+        .or_else(|| StreamId::parse(text).map(|id| id.to_string()))
         .or_else(|| ["operator", "nobody", "hub"].contains(&text).then(|| text.to_owned()));
     if let Some(id) = id {
         return Ok(id);
@@ -68,7 +69,8 @@ pub(crate) fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Re
     let id = agent.map(|agent| agent.id.to_string());
     id.ok_or_else(|| {
         let takes = "an agent's id, name or address, an account's id (acc_…) or email address, a channel's id (ch_…), a \
-                     credential's (crd_…), a Score's (sc_…), `operator`, `nobody` or `hub`; this is none of them, or nobody has it now";
+                     credential's (crd_…), a Score's (sc_…), a work stream's (stream_…), `operator`, `nobody` or `hub`; this is none of \
+                     them, or nobody has it now";
         Error::new(Code::NotFound, format_args!("{name}: takes {takes}"))
     })
 }

@@ -88,6 +88,14 @@ pub(super) struct SendMessage {
     /// How long an answer may take.
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub(super) deadline_ms: Option<i64>,
+    /// Keep it back until a person here agrees. Nobody else sees it before; you are told what became of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub(super) requires_approval: bool,
+    /// Show it only to whoever looks right now: it wakes nobody and is in no history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub(super) ephemeral: bool,
     /// The same value for every retry of the same message; a new value only for a new one. Kept for 24 hours.
     pub(super) idempotency_key: Option<IdempotencyKey>,
 }

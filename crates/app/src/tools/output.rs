@@ -54,8 +54,13 @@ pub(super) struct Found {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Sent {
+    /// Its id; of what is held, what it is called as long as it waits.
     pub(super) event_id: String,
-    pub(super) sequence: i64,
+    /// Its place in the channel; null if it has none: it is held, or was only shown.
+    #[schema(required)]
+    pub(super) sequence: Option<i64>,
+    /// said, held until a person agrees, or ephemeral.
+    pub(super) status: String,
     /// The message that began the thread it is in.
     #[schema(required)]
     pub(super) thread: Option<String>,

@@ -6,27 +6,50 @@ use super::output::{Added, Sent};
 use crate::conversation;
 use crate::error::Error;
 use crate::once::Once;
-use chorus_protocol::api::messages::{NewMessage, NewReaction, Noted};
+use chorus_protocol::api::messages::{NewMessage, NewReaction, Noted, Sent as Became};
 use chorus_protocol::code::Code;
+use chorus_protocol::ids::EventId;
 
 pub(super) async fn send_message(context: Context, message: SendMessage) -> Result<Sent, Error> {
     let once = context.once("chat_send_message", message.idempotency_key.as_ref(), &message)?;
     let SendMessage { content, thread, reply_to, stream, to, intent, priority, deadline_ms, .. } = message;
-    let directedness = None;
-    let new =
-        NewMessage { content, thread, reply_to, stream, to, intent, priority, deadline_ms, directedness };
-    let said = conversation::say(&context.app, context.who, context.conversation, new, once);
-    let said = said.await.map_err(too_fast)?.result;
-    Ok(Sent {
-        event_id: said.event_id.to_string(),
-        sequence: said.sequence,
-        thread: said.thread.map(|thread| thread.to_string()),
-        woken: said.attention.woken,
-        knocked: said.attention.knocked,
-        stored_for: said.attention.stored_for,
-        stored_count: said.attention.stored_count,
-        masked: said.masked,
+    let SendMessage { requires_approval, ephemeral, .. } = message;
+    let new = NewMessage {
+        content,
+        thread,
+        reply_to,
+        stream,
+        to,
+        intent,
+        priority,
+        deadline_ms,
+        directedness: None,
+        requires_approval,
+        ephemeral,
+    };
+    let sent = conversation::send(&context.app, context.who, context.conversation, new, once);
+    Ok(match sent.await.map_err(too_fast)?.result {
+        Became::Said(said) => Sent {
+            event_id: said.event_id.to_string(),
+            sequence: Some(said.sequence),
+            status: "said".to_owned(),
+            thread: said.thread.map(|thread| thread.to_string()),
+            woken: said.attention.woken,
+            knocked: said.attention.knocked,
+            stored_for: said.attention.stored_for,
+            stored_count: said.attention.stored_count,
+            masked: said.masked,
+        },
+        Became::Held(held) => unsaid(held.approval.to_string(), held.status, None, held.masked),
+        Became::Shown(shown) => unsaid(shown.event_id.to_string(), shown.status, shown.thread, shown.masked),
     })
+}
+
+/// What is in no log, yet or at all.
+fn unsaid(event_id: String, status: String, thread: Option<EventId>, masked: Vec<String>) -> Sent {
+    let thread = thread.map(|thread| thread.to_string());
+    let (woken, knocked, stored_for) = (vec![], vec![], vec![]);
+    Sent { event_id, sequence: None, status, thread, woken, knocked, stored_for, stored_count: 0, masked }
 }
 
 /// A model does not see the header that says how long to wait.

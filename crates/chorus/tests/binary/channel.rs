@@ -159,6 +159,39 @@ async fn the_commands() {
 }
 
 #[tokio::test]
+async fn approvals_from_the_terminal() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let hub = Hub::start(dir.path(), None);
+    let person = json!({"email": "anna@example.org"});
+    let anna = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
+    let made = api(&http, &hub, Method::POST, "/agents", &anna, json!({"name": "bot"})).await;
+    let bot = text(&made["api_key"]);
+    printed(&hub, &anna, &["channel", "create", "ops"]);
+    printed(&hub, &anna, &["channel", "join", "ops", "--agent", "bot"]);
+    let hold = |words: &str| {
+        let held = printed(&hub, &bot, &["channel", "say", "ops", "--requires-approval", words]);
+        assert!(held.starts_with("held until a person agrees"), "{held}");
+        held.trim().rsplit(' ').next().unwrap().to_owned()
+    };
+    let ids = ["one", "two", "three"].map(hold);
+    let table = printed(&hub, &anna, &["approvals", "list"]);
+    assert!(table.contains("bot") && ids.iter().all(|id| table.contains(id)), "{table}");
+    let agreed = printed(&hub, &anna, &["approvals", "agree", &ids[0]]);
+    assert!(agreed.contains("is agreed by") && agreed.contains("it was said as evt_"), "{agreed}");
+    let declined = printed(&hub, &anna, &["approvals", "decline", &ids[1], "--reason", "not today"]);
+    assert!(declined.contains("is declined by") && declined.contains(": not today"), "{declined}");
+    assert_eq!(printed(&hub, &bot, &["approvals", "show", &ids[1]]), declined);
+    assert!(printed(&hub, &bot, &["approvals", "withdraw", &ids[2]]).starts_with("withdrawn"));
+    assert_eq!(printed(&hub, &anna, &["approvals", "list", "--json"]).trim(), "[]");
+    let dry = printed(&hub, &bot, &["channel", "say", "ops", "--requires-approval", "--dry-run", "four"]);
+    assert!(dry.starts_with("it would wait until a person agrees"), "{dry}");
+    let shown = printed(&hub, &bot, &["channel", "say", "ops", "--ephemeral", "psst"]);
+    assert_eq!(shown, "shown to who looks now\n");
+    let log = printed(&hub, &anna, &["channel", "history", "ops"]);
+    assert!(log.contains("one") && !log.contains("two") && !log.contains("psst"), "{log}");
+}
+
+#[tokio::test]
 async fn invitations_from_the_terminal() {
     let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
     let hub = Hub::start(dir.path(), None);

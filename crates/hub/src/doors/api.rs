@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod agents;
+mod approvals;
 pub(crate) mod artifacts;
 mod audit;
 pub(crate) mod blocks;
@@ -33,6 +34,7 @@ pub(crate) fn routes() -> Routes {
         .and(agents::routes())
         .and(channels::routes())
         .and(messages::routes())
+        .and(approvals::routes())
         .and(deliveries::routes())
         .and(fleet::routes())
         .and(recovery::routes())

@@ -230,8 +230,11 @@ mod tests {
 
     #[test]
     fn the_examples_are_valid() {
+        use chorus_protocol::api::streams::NewStream;
+        use chorus_protocol::c2a::{ChatTool, ListEvents};
         use chorus_protocol::market::Registration;
         use chorus_protocol::relay::{Register, Send};
+        use chorus_protocol::rpc::Message;
         use chorus_protocol::schema;
         for text in [text(Language::English), text(Language::Chinese)] {
             let bodies: Vec<_> = text
@@ -241,10 +244,17 @@ mod tests {
                 .filter_map(|block| block.split_once("-d '")?.1.split_once('\''))
                 .map(|(body, _)| body)
                 .collect();
-            assert_eq!(bodies.len(), 3);
+            assert_eq!(bodies.len(), 5);
             Register::read(&serde_json::from_str(bodies[0]).unwrap(), false).unwrap();
             Send::read(bodies[1].as_bytes()).unwrap();
             schema::read_exact::<Registration>(bodies[2].as_bytes()).unwrap();
+            schema::read_exact::<NewStream>(bodies[3].as_bytes()).unwrap();
+            let Ok(Message::Request(call)) = Message::read(bodies[4].as_bytes()) else {
+                panic!("{}", bodies[4])
+            };
+            assert_eq!(call.method, "tools/call");
+            assert_eq!(call.params["name"], ChatTool::ListEvents.as_str());
+            schema::read_exact::<ListEvents>(call.params["arguments"].to_string().as_bytes()).unwrap();
         }
     }
 

@@ -1,5 +1,6 @@
 //! C2A over a real WebSocket, by a client that knows only its document.
 
+mod approvals;
 mod bridges;
 mod claims;
 mod digests;

@@ -10,6 +10,8 @@ mod accounts;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod attention;
 #[cfg(test)]
 mod audit;
@@ -53,6 +55,8 @@ mod disabled;
 mod document;
 #[cfg(test)]
 mod documents;
+#[cfg(test)]
+mod ephemeral;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
@@ -143,6 +147,8 @@ mod sent;
 mod set_clock;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod stream_pages;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

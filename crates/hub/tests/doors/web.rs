@@ -65,11 +65,13 @@ impl House {
 }
 
 /// The addresses of the pages that everybody who is signed in has.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 12] = [
     "/account",
     "/inbox",
     "/fleet",
     "/fleet/deliveries",
+    "/streams",
+    "/streams/new",
     "/directory",
     "/directory/new",
     "/search",

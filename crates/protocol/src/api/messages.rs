@@ -1,7 +1,7 @@
 //! Messages, their edits, and reactions to them.
 
 use super::Name;
-use crate::ids::{EventId, StreamId};
+use crate::ids::{ApprovalId, EventId, StreamId};
 use crate::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -32,6 +32,63 @@ pub struct NewMessage {
     pub deadline_ms: Option<i64>,
     /// At whom it is aimed, seen from who gets it. It lowers what its mentions say, and never raises it.
     pub directedness: Option<Directedness>,
+    /// Whether it waits until a person of the conversation agrees. Until then nobody else is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(nullable)]
+    pub requires_approval: bool,
+    /// Whether it is only for whoever looks at the conversation right now. It wakes nobody and is in no history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(nullable)]
+    pub ephemeral: bool,
+}
+
+/// What became of something that was to be said.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Sent {
+    /// It was said.
+    Said(Said),
+    /// It waits until a person agrees.
+    Held(Held),
+    /// It was shown to whoever looked.
+    Shown(Shown),
+}
+
+/// A message that waits until a person agrees.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = HeldView)]
+pub struct Held {
+    /// Always `held`: nobody but its author and the people who may agree knows of it.
+    #[schema(pattern = "^held$")]
+    pub status: String,
+    /// What it is called while it waits: `GET /api/v1/approvals/{id}` tells what became of it. The message gets an id of its own.
+    pub approval: ApprovalId,
+    /// When it ends by itself.
+    pub expires_at: String,
+    /// The kinds of credentials that were masked in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
+    /// Names that it mentions and nobody here has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Names that it mentions beyond the first 50, which are all that count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// A message that was shown to whoever looked.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = ShownView)]
+pub struct Shown {
+    /// Always `ephemeral`: it is in no history, and nobody is told who saw it.
+    #[schema(pattern = "^ephemeral$")]
+    pub status: String,
+    /// Its id, which nothing answers to.
+    pub event_id: EventId,
+    /// The thread it was shown in.
+    pub thread: Option<EventId>,
+    /// The kinds of credentials that were masked in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
 }
 
 /// What was said, and whom it reaches.
@@ -81,6 +138,9 @@ pub struct Reached {
 pub struct Preview {
     /// One for each agent that it is for: those that would be woken, then those that only find it.
     pub attention: Vec<Decision>,
+    /// Whether it would wait until a person agrees; `attention` is then as it would be now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// Names that it mentions and nobody here has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,

@@ -25,7 +25,7 @@ pub struct EventPage {
 #[schema(as = C2aSent)]
 #[serde(rename_all = "camelCase")]
 pub struct Sent {
-    /// Its id.
+    /// Its id; of what waits until a person agrees, what it is called as long as it does.
     pub event_id: WireId,
     /// Its place in the conversation; what is not kept there has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +44,10 @@ pub struct Sent {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub awaits_approval: bool,
+    /// Whether it was only shown to whoever looked: it is in no history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(nullable)]
+    pub ephemeral: bool,
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable)]

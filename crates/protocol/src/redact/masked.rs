@@ -26,6 +26,19 @@ impl Masked {
         Self { json: object.to_string(), object, kinds }
     }
 
+    /// What was kept before, read again with members more. It is masked once more; what was masked then stays noted.
+    pub fn kept(json: &str, more: Map<String, Value>) -> Result<Self, serde_json::Error> {
+        let mut members: Map<String, Value> = serde_json::from_str(json)?;
+        let noted = members.remove("masked");
+        members.extend(more);
+        let mut masked = Self::new(members);
+        if let Some(noted) = noted {
+            masked.object["masked"] = noted;
+            masked.json = masked.object.to_string();
+        }
+        Ok(masked)
+    }
+
     /// An object without members.
     pub fn nothing() -> Self {
         Self::new(Map::new())

@@ -32,6 +32,8 @@ words! {
         Typing = "typing",
         /// A message is being made, and is so far.
         Growing = "growing",
+        /// Something is said to whoever looks now, and kept in no log.
+        Ephemeral = "ephemeral",
     }
 }
 

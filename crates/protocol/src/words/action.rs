@@ -1,7 +1,7 @@
 //! The words of the audit log.
 
 words! {
-    /// What was done that gives or takes rights: the words of the audit log.
+    /// What was done that gives or takes rights, or is kept nowhere else: the words of the audit log.
     pub enum Action {
         /// A person's account was made, by whoever used a link or by the operator.
         AccountMade = "account.made",
@@ -23,6 +23,18 @@ words! {
         AgentUnregistered = "agent.unregistered",
         /// The operator or its owner changed an agent's record.
         AgentUpdated = "agent.updated",
+        /// A message waits until a person agrees.
+        ApprovalHeld = "approval.held",
+        /// A person agreed, and it was said.
+        ApprovalAgreed = "approval.agreed",
+        /// A person declined it.
+        ApprovalDeclined = "approval.declined",
+        /// Its author took it back.
+        ApprovalWithdrawn = "approval.withdrawn",
+        /// Nobody said anything in time.
+        ApprovalExpired = "approval.expired",
+        /// Its author left, or was kept out, or the conversation was archived.
+        ApprovalEnded = "approval.ended",
         /// A channel has another owner.
         ChannelOwnerChanged = "channel.owner_changed",
         /// An agent's own connection string was set.
@@ -45,6 +57,8 @@ words! {
         KeyRotated = "key.rotated",
         /// Its owner or the operator replaced it.
         KeyReset = "key.reset",
+        /// Something was said to whoever looked at that moment.
+        MessageShown = "message.shown",
         /// The hub was started with a new master key.
         MasterKeyReplaced = "master_key.replaced",
         /// The operator made credits.
@@ -69,6 +83,16 @@ words! {
         SigningSecretRevoked = "signing_secret.revoked",
         /// An agent came to the market, or changed what it says there.
         SkillsOffered = "skills.offered",
+        /// A work stream was made.
+        StreamMade = "stream.made",
+        /// Where it goes on, whose it is, or what it is called was changed.
+        StreamChanged = "stream.changed",
+        /// It was closed.
+        StreamClosed = "stream.closed",
+        /// Somebody takes part in it.
+        StreamJoined = "stream.joined",
+        /// Somebody has no part in it any more.
+        StreamLeft = "stream.left",
         /// A token for a program was made.
         TokenMade = "token.made",
         /// It was revoked.

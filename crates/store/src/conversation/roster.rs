@@ -4,7 +4,7 @@ use super::{Act, ConversationError, append, as_reader, lock_as_speaker, place, t
 use crate::conversations::{self, Conversation, ConversationKind};
 use crate::digests::{self, Scope, Told};
 use crate::members::{self, Member};
-use crate::{StoreError, Tx, claims};
+use crate::{StoreError, Tx, approvals, claims};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::mentions::MAX_HANDLE;
 use chorus_protocol::redact::Masked;
@@ -166,7 +166,7 @@ pub fn remove_member(tx: &mut dyn Tx, act: &Act, handle: &str) -> Result<(), Con
     Ok(())
 }
 
-/// Somebody is gone, and what it had taken on is for others.
+/// Somebody is gone, what it had taken on is for others, and what it wanted to say is not said.
 fn end_stay(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -175,6 +175,7 @@ fn end_stay(
     now: i64,
 ) -> Result<(), StoreError> {
     members::end(tx, conversation, who, seq, now)?;
+    approvals::end_of(tx, conversation, who, now)?;
     who.agent().map_or(Ok(()), |agent| claims::free(tx, conversation, agent, now))
 }
 
@@ -306,6 +307,9 @@ pub fn archive(tx: &mut dyn Tx, act: &Act) -> Result<(), ConversationError> {
     match archived {
         Err(ConversationError::Archived) if conversation.owner == act.author => Ok(()),
         Err(ConversationError::Archived) => Err(ConversationError::Forbidden),
-        archived => archived.map(drop),
+        archived => {
+            archived?;
+            Ok(approvals::end_in(tx, act.conversation, act.now)?)
+        }
     }
 }

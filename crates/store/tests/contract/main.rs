@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod attention;
 #[cfg(test)]
 mod audit;

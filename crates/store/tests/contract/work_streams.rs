@@ -106,6 +106,15 @@ async fn who_sees_a_stream(fixture: Fixture) {
     assert_eq!(read_by(bob).await, [since]);
     assert_eq!(read_by(here.owner).await, [before, since]);
     assert_eq!(read_by(there.owner).await, [elsewhere]);
+    let newest = |who: Principal, limit| read(store, move |tx| work_streams::newest(tx, id, who, limit));
+    assert_eq!(newest(here.owner, 10).await, [since, before], "the newest first");
+    assert_eq!((newest(here.owner, 1).await, newest(bob, 10).await), (vec![since], vec![since]));
+    // Whom bob does not see, as long as it is there.
+    let hidden = |owns| read(store, move |tx| work_streams::members_hidden_from(tx, id, owns, bob));
+    assert_eq!((hidden(true).await, hidden(false).await), (vec![], vec![there.owner]));
+    let gone: Principal = agent(store, "gone").await.id.into();
+    write(store, move |tx| work_streams::join(tx, id, gone)).await;
+    assert_eq!(hidden(false).await, [there.owner], "who is in none of its channels has no part in it");
     remove(store, here, "bob").await;
     assert_eq!((seen(bob).await, read_by(bob).await), (vec![], vec![]));
 }

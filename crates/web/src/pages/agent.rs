@@ -16,7 +16,7 @@ use axum::routing::{get, post};
 use chorus_app::once::Once;
 use chorus_app::{AppState, Error, accounts, agents, market};
 use chorus_protocol::api::accounts::KeyReset;
-use chorus_protocol::api::agents::{AgentProof, AgentView, NewAgent, NewConnection};
+use chorus_protocol::api::agents::{AgentProof, AgentView, NewAgent, NewConnection, NewHarness};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{MarketAgent, Presence, Skill};
@@ -34,6 +34,8 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/directory/{id}/key", post(reset_key))
         .route("/directory/{id}/connection", post(connect))
         .route("/directory/{id}/connection/remove", post(disconnect))
+        .route("/directory/{id}/harness", post(set_harness))
+        .route("/directory/{id}/harness/remove", post(remove_harness))
         .route("/directory/{id}/connection-string", post(rotate))
         .route("/directory/{id}/webhook-secret", post(rotate_webhook_secret))
 }
@@ -56,6 +58,8 @@ struct AgentPage {
     mine: bool,
     broken: bool,
     connected: bool,
+    /// Why its harness did not take what it was sent last, and when that was; for its owner.
+    trouble: Option<(String, Moment)>,
     url: String,
     /// What it offers on the market, if it is there.
     market: Option<Offers>,
@@ -142,7 +146,9 @@ async fn show(
     visitor: SignedIn,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    let agent = agents::agent(&app, visitor.caller, &id).await?;
+    let agent = agents::agent(&app, visitor.caller.clone(), &id).await?;
+    let mine = agent.owner == Some(visitor.person.id);
+    let trouble = if mine { agents::harness_trouble(&app, visitor.caller, &id).await? } else { None };
     let state = if agent.online { Is::Idle } else { Is::Offline };
     let connection = agent.connection.as_ref().map(|connection| connection.state);
     page(&AgentPage {
@@ -150,7 +156,8 @@ async fn show(
         face: Face::agent(&agent.agent_id.to_string()).state(state),
         seen: agent.last_seen.as_deref().map(|seen| since(app.now(), seen)).unwrap_or_default(),
         says: says(agent.card.as_ref()),
-        mine: agent.owner == Some(visitor.person.id),
+        mine,
+        trouble: trouble.map(|(why, at)| (why, Moment::new(&at))),
         broken: connection == Some(ConnectionState::Broken),
         connected: connection.is_some_and(|state| state != ConnectionState::None),
         url: app.config.public_url.clone(),
@@ -208,6 +215,27 @@ async fn disconnect(
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
     agents::disconnect(&app, visitor.caller, visitor.context, &id).await?;
+    Ok(Redirect::to(&format!("/directory/{id}")).into_response())
+}
+
+/// Where its C2A harness is called, if that answers there.
+async fn set_harness(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let new: NewHarness = form.body(&["endpoint"])?;
+    agents::set_harness(&app, visitor.caller, visitor.context, &id, new).await?;
+    Ok(Redirect::to(&format!("/directory/{id}")).into_response())
+}
+
+async fn remove_harness(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    agents::remove_harness(&app, visitor.caller, visitor.context, &id).await?;
     Ok(Redirect::to(&format!("/directory/{id}")).into_response())
 }
 

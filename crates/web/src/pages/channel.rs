@@ -18,6 +18,7 @@ use crate::assets;
 use crate::form::Form;
 use crate::markdown::Named;
 use crate::page::{Fault, page};
+use crate::pages::approvals::{Card, waiting};
 use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
 use askama::Template;
@@ -98,6 +99,9 @@ struct ChannelPage {
     working: usize,
     may_add: bool,
     documents: Vec<Document>,
+    approvals: Vec<Card>,
+    /// Where whoever decides comes back to.
+    back: String,
     signals: Vec<(&'static str, &'static str)>,
 }
 
@@ -231,6 +235,8 @@ async fn render(
         people,
         may_add: is_channel && (owns || place.detail.me.lead),
         documents,
+        approvals: waiting(app, &visitor, Some(place.id)).await?,
+        back: id.to_owned(),
         signals: Signal::ALL.iter().map(|signal| (signal.as_str(), items::glyph(*signal))).collect(),
         place: place.detail,
     })
@@ -291,7 +297,7 @@ async fn say(
         Some(thread) => format!("/c/{id}/t/{thread}"),
         None => format!("/c/{id}"),
     };
-    conversation::say(&app, visitor.who(), conversation_id(&id)?, new, Once::NO_KEY).await?;
+    conversation::send(&app, visitor.who(), conversation_id(&id)?, new, Once::NO_KEY).await?;
     Ok(Redirect::to(&back).into_response())
 }
 

@@ -1,7 +1,8 @@
-//! What waits for a person: what is addressed to it, invitations, and where there is something new.
+//! What waits for a person: what it may agree to, what is addressed to it, invitations, and where there is something new.
 
 use crate::face::Face;
 use crate::page::{Fault, page};
+use crate::pages::approvals::{Card, waiting};
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
 use crate::visitor::SignedIn;
@@ -24,6 +25,9 @@ pub(crate) fn routes() -> Router<AppState> {
 #[template(path = "inbox.html")]
 struct InboxPage {
     shell: Shell,
+    approvals: Vec<Card>,
+    /// Where whoever decides comes back to: here.
+    back: &'static str,
     addressed: Vec<Row>,
     invitations: Vec<InvitationView>,
 }
@@ -55,8 +59,10 @@ fn row(one: Addressed) -> Row {
 async fn show(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {
     let asked = InvitationPage { after: None, limit: 50 };
     let invitations = list_invitations(&app, visitor.person.clone(), asked).await?.items;
+    let approvals = waiting(&app, &visitor, None).await?;
     let addressed = addressed(&app, visitor.person.id).await?.into_iter().map(row).collect();
-    page(&InboxPage { shell: Shell::of(&app, &visitor.person, Here::Inbox).await?, addressed, invitations })
+    let shell = Shell::of(&app, &visitor.person, Here::Inbox).await?;
+    page(&InboxPage { shell, approvals, back: "", addressed, invitations })
 }
 
 async fn answer(

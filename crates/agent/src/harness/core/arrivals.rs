@@ -93,6 +93,7 @@ impl Core {
         };
         let Some(place) = self.tasks.iter().position(|task| which(task) && may(task)) else { return };
         let mut task = self.tasks.remove(place);
+        self.digests.release(task.number);
         out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
         task.cancel_post(out);
         out.push(Command::Tell(Activity::BrokenOff { message: task.turn.message_id.clone() }));

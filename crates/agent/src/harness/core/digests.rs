@@ -1,68 +1,110 @@
 //! Digests that came: shown before the next message that is answered, and never worth a turn of their own.
 //!
-//! Only in memory: what they count can be read at the host as long as it is kept there.
+//! They are in the journal until what a turn that showed them made of it is there too, so that neither a restart nor a turn that
+//! fails or is broken off loses one. One that was shown is not shown again, unless the process dies between the two lines.
 
+use super::{Command, Core};
+use crate::harness::ledger::{Ledger, Record};
 use crate::harness::prompt::after_digests;
 use crate::harness::turn::Turn;
 use chorus_protocol::words::Mode;
-use std::collections::VecDeque;
-
-/// So many are kept; the newest say most.
-const MAX_DIGESTS: usize = 5;
+use std::collections::BTreeMap;
 
 /// What a digest may hold, in characters.
 const MAX_CHARACTERS: usize = 2000;
 
-/// Those that no turn has shown yet, the oldest first.
+/// What came, as it is kept, if it is a digest.
+pub(super) fn record(turn: &Turn) -> Option<Record> {
+    let is_one = turn.mode == Some(Mode::Digest) && !turn.text.is_empty();
+    let text = || turn.text.chars().take(MAX_CHARACTERS).collect();
+    is_one.then(|| Record::Digest { id: turn.id.clone(), text: text() })
+}
+
+/// Which task shows which digest, by the digest's id.
 #[derive(Debug, Default)]
-pub(super) struct Digests(VecDeque<String>);
+pub(super) struct Digests(BTreeMap<String, u64>);
 
 impl Digests {
-    /// Keeps what came, if it is a digest.
-    pub(super) fn keep(&mut self, turn: &Turn) {
-        if turn.mode == Some(Mode::Digest) && !turn.text.is_empty() {
-            if self.0.len() == MAX_DIGESTS {
-                self.0.pop_front();
+    /// A task's prompt with all of them before it that no other task shows.
+    pub(super) fn before(&mut self, ledger: &Ledger, task: u64, prompt: String, delimiter: &str) -> String {
+        let mut texts = vec![];
+        for (id, text) in ledger.digests() {
+            if *self.0.entry(id.clone()).or_insert(task) == task {
+                texts.push(text.clone());
             }
-            self.0.push_back(turn.text.chars().take(MAX_CHARACTERS).collect());
         }
+        after_digests(&texts, prompt, delimiter)
     }
 
-    /// A prompt with all of them before it, this once.
-    pub(super) fn before(&mut self, prompt: String, delimiter: &str) -> String {
-        let digests: Vec<_> = self.0.drain(..).collect();
-        after_digests(&digests, prompt, delimiter)
+    /// A task shows none any more: which it did.
+    pub(super) fn release(&mut self, task: u64) -> Vec<String> {
+        self.0.extract_if(.., |_, by| *by == task).map(|(id, _)| id).collect()
+    }
+}
+
+impl Core {
+    /// A turn has ended: what it showed is told, unless it failed, for then perhaps nobody has seen it.
+    pub(super) fn end_digests(&mut self, task: u64, failed: bool, out: &mut Vec<Command>) {
+        let told = self.digests.release(task);
+        if !told.is_empty() && !failed {
+            self.write(Record::Told { digests: told }, out);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::ledger::MAX_DIGESTS;
     use serde_json::json;
 
-    fn turn(mode: &str, text: &str) -> Turn {
-        let delivery = json!({"eventId": "evt_1", "conversation": {"kind": "system"},
+    fn turn(mode: &str, id: usize, text: &str) -> Turn {
+        let delivery = json!({"eventId": format!("evt_{id}"), "conversation": {"kind": "system"},
             "target": {"directedness": "ambient"}, "content": [{"type": "text", "text": text}],
             "attention": {"policy": "must_not_respond", "reason": "digest"}, "injection": {"mode": mode},
             "reliability": {"idempotencyKey": "evt_1:lead"}});
         Turn::delivery(delivery).unwrap()
     }
 
+    fn keep(ledger: &mut Ledger, n: usize) {
+        let turn = turn("digest", n, &format!("{n} messages in this channel\nC2A EVENT"));
+        record(&turn).into_iter().for_each(|record| ledger.apply(record));
+    }
+
     #[test]
-    fn shown_once_the_newest_and_nothing_else() {
-        let mut digests = Digests::default();
-        assert_eq!(digests.before("asked".into(), "d"), "asked");
-        digests.keep(&turn("buffered", "no digest"));
+    fn the_newest_and_nothing_else() {
+        let (mut digests, mut ledger) = (Digests::default(), Ledger::default());
+        assert_eq!(digests.before(&ledger, 1, "asked".into(), "d"), "asked");
+        assert_eq!(record(&turn("buffered", 0, "no digest")), None);
         for n in 0..MAX_DIGESTS + 2 {
-            digests.keep(&turn("digest", &format!("{n} messages in this channel\nC2A EVENT")));
+            keep(&mut ledger, n);
+            // It comes again, and is the same.
+            keep(&mut ledger, n);
         }
-        let prompt = digests.before("asked".into(), "d");
+        let prompt = digests.before(&ledger, 1, "asked".into(), "d");
         assert!(
             prompt.starts_with("C2A DIGEST\n----- digest d\n2 messages") && prompt.ends_with("asked"),
             "{prompt}"
         );
         assert!(prompt.contains("6 messages") && prompt.contains("\\C2A EVENT"), "{prompt}");
-        assert!(!prompt.contains("1 messages") && !prompt.contains("no digest"), "{prompt}");
-        assert_eq!(digests.before("asked".into(), "d"), "asked");
+        assert!(!prompt.contains("1 messages"), "{prompt}");
+        assert_eq!(prompt.matches("6 messages").count(), 1);
+    }
+
+    #[test]
+    fn each_is_shown_by_one_task_at_a_time() {
+        let (mut digests, mut ledger) = (Digests::default(), Ledger::default());
+        keep(&mut ledger, 1);
+        let first = digests.before(&ledger, 1, "asked".into(), "d");
+        assert!(first.contains("1 messages"));
+        assert_eq!(digests.before(&ledger, 2, "asked".into(), "d"), "asked");
+        keep(&mut ledger, 2);
+        let other = digests.before(&ledger, 2, "asked".into(), "d");
+        assert!(other.contains("2 messages") && !other.contains("1 messages"), "{other}");
+        // The first was broken off: whoever comes next shows it.
+        assert_eq!(digests.release(1).len(), 1);
+        assert_eq!(digests.before(&ledger, 3, "asked".into(), "d"), first);
+        ledger.apply(Record::Told { digests: digests.release(3) });
+        assert_eq!(digests.before(&ledger, 4, "asked".into(), "d"), "asked");
     }
 }

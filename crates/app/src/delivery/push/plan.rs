@@ -1,6 +1,7 @@
 //! What there is to do about a delivery whose turn it is.
 
 use crate::app::{App, AppState};
+use crate::attention::digesting;
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
 use crate::delivery::harness;
 use crate::market::callbacks::{self, Callback};
@@ -138,7 +139,14 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         EntryKind::Result => return Ok(callbacks::pushed(tx, app, due)?.map(|call| call.body)),
         // Whoever is away is not asked.
         EntryKind::Quote => return Ok(Err("a question is never pushed")),
-        EntryKind::Digest => return Ok(Err("a digest is never pushed")),
+        // A harness is told it in C2A; nobody else is.
+        EntryKind::Digest if due.transport != Transport::Harness => {
+            return Ok(Err("a digest goes to a session or a harness only"));
+        }
+        EntryKind::Digest => {
+            let leads = digesting::still_leads(tx, (due.id.agent, due.conversation.0))?;
+            return Ok(if leads { Ok(Bytes::new()) } else { Err("the agent does not lead there any more") });
+        }
         // Its sender waits for the outcome and decides what then.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }

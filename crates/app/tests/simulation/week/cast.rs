@@ -1,4 +1,5 @@
-//! Who is there: ten people, fifty agents of theirs, half of them harnesses, in twenty channels; ten of the agents have a skill.
+//! Who is there: ten people, fifty agents of theirs, half of them harnesses, in twenty channels; ten of the agents have a skill. In
+//! some channels an agent leads, and through others a work stream goes, which a harness leads.
 
 use super::harness::Agent;
 use super::host::{Host, Key};
@@ -10,6 +11,7 @@ use chorus_app::delivery::dialect::Dialect;
 use chorus_app::market::money::mint;
 use chorus_app::market::register::register;
 use chorus_app::once::Once;
+use chorus_app::work_streams::make_stream;
 use chorus_app::{agents, key_hash};
 use chorus_environment::ManualClock;
 use chorus_protocol::ids::ConversationId;
@@ -80,8 +82,9 @@ pub(crate) fn make_channels(host: &mut Host, people: &[Person], agents: &[Agent]
         add(host, id, json!({"account": people[other].email, "handle": format!("person{other}")}));
         for agent in &members {
             let roles: &[&str] = if is_ops(*agent) { &["ops"] } else { &[] };
-            // Where an agent leads, it is the one that is told of what nobody answers.
-            let lead = Some(agent) == members.first() && n % 2 == 0;
+            // Where an agent leads, it is the one that is told of what nobody answers; a harness also of the rest.
+            let first = if n % 4 == 0 { first_harness(&members, agents) } else { members.first().copied() };
+            let lead = Some(*agent) == first && n % 2 == 0;
             let address = agents[*agent].key.identity.id.to_string();
             add(
                 host,
@@ -92,6 +95,23 @@ pub(crate) fn make_channels(host: &mut Host, people: &[Person], agents: &[Agent]
         Channel { id, people: vec![owner, other], agents: members }
     });
     made.collect()
+}
+
+fn first_harness(members: &[usize], agents: &[Agent]) -> Option<usize> {
+    members.iter().copied().find(|agent| agents[*agent].dialect == Dialect::C2a)
+}
+
+/// Through each two channels without a lead that have the same owner.
+pub(crate) fn make_streams(host: &mut Host, people: &[Person], agents: &[Agent], channels: &[Channel]) {
+    for n in (1..CHANNELS / 2).step_by(2) {
+        let (one, other) = (&channels[n], &channels[n + CHANNELS / 2]);
+        let leads = &agents[first_harness(&one.agents, agents).unwrap()].name;
+        let places = [one.id.to_string(), other.id.to_string()];
+        let new = body(json!({"name": format!("work{n}"), "conversations": places, "participants": [leads],
+            "lead": leads}));
+        let who = people[one.people[0]].id.into();
+        host.run(async |app| make_stream(app, who, context(), new, Once::NO_KEY).await).unwrap();
+    }
 }
 
 fn add(host: &mut Host, channel: ConversationId, member: Value) {

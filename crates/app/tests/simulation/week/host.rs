@@ -14,6 +14,7 @@ use chorus_app::delivery::reconcile::Ticks;
 use chorus_app::delivery::steps::{self, Settings};
 use chorus_app::delivery::window::Window;
 use chorus_app::market::reconcile::end_overdue;
+use chorus_attention::digest::EVERY_MS;
 use chorus_environment::{Environment, ManualClock};
 use chorus_protocol::ids::AgentId;
 use chorus_store::directory::KeyHash;
@@ -133,7 +134,7 @@ impl Host {
             let harness = Harness { app: Arc::clone(app), identity, key: hash };
             let asked = json!({"protocolVersion": "2026-06-02", "clientInfo": {"name": "week", "version": "1"},
                 "capabilities": {"injection": {"immediate": true, "buffered": true, "notify": true,
-                    "toolMailbox": true, "digest": false, "interrupt": false}}});
+                    "toolMailbox": true, "digest": true, "interrupt": false}}});
             let Value::Object(asked) = asked else { unreachable!() };
             let (reader, _) = c2a::initialize(&harness, asked).await.unwrap();
             let first = app.config.times.redelivery.as_millis() as i64;
@@ -234,8 +235,18 @@ impl Host {
     pub(crate) fn next_due(&mut self) -> Option<i64> {
         let windows = self.process.iter().flat_map(|process| process.sessions.values());
         let unacked = windows.filter_map(|session| session.window.as_ref()?.next_due()).min();
-        let stored = self.query(|tx| {
+        let now = self.clock.now();
+        let stored = self.query(move |tx| {
             let mut times = vec![];
+            // Who leads is told of what happened once it is there, and of nothing else.
+            let told = tx.first(
+                "SELECT MIN(d.since_at) FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
+                 WHERE i.open_until > $1 AND i.shows LIKE '%digest%'
+                   AND (EXISTS (SELECT 1 FROM events e WHERE e.conversation_id = d.scope_id AND e.seq > d.through)
+                     OR EXISTS (SELECT 1 FROM work_stream_events w WHERE w.stream_id = d.scope_id AND w.place > d.through))",
+                &[now.into()],
+            )?;
+            times.extend(told.map_or(Ok(None), |mut row| row.opt_int(0))?.map(|since| since + EVERY_MS));
             for sql in [
                 "SELECT MIN(next_at) FROM chats WHERE next_at IS NOT NULL",
                 "SELECT MIN(next_at) FROM claims WHERE next_at IS NOT NULL",

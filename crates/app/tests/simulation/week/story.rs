@@ -96,6 +96,7 @@ impl Story {
         let people = cast::make_people(&mut host);
         let agents = cast::make_agents(&mut host, &people, seed, &world.clock);
         let channels = cast::make_channels(&mut host, &people, &agents);
+        cast::make_streams(&mut host, &people, &agents, &channels);
         let mut story = Self {
             world,
             host,

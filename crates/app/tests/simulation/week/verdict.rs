@@ -3,6 +3,7 @@
 use super::story::{Act, Story};
 use chorus_attention::disposition::is_final;
 use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_protocol::inbox::DigestBody;
 use chorus_protocol::words::{ClaimState, Disposition, EventKind, Policy};
 use chorus_store::conversations::{self, Event};
 use chorus_store::log::{self, At};
@@ -23,6 +24,7 @@ pub(crate) struct Tally {
     pub(crate) escalations: usize,
     pub(crate) claims: usize,
     pub(crate) crashes: u64,
+    pub(crate) digests: usize,
     pub(crate) jobs: usize,
     pub(crate) paid: usize,
 }
@@ -35,6 +37,7 @@ impl Tally {
         self.escalations += other.escalations;
         self.claims += other.claims;
         self.crashes += other.crashes;
+        self.digests += other.digests;
         self.jobs += other.jobs;
         self.paid += other.paid;
     }
@@ -105,8 +108,53 @@ impl Story {
             let key = (*event, *agent);
             Self::has_ended(known, answers.contains_key(&key) || done.contains(&key));
         }
+        tally.digests = self.judge_digests(&given);
         self.judge_money(&mut tally);
         tally
+    }
+
+    /// Who leads was told of all that it was not given, and of nothing twice; how many digests there were.
+    fn judge_digests(&self, given: &BTreeMap<(EventId, AgentId), Obligation>) -> usize {
+        let (told, untold) = self.host.query(|tx| {
+            let mut told = vec![];
+            let sql = "SELECT d.agent_id, e.id, e.body FROM deliveries d JOIN events e ON e.id = d.event_id
+                       WHERE d.kind = 'digest'";
+            for mut row in tx.query(sql, &[])? {
+                told.push((AgentId(row.uuid(0)?), EventId(row.uuid(1)?), row.text(2)?));
+            }
+            // What was said where it leads, and neither by it nor to it.
+            let untold = "SELECT d.agent_id, d.scope_id, e.id FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
+                   JOIN events e ON e.kind = 'message' AND e.author_id <> d.agent_id AND
+                        (e.conversation_id = d.scope_id OR EXISTS (SELECT 1 FROM work_stream_events w
+                             JOIN members m ON m.conversation_id = w.conversation_id AND m.member_id = d.agent_id
+                             WHERE w.stream_id = d.scope_id AND w.event_id = e.id))
+                 WHERE i.shows LIKE '%digest%' AND e.seq > 0
+                   AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.event_id = e.id AND c.agent_id = d.agent_id)";
+            let mut expected = BTreeMap::<_, BTreeSet<_>>::new();
+            for mut row in tx.query(untold, &[])? {
+                expected.entry((AgentId(row.uuid(0)?), row.uuid(1)?)).or_default().insert(EventId(row.uuid(2)?));
+            }
+            Ok((told, expected))
+        });
+        let (mut named, mut counted) = (BTreeSet::new(), BTreeMap::<_, u64>::new());
+        for (agent, event, body) in &told {
+            let policy = given[&(*event, *agent)].attention.policy;
+            assert_eq!(policy, Policy::MustNotRespond, "nobody answers a digest");
+            let digest: DigestBody = serde_json::from_str(body).unwrap();
+            for one in &digest.references {
+                assert!(named.insert((*agent, *one)), "{agent} was told twice of {one}");
+            }
+            let scope = digest.conversation.map(|id| id.0).or(digest.stream.map(|id| id.0)).unwrap();
+            let messages = digest.counts.iter().filter(|count| count.kind == EventKind::Message);
+            *counted.entry((*agent, scope)).or_default() +=
+                messages.map(|one| u64::from(one.count)).sum::<u64>();
+        }
+        for ((agent, scope), events) in untold {
+            let counted = counted.get(&(agent, scope)).copied().unwrap_or(0);
+            // Something may have been given to it only after it was told of it.
+            assert!(counted >= events.len() as u64, "{agent} {scope}: {counted} of {events:?}");
+        }
+        told.len()
     }
 
     /// The jobs that were done, each with who did it: a result is an answer.

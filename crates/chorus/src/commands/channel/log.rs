@@ -151,6 +151,11 @@ pub(super) async fn follow(
             InboxItem::Other { id: None, event, data } if Notice::parse(&event) == Some(Notice::Growing) => {
                 show_growing(global, &mut growing, &serde_json::from_str(&data)?)?;
             }
+            InboxItem::Other { id: None, event, data }
+                if Notice::parse(&event) == Some(Notice::Ephemeral) =>
+            {
+                show_passing(global, &serde_json::from_str(&data)?)?;
+            }
             InboxItem::Reconnecting { why, .. } if !reached && why.exit_class() == ExitClass::Unreachable => {
                 return Err(why.into());
             }
@@ -181,6 +186,17 @@ fn show_growing(global: &Global, known: &mut Option<(String, usize)>, growing: &
         output::talk(output::one_line(&line).dimmed());
     }
     *known = Some((event.to_owned(), content.len()));
+    Ok(())
+}
+
+/// What is only for who looks now: to a program as it is, to a person beside what was said.
+fn show_passing(global: &Global, passing: &Value) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&json!({"event": Notice::Ephemeral.as_str(), "data": passing}));
+    }
+    let who = passing["author"]["handle"].as_str().unwrap_or_default();
+    let line = format!("{who}, only now: {}", passing["content"].as_str().unwrap_or_default());
+    output::talk(output::one_line(&line).dimmed());
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::global::Global;
 use crate::output;
 use anyhow::bail;
 use chorus_agent::{Client, Method};
-use chorus_protocol::api::messages::{Decision, Preview, Said};
+use chorus_protocol::api::messages::{Decision, Held, Preview, Said, Shown};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::words::Mode;
 use serde::de::IgnoredAny;
@@ -40,6 +40,12 @@ pub(super) struct Say {
     /// For this member; may be repeated
     #[arg(long = "to", value_name = "HANDLE")]
     to: Vec<String>,
+    /// Hold it until a person of the channel agrees (`chorus approvals`)
+    #[arg(long)]
+    requires_approval: bool,
+    /// Show it to whoever looks right now, and keep it in no history
+    #[arg(long, conflicts_with = "requires_approval")]
+    ephemeral: bool,
     /// Say nothing; show who would be woken
     #[arg(long)]
     dry_run: bool,
@@ -51,12 +57,24 @@ impl Say {
         let content = words(&self.text)?;
         let thread = whole_id_if(global, &channel, self.thread).await?;
         let reply_to = whole_id_if(global, &channel, self.reply_to).await?;
-        let body =
+        let mut body =
             without_nulls(json!({"content": content, "thread": thread, "reply_to": reply_to, "to": self.to}));
+        for (name, wanted) in [("requires_approval", self.requires_approval), ("ephemeral", self.ephemeral)] {
+            if wanted {
+                body[name] = json!(true);
+            }
+        }
         let query: &[_] = if self.dry_run { &[("dry_run", "true")] } else { &[] };
         let path = ["channels", &channel, "messages"];
         let said = client.api_write(Method::POST, &path, query, Some(&body)).await?;
-        if self.dry_run { tell(global, &said, preview_lines) } else { tell(global, &said, said_line) }
+        match self.dry_run {
+            true => tell(global, &said, preview_lines),
+            false if self.requires_approval => tell(global, &said, |held: Held| {
+                format!("held until a person agrees, until {}: {}", held.expires_at, held.approval)
+            }),
+            false if self.ephemeral => tell(global, &said, |_: Shown| "shown to who looks now".to_owned()),
+            false => tell(global, &said, said_line),
+        }
     }
 }
 
@@ -178,7 +196,7 @@ fn said_line(said: Said) -> String {
     output::one_line(&line)
 }
 
-fn preview_lines(Preview { attention, unknown, left_out }: Preview) -> String {
+fn preview_lines(Preview { attention, held, unknown, left_out }: Preview) -> String {
     let line = |one: &Decision| {
         let what = match one.mode {
             Mode::Immediate | Mode::Buffered => "would be woken",
@@ -190,6 +208,9 @@ fn preview_lines(Preview { attention, unknown, left_out }: Preview) -> String {
     let mut lines: Vec<_> = attention.iter().map(line).collect();
     if lines.is_empty() {
         lines.push("nobody would be woken".into());
+    }
+    if held {
+        lines.insert(0, "it would wait until a person agrees; then, as it is now:".into());
     }
     for (what, names) in [(NOBODY, unknown), (TOO_MANY, left_out)] {
         if !names.is_empty() {

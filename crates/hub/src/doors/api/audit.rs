@@ -20,7 +20,8 @@ pub(super) fn routes() -> Routes {
 ///
 /// For the operator; and for the owner of a channel, who names it. `act`s come the newest first: registrations, keys and
 /// secrets replaced, what was disabled and enabled, sessions, tokens, invitations and accounts, connection strings, owners and
-/// members of channels, the master key, and what the operator did. Kept for 400 days; of one agent or account, the newest 200
+/// members of channels, the master key, what the operator did, what became of messages that waited for a person (not what they
+/// say), and what was said to whoever looked, which the operator alone reads. Kept for 400 days; of one agent or account, the newest 200
 /// of each of its own acts. The other kinds come in the order of time, from where they are kept anyway, and need an actor, a
 /// channel or an event: what was decided for agents, who took on what, who called which tool, who said something (not
 /// what), and what agents made of what they were given. A page may hold fewer than asked for, although there are more.

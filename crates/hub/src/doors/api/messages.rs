@@ -10,11 +10,14 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use chorus_app::conversation::{conversation_id, event_id};
+use chorus_app::once::Done;
 use chorus_app::{AppState, conversation};
-use chorus_protocol::api::messages::{Edit, NewMessage, NewReaction, Noted, Preview, Said};
+use chorus_protocol::api::messages::{
+    Edit, Held, NewMessage, NewReaction, Noted, Preview, Said, Sent as Became, Shown,
+};
 use chorus_protocol::ids::{ConversationId, EventId};
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -39,10 +42,15 @@ struct How {
 /// what a person goes on with in a thread the agent it was about last; nobody else is. Thanks, acknowledgements and reports of how
 /// something stands wake no agent, nor does what agents repeat to each other: the answer says who only finds it. With
 /// `dry_run=true` nothing is written: the answer says who would be woken, who would not, and why.
+///
+/// With `requires_approval` it is held until a person of the conversation agrees (`/api/v1/approvals`); nobody else is told of it
+/// before. With `ephemeral` it is shown to whoever follows the conversation at that moment, wakes nobody and is in no history.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/messages", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"), How, Idempotent),
     request_body = NewMessage,
     responses((status = 201, description = "Said", body = Said),
+              (status = 202, description = "With `requires_approval`: it waits for a person; with `ephemeral`: it was shown",
+               body = inline(Unsaid)),
               (status = 200, description = "With `dry_run`: what it would mean for each agent it is for", body = Preview), Doing))]
 async fn post(
     State(app): State<AppState>,
@@ -55,7 +63,21 @@ async fn post(
     if how.dry_run {
         return Ok(Json(conversation::preview(&app, who, id, body).await?).into_response());
     }
-    Ok(done(StatusCode::CREATED, conversation::say(&app, who, id, body, once).await?))
+    let Done { result, again } = conversation::send(&app, who, id, body, once).await?;
+    Ok(match result {
+        Became::Said(result) => done(StatusCode::CREATED, Done { result, again }),
+        Became::Held(result) => done(StatusCode::ACCEPTED, Done { result, again }),
+        Became::Shown(result) => done(StatusCode::ACCEPTED, Done { result, again }),
+    })
+}
+
+/// What is in no log, yet or at all.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
+enum Unsaid {
+    Held(Held),
+    Shown(Shown),
 }
 
 /// The message that a path names.

@@ -1,4 +1,4 @@
-//! A conversation as it goes on: its log as a stream, and who is typing.
+//! A conversation as it goes on: its log as a stream, who is typing, and what is only for who looks.
 
 use crate::answers::ServerSentEvent;
 use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
@@ -39,7 +39,8 @@ struct Place {
 /// `id` as `Last-Event-ID` to go on after it, or a sequence number as `after` to begin with; without either it begins with
 /// what comes next. The first event is `connected`, with the place it begins `after`. Besides, `typing` says who is
 /// typing, and `growing` how far an answer has come that is being made (`event_id` is the id it will have; an empty `content` takes
-/// it back); neither has an `id`. A comment shows every 15 s that it lives. It
+/// it back); `ephemeral` is what is said to whoever follows now, and is in no log (`event_id`, `author`, `content`, `thread`,
+/// `created_at`). None of them has an `id`. A comment shows every 15 s that it lives. It
 /// ends when you are no member any more, and when your key, token or session is taken back.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),

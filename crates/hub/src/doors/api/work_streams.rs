@@ -2,7 +2,7 @@
 
 use crate::answers::own::{Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, Unknown};
 use crate::error::ApiError;
-use crate::extract::{Bare, Idempotent, Member, Query, Sent, done};
+use crate::extract::{Bare, Context, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
@@ -33,9 +33,10 @@ pub(crate) fn routes() -> Routes {
 async fn create(
     State(app): State<AppState>,
     Member(who): Member,
+    Context(context): Context,
     Sent { body, once }: Sent<NewStream>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::CREATED, work_streams::make_stream(&app, who, body, once).await?))
+    Ok(done(StatusCode::CREATED, work_streams::make_stream(&app, who, context, body, once).await?))
 }
 
 /// List work streams
@@ -75,10 +76,14 @@ async fn one(
 async fn change(
     State(app): State<AppState>,
     Member(who): Member,
+    Context(context): Context,
     Path(id): Path<String>,
     Sent { body, once }: Sent<StreamChange>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, work_streams::change_stream(&app, who, stream_id(&id)?, body, once).await?))
+    Ok(done(
+        StatusCode::OK,
+        work_streams::change_stream(&app, who, context, stream_id(&id)?, body, once).await?,
+    ))
 }
 
 /// Replace a work stream
@@ -91,6 +96,7 @@ async fn change(
 async fn replace(
     State(app): State<AppState>,
     Member(who): Member,
+    Context(context): Context,
     Path(id): Path<String>,
     Sent { body, once }: Sent<NewStream>,
 ) -> Result<Response, ApiError> {
@@ -103,7 +109,10 @@ async fn replace(
         participants: Some(participants),
         lead,
     };
-    Ok(done(StatusCode::OK, work_streams::change_stream(&app, who, stream_id(&id)?, change, once).await?))
+    Ok(done(
+        StatusCode::OK,
+        work_streams::change_stream(&app, who, context, stream_id(&id)?, change, once).await?,
+    ))
 }
 
 /// Close a work stream
@@ -115,10 +124,11 @@ async fn replace(
 async fn close(
     State(app): State<AppState>,
     Member(who): Member,
+    Context(context): Context,
     Path(id): Path<String>,
     Bare(once): Bare,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, work_streams::close_stream(&app, who, stream_id(&id)?, once).await?))
+    Ok(done(StatusCode::OK, work_streams::close_stream(&app, who, context, stream_id(&id)?, once).await?))
 }
 
 /// Take part in a work stream
@@ -128,10 +138,11 @@ async fn close(
 async fn join(
     State(app): State<AppState>,
     Member(who): Member,
+    Context(context): Context,
     Path(id): Path<String>,
     Bare(once): Bare,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, work_streams::join_stream(&app, who, stream_id(&id)?, once).await?))
+    Ok(done(StatusCode::OK, work_streams::join_stream(&app, who, context, stream_id(&id)?, once).await?))
 }
 
 /// Have no part in a work stream any more
@@ -141,8 +152,9 @@ async fn join(
 async fn leave(
     State(app): State<AppState>,
     Member(who): Member,
+    Context(context): Context,
     Path(id): Path<String>,
     Bare(once): Bare,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, work_streams::leave_stream(&app, who, stream_id(&id)?, once).await?))
+    Ok(done(StatusCode::OK, work_streams::leave_stream(&app, who, context, stream_id(&id)?, once).await?))
 }

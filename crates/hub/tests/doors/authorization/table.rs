@@ -108,6 +108,12 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("delete", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 204, 404, 204, 404, 403]),
     ("patch", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 200, 404, 403, 404, 403]),
     ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions", [401, 401, 201, 404, 201, 404, 403]),
+    // The agent wants to say it: its owner, who is there, decides.
+    ("get", "/api/v1/approvals", [401, 401, 200, 200, 200, 200, 403]),
+    ("get", "/api/v1/approvals/{id}", [401, 401, 200, 404, 200, 404, 403]),
+    ("delete", "/api/v1/approvals/{id}", [401, 401, 204, 404, 403, 404, 403]),
+    ("post", "/api/v1/approvals/{id}/agree", [401, 401, 403, 403, 200, 404, 403]),
+    ("post", "/api/v1/approvals/{id}/decline", [401, 401, 403, 403, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/stream", [401, 401, 200, 404, 200, 404, 403]),
     ("post", "/api/v1/channels/{id}/typing", [401, 401, 204, 404, 204, 404, 403]),
     ("get", "/api/v1/deliveries", [401, 401, 200, 200, 200, 200, 200]),

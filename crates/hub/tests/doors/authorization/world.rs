@@ -21,6 +21,7 @@ pub(super) struct World {
     token: String,
     /// Of the other person, into the channel.
     invitation: String,
+    approval: String,
     /// A work stream of the channel.
     stream: String,
     /// Where to post without a key: the agent's connection string, and its callback.
@@ -112,6 +113,8 @@ impl World {
         ask(&format!("{at}/messages"), &owner, json!({"content": "@a hello"})).await;
         let event =
             text(&ask(&format!("{at}/messages"), &itself, json!({"content": "hello"})).await["event_id"]);
+        let held = json!({"content": "may I?", "requires_approval": true});
+        let approval = text(&ask(&format!("{at}/messages"), &itself, held).await["approval"]);
         let stream = json!({"name": "s", "conversations": [channel], "participants": ["a"]});
         let stream = text(&ask("/api/v1/streams", &owner, stream).await["id"]);
         let invited = json!({"account": format!("other-{place}@example.org")});
@@ -150,6 +153,7 @@ impl World {
             delivery,
             token,
             invitation,
+            approval,
             stream,
             foreign,
             callback,
@@ -190,6 +194,7 @@ impl World {
             "deliveries" => &self.delivery,
             "tokens" => &self.token,
             "me" => &self.invitation,
+            "approvals" => &self.approval,
             "streams" => &self.stream,
             _ => &self.name,
         };

@@ -2,7 +2,10 @@
 
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{BEGIN, ChannelFixture};
+use crate::market::{assert_balanced, balance, trader};
+use crate::market_jobs::{ended, hire, job, success};
 use crate::support::{SOON, Setup, TestHub, envelope, eventually};
+use crate::web::send;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
@@ -18,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 /// What it answers a delivery with, from its number on.
 #[derive(Debug, Clone)]
-enum Says {
+pub(super) enum Says {
     Accepted,
     Error(i64),
     Status(u16),
@@ -82,7 +85,7 @@ impl Endpoint {
         }
     }
 
-    fn say(&self, says: Says) {
+    pub(super) fn say(&self, says: Says) {
         *self.says.lock().unwrap() = says;
     }
 
@@ -96,14 +99,14 @@ impl Endpoint {
     }
 
     /// The params of all deliveries, once there are so many.
-    async fn delivered(&self, n: usize) -> Vec<Value> {
+    pub(super) async fn delivered(&self, n: usize) -> Vec<Value> {
         let found = self.requests("chat/deliver", n).await;
         assert_eq!(found.len(), n, "{found:?}");
         found.into_iter().map(|got| got.body["params"].clone()).collect()
     }
 }
 
-async fn set(hub: &TestHub, name: &str, key: &str, url: &str) -> crate::support::Answer {
+pub(super) async fn set(hub: &TestHub, name: &str, key: &str, url: &str) -> crate::support::Answer {
     hub.ask("PUT", &format!("/api/v1/agents/{name}/harness"), Some(key), &json!({"endpoint": url})).await
 }
 
@@ -269,6 +272,36 @@ async fn who_has_forgotten_that_it_began_begins_again() {
     fixture.delivery_is(&event, "delivered").await;
 }
 
+/// Its owner sets and removes it by forms, and sees what it was last in the way of.
+#[tokio::test]
+async fn its_page_tells_how_it_is_and_changes_it() {
+    let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    fixture.join(&fixture.channel, "timber").await;
+    let (hub, anna) = (&fixture.hub, Some(&*fixture.anna));
+    let path = format!("/directory/{}", made["agent_id"].as_str().unwrap());
+    let page = async |key: &str| fixture.hub.get(&path, Some(key)).await.text;
+    assert!(page(&fixture.anna).await.contains("it connects by itself, if it speaks C2A"));
+    let harness = format!("{path}/harness");
+    assert_eq!(send(hub, &harness, anna, &[("endpoint", "ftp://x.example/")]).await.status, 400);
+    let set = send(hub, &harness, anna, &[("endpoint", &endpoint.url)]).await;
+    assert_eq!((set.status, set.header("location")), (303, &*path), "{}", set.text);
+    assert!(page(&fixture.anna).await.contains("called at 127.0.0.1</dd>"), "and nothing is wrong");
+    endpoint.say(Says::Anything(json!({"jsonrpc": "2.0", "id": "x", "result": {}})));
+    fixture.say("@timber hello").await;
+    let why = "the harness did not answer with a JSON-RPC response to this request";
+    eventually(async || page(&fixture.anna).await, |page| page.contains(why)).await;
+    let eve = hub.account("eve@example.org").await;
+    let seen = page(&eve).await;
+    assert!(!seen.contains(why) && !seen.contains("127.0.0.1") && !seen.contains(&harness), "{seen}");
+    assert_eq!(send(hub, &harness, Some(&eve), &[("endpoint", &endpoint.url)]).await.status, 403);
+    assert_eq!(send(hub, &format!("{harness}/remove"), Some(&eve), &[]).await.status, 403);
+    endpoint.say(Says::Accepted);
+    eventually(async || page(&fixture.anna).await, |page| !page.contains(why)).await;
+    assert_eq!(send(hub, &format!("{harness}/remove"), anna, &[]).await.status, 303);
+    assert!(page(&fixture.anna).await.contains("it connects by itself"));
+}
+
 /// An open session goes before it, and it goes before a webhook and a connection string.
 #[tokio::test]
 async fn its_place_among_the_ways() {
@@ -295,7 +328,7 @@ async fn its_place_among_the_ways() {
     assert_eq!(endpoint.delivered(1).await.len(), 1);
 }
 
-/// The bridges' cells: an envelope and what another service posts.
+/// The bridges' cells: an envelope and what another service posts; a job is below.
 #[tokio::test]
 async fn bridges_to_a_harness() {
     let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
@@ -324,6 +357,45 @@ async fn bridges_to_a_harness() {
     assert_eq!(fixture.call_back(&made["connection_string"], &post).await.status, 200);
     let params = endpoint.delivered(3).await.remove(2);
     assert_eq!((text(&params), &params["source"]["platform"]), ("hello", &json!("channel")));
+}
+
+/// The last cell of the row: a job is an assignment, whose result goes to the address that came with it.
+#[tokio::test]
+async fn a_job_reaches_a_harness_and_is_paid() {
+    let (hub, endpoint) = (TestHub::start(), Endpoint::start().await);
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    assert_eq!(set(&hub, &worker.id, &worker.key, &endpoint.url).await.status, 200);
+    // Not taken at first, it comes again: as what it was.
+    endpoint.say(Says::Error(-32000));
+    let asked = job(1, &worker.id);
+    hire(&hub, &boss.key, &asked).await;
+    endpoint.requests("chat/deliver", 1).await;
+    endpoint.say(Says::Accepted);
+    let all = endpoint.requests("chat/deliver", 2).await;
+    let (first, params) = (&all[0].body, &all[1].body["params"]);
+    assert_eq!(all[1].body["id"], first["id"]);
+    assert_eq!(params["eventId"], first["params"]["eventId"]);
+    assert_eq!(
+        (&params["conversation"]["kind"], &params["attention"]["intent"], &params["author"]["kind"]),
+        (&json!("tool"), &json!("assignment"), &json!("system")),
+        "{params}"
+    );
+    assert_eq!(params["attention"]["policy"], "must_respond");
+    assert!(text(params).contains("analyze_text"), "{params}");
+    for name in ["job_id", "skill_name", "input_data", "budget"] {
+        assert_eq!(params["job"][name], asked[name], "{name} {params}");
+    }
+    let callback = params["job"]["callback_url"].as_str().unwrap().strip_prefix(&hub.url).unwrap().to_owned();
+    let taken = hub.post(&callback, None, &success(&asked)).await;
+    assert_eq!((taken.status, &taken.body["status"]), (200, &json!("SUCCESS")), "{}", taken.text);
+    assert_eq!(balance(&hub, &worker.owner).await.0, 0.1);
+    assert_eq!(endpoint.requests("chat/deliver", 2).await.len(), 2, "what was done is not asked again");
+    // What it will never take is no job of its: whoever hired has its money back.
+    endpoint.say(Says::Error(-32602));
+    let refused = job(2, &worker.id);
+    hire(&hub, &boss.key, &refused).await;
+    assert_eq!(ended(&hub, &boss.key, &refused).await["status"], "FAILURE");
+    assert_balanced(&hub).await;
 }
 
 /// Whoever waits for an answer as it comes gets what the harness sends in reply, and not its acknowledgement.

@@ -154,6 +154,52 @@ async fn who_sees_changes_and_joins_a_stream() {
     assert_eq!(change(&fixture.anna, json!({"name": "again"})).await.status, 409);
 }
 
+/// Whoever replaces owners or participants leaves those alone whom it does not see.
+#[tokio::test]
+async fn who_is_not_seen_is_not_dropped() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let fixture = ChannelFixture::on(&setup).await;
+        let ada = member(&fixture, "ada", &json!({})).await;
+        member(&fixture, "cara", &json!({})).await;
+        let private = fixture.another_channel("private").await;
+        for name in ["bob", "dora", "gone"] {
+            fixture.agent(&json!({"name": name})).await;
+            fixture.join(&private, name).await;
+        }
+        let both = json!({"name": "work", "conversations": [fixture.channel, private], "owners": ["ada", "bob", "gone"],
+            "participants": ["dora"], "lead": "bob"});
+        let path = format!("/api/v1/streams/{}", make(&fixture, both).await);
+        // Who is in none of its channels any more has no part in it.
+        let out = format!("/api/v1/channels/{private}/members/gone");
+        assert_eq!(fixture.hub.delete(&out, Some(&fixture.anna)).await.status, 204);
+        let body = json!({"owners": ["ada", "cara"], "participants": []});
+        let changed = fixture.hub.ask("PATCH", &path, Some(&ada), &body).await;
+        assert_eq!(changed.status, 200, "{}", changed.text);
+        let handles = |members: &Value| {
+            let members = members.as_array().unwrap().iter();
+            members.map(|one| one["handle"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(handles(&changed.body["owners"]), ["ada", "cara"], "the others are not its business");
+        let seen = fixture.get(&path).await.body;
+        assert_eq!(handles(&seen["owners"]), ["ada", "bob", "cara"], "{seen}");
+        assert_eq!(
+            (handles(&seen["participants"]), &seen["lead"]["handle"]),
+            (vec!["dora".into()], &json!("bob"))
+        );
+        // Who sees all of them replaces all of them.
+        let body = json!({"owners": ["anna"], "participants": []});
+        let changed = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &body).await.body;
+        assert_eq!(
+            (handles(&changed["owners"]), handles(&changed["participants"])),
+            (vec!["anna".into()], vec![])
+        );
+        let rejoined = json!({"owners": ["anna"], "participants": []});
+        fixture.join(&private, "gone").await;
+        let changed = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &rejoined).await.body;
+        assert_eq!(handles(&changed["owners"]), ["anna"], "who comes back has nothing of what it had");
+    }
+}
+
 /// Two of a role; the first holds what the role was asked.
 async fn claimed(setup: &Setup) -> (ChannelFixture, String, Harness, Harness, String) {
     let fixture = ChannelFixture::on(setup).await;

@@ -171,10 +171,10 @@ fn calls() -> impl Strategy<Value = Call> {
 prop_compose! {
     fn sents()(event_id in ids(), sequence in option::of(any::<i64>()), thread_id in option::of(ids()),
         lists in proptest::array::uniform5(vec("[a-z]{0,5}", 0..3)), stored_count in 0..i64::MAX,
-        delivery in option::of(select(DeliveryState::ALL)), awaits_approval: bool) -> Sent {
+        delivery in option::of(select(DeliveryState::ALL)), awaits_approval: bool, ephemeral: bool) -> Sent {
         let [woken, knocked, stored_for, masked, unknown] = lists;
         let attention = Reached { woken, knocked, stored_for, stored_count };
-        Sent { event_id, sequence, thread_id, attention, delivery, awaits_approval, masked, unknown }
+        Sent { event_id, sequence, thread_id, attention, delivery, awaits_approval, ephemeral, masked, unknown }
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Message {
     /// Who has taken it on, and until when.
     pub(crate) held: Option<(String, i64)>,
     pub(crate) intent: Option<&'static str>,
+    /// Who agreed to it, if it waited for that.
+    pub(crate) approved_by: Option<String>,
     pub(crate) urgent: bool,
     pub(crate) mine: bool,
     pub(crate) follows: bool,
@@ -252,6 +254,7 @@ impl Building<'_> {
                 .and_then(Intent::parse)
                 .filter(|intent| *intent != Intent::Chat)
                 .map(intent_word),
+            approved_by: approved_by(event),
             urgent,
             mine,
             follows,
@@ -395,6 +398,11 @@ pub(crate) fn glyph(signal: Signal) -> &'static str {
         Signal::Blocked => "🚧",
         Signal::Unclear => "❓",
     }
+}
+
+/// The handle of the person that agreed to a message which waited for that.
+fn approved_by(event: &EventView) -> Option<String> {
+    Some(event.more.get("approved_by")?.get("handle")?.as_str()?.to_owned())
 }
 
 fn intent_word(intent: Intent) -> &'static str {

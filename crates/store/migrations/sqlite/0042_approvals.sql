@@ -1,0 +1,25 @@
+-- Messages that wait until a person agrees. `body` is what is said, without credentials, as long as it waits; `ends_at` is when it
+-- ends by itself, which is now once nothing can come of it any more. `state`: `held`, or what became of it.
+CREATE TABLE approvals (
+    id              BLOB NOT NULL PRIMARY KEY,
+    conversation_id BLOB NOT NULL,
+    author_kind     TEXT NOT NULL,
+    author_id       BLOB NOT NULL,
+    body            TEXT NOT NULL,
+    thread_id       BLOB,
+    reply_to        BLOB,
+    stream_id       BLOB,
+    trace_id        BLOB NOT NULL,
+    state           TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    ends_at         INTEGER NOT NULL,
+    decided_by      BLOB,
+    decided_at      INTEGER,
+    reason          TEXT,
+    event_id        BLOB
+) STRICT;
+CREATE INDEX approvals_waiting ON approvals (conversation_id, id) WHERE state = 'held';
+CREATE INDEX approvals_of_author ON approvals (author_id, id) WHERE state = 'held';
+CREATE INDEX approvals_due ON approvals (ends_at) WHERE state = 'held';
+CREATE INDEX approvals_decided ON approvals (decided_at) WHERE decided_at IS NOT NULL;

@@ -1,0 +1,78 @@
+//! Messages that wait until a person agrees, as cards with their buttons: in the inbox and in their channel.
+
+use crate::face::Face;
+use crate::form::Form;
+use crate::page::Fault;
+use crate::times::Moment;
+use crate::visitor::SignedIn;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::post;
+use chorus_app::conversation::{agree, decline, list_approvals, withdraw};
+use chorus_app::{AppState, Error};
+use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
+use chorus_protocol::ids::ConversationId;
+
+/// How many cards a page shows at most; the rest comes when these are decided.
+const SHOWN: i64 = 20;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/approvals/{id}/{answer}", post(answer))
+}
+
+/// A message that waits, as its card shows it.
+pub(crate) struct Card {
+    pub(crate) id: String,
+    pub(crate) channel: String,
+    /// Where it is to be said; empty where that is plain.
+    pub(crate) place: String,
+    pub(crate) handle: String,
+    pub(crate) face: Face,
+    pub(crate) until: Moment,
+    pub(crate) text: String,
+    pub(crate) may_decide: bool,
+}
+
+fn card(one: ApprovalView, says_where: bool) -> Card {
+    let handle = one.author.handle.unwrap_or_default();
+    Card {
+        id: one.id.to_string(),
+        channel: one.channel.to_string(),
+        place: if says_where { one.name } else { String::new() },
+        face: Face::of(one.author.kind == "agent", &one.author.id, &handle).medium(),
+        handle,
+        until: Moment::new(&one.expires_at),
+        text: one.content.unwrap_or_default(),
+        may_decide: one.may_decide,
+    }
+}
+
+/// What waits for a person: everywhere, or in one conversation.
+pub(crate) async fn waiting(
+    app: &AppState,
+    visitor: &SignedIn,
+    channel: Option<ConversationId>,
+) -> Result<Vec<Card>, Error> {
+    let page = ApprovalPage { channel, after: None, limit: SHOWN };
+    let found = list_approvals(app, visitor.who(), page).await?;
+    Ok(found.items.into_iter().map(|one| card(one, channel.is_none())).collect())
+}
+
+async fn answer(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, answer)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Fault> {
+    match &*answer {
+        "agree" => drop(agree(&app, &visitor.person, &id).await?),
+        "decline" => drop(decline(&app, &visitor.person, &id, Decline::default()).await?),
+        "withdraw" => withdraw(&app, visitor.who(), &id).await?,
+        _ => return Err(Error::not_found("answer").into()),
+    }
+    // Back to the channel it was decided in, and to no place that a form makes up.
+    let back = ConversationId::parse(&form.text("back"));
+    let back = back.map_or_else(|| "/inbox".to_owned(), |channel| format!("/c/{channel}"));
+    Ok(Redirect::to(&back).into_response())
+}
