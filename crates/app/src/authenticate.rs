@@ -50,6 +50,9 @@ pub async fn look_up(app: &App, shown: &Shown) -> Result<Caller, Error> {
         if scheme == Scheme::Bearer
             && let Some(wallet) = wallets::by_key(tx, &hash)?
         {
+            if wallets::is_kept_out(tx, wallet.id)? {
+                return Err(disabled("owner"));
+            }
             return Ok(Some((Caller::Owner(wallet.id), false)));
         }
         let account = accounts::by_credential(tx, kind, &hash, now)?;

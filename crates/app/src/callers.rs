@@ -70,11 +70,14 @@ impl Callers {
         }
     }
 
-    /// A key changed: nothing known of the agent or account of this id holds any more.
+    /// A key changed: nothing known of the agent, the account or the wallet of this id holds any more.
     pub fn forget(&self, who: Uuid) {
         let mut state = self.state();
         state.changes += 1;
-        state.known.retain(|_, (caller, _)| caller.id().map(Principal::uuid) != Some(who));
+        state.known.retain(|_, (caller, _)| match caller {
+            Caller::Owner(wallet) => wallet.0 != who,
+            other => other.id().map(Principal::uuid) != Some(who),
+        });
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -44,9 +44,19 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         // `is_control` is exactly C0, DEL and C1.
-        if c.is_control() && !keep(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if c.is_control() && !keep(c) {
+            shown.extend(c.escape_default());
+        } else if !turns_text(c) {
+            shown.push(c);
+        }
     }
     shown
+}
+
+/// Whether a sign is there only to change the direction of text, by which a line reads as another than it is: Unicode's
+/// `Bidi_Control`.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A table with aligned columns. Its cells are one line each.
@@ -75,7 +85,9 @@ pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
         match c {
             '\n' | '\r' | '\t' => line.push(' '),
             // Writing into a string cannot fail.
-            c if c.is_control() => write!(line, "\\u{:04x}", u32::from(c)).unwrap_or_default(),
+            c if c.is_control() || turns_text(c) => {
+                write!(line, "\\u{:04x}", u32::from(c)).unwrap_or_default()
+            }
             c => line.push(c),
         }
     }
@@ -92,6 +104,9 @@ mod tests {
         assert_eq!(many_lines("a\u{1b}[2Jb\u{9b}1mc\u{7f}\rd"), "a\\u{1b}[2Jb\\u{9b}1mc\\u{7f}\\rd");
         assert_eq!(many_lines("two\r\nlines\tand a tab, 下午 é 🎵"), "two\nlines\tand a tab, 下午 é 🎵");
         assert_eq!(one_line("two\nlines\t"), "two\\nlines\\t");
+        // Nor turn what is read: Hebrew is turned by the terminal without any sign.
+        assert_eq!(one_line("a\u{202e}b\u{2066}c\u{200f}\u{61c}d שלום"), "abcd שלום");
+        assert_eq!(json_line(&"a\u{202e}b").unwrap(), "\"a\\u202eb\"");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! area, above all of which this stands.
 
 use crate::{
-    StoreError, Tx, TxExt, accounts, approvals, conversation, directory, inboxes, members, push, revocation,
-    work_streams,
+    StoreError, Tx, TxExt, accounts, approvals, conversation, directory, inboxes, market, members, push,
+    revocation, work_streams,
 };
 use chorus_protocol::ids::{AccountId, AgentId};
 use uuid::Uuid;
@@ -74,10 +74,13 @@ fn owner_disabled(tx: &mut dyn Tx, owner: AccountId, since: Option<i64>, now: i6
     Ok(())
 }
 
-/// Whatever the agent has open ends.
+/// Whatever the agent has open ends, and what is known of the key of the wallet that it earns for.
 fn shut_out(tx: &mut dyn Tx, id: AgentId) -> Result<(), StoreError> {
     inboxes::disconnect(tx, id)?;
-    revocation::announce(tx, id)
+    revocation::announce(tx, id)?;
+    // A wallet is announced like an agent of its id, which no agent has.
+    market::agents::by_id(tx, id)?
+        .map_or(Ok(()), |listing| revocation::announce(tx, AgentId(listing.wallet.0)))
 }
 
 /// Takes an agent out of the directory and out of all conversations, and frees its name. Its open inbox is closed with it.

@@ -6,7 +6,7 @@
 
 use crate::accounts::email_key;
 use crate::{Row, StoreError, Tx, TxExt, directory};
-use chorus_protocol::ids::{BlockId, Principal, TraceId};
+use chorus_protocol::ids::{AccountId, AgentId, BlockId, Principal, TraceId, WalletId};
 
 /// Whom a block is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +123,37 @@ pub fn keeps_out(tx: &mut dyn Tx, receiver: Principal, sender: Principal) -> Res
         ],
     )?;
     Ok(found.is_some())
+}
+
+/// Whether `receiver`, or its owner, keeps out an agent that earns for this wallet, or whoever owns the agent or the wallet.
+pub fn keeps_out_wallet(tx: &mut dyn Tx, receiver: Principal, wallet: WalletId) -> Result<bool, StoreError> {
+    let owner = match receiver {
+        Principal::Agent(agent) => directory::owner_of(tx, agent)?,
+        Principal::Account(account) => Some(account),
+    };
+    // By the blocks, which are bounded, and not by the wallet's agents, which are as many as its owner likes.
+    let blocked = tx.query(
+        "SELECT b.blocked, a.id FROM blocks b LEFT JOIN accounts a ON a.email_key = b.blocked WHERE b.blocker_id IN ($1, $2)",
+        &[(&receiver.uuid()).into(), owner.as_ref().map_or_else(|| (&NOBODY).into(), Into::into)],
+    )?;
+    for mut row in blocked {
+        let (key, by_email) = (row.text(0)?, row.opt_bytes(1)?);
+        let account = AccountId::parse(&key).or_else(|| by_email.as_deref().and_then(AccountId::from_slice));
+        let Some(id) = AgentId::parse(&key).map(|agent| agent.0).or(account.map(|account| account.0)) else {
+            continue;
+        };
+        let found = tx.first(
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM wallets w WHERE w.id = $1 AND w.account_id = $2)
+                 OR EXISTS (SELECT 1 FROM market_agents m WHERE m.wallet_id = $1 AND m.agent_id = $2)
+                 OR EXISTS (SELECT 1 FROM market_agents m JOIN agents a ON a.id = m.agent_id
+                            WHERE m.wallet_id = $1 AND a.owner_id = $2)",
+            &[(&wallet).into(), (&id).into()],
+        )?;
+        if found.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// An id that nobody has.

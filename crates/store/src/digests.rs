@@ -143,13 +143,18 @@ macro_rules! untold {
     };
 }
 
-/// What of a channel: `$2` is it, `$3` and `$4` are the places.
+/// What of a channel, where it may read it: `$2` is it, `$3` and `$4` are the places.
 macro_rules! in_channel {
     () => {
         concat!(
-            " FROM events e WHERE e.conversation_id = $2 AND e.seq > $3 AND e.seq <= $4",
+            " FROM events e JOIN conversations c ON c.id = e.conversation_id
+              WHERE e.conversation_id = $2 AND e.seq > $3 AND e.seq <= $4",
             untold!(),
-            "AND NOT EXISTS (SELECT 1 FROM work_stream_events w JOIN digests g ON g.scope_id = w.stream_id AND g.agent_id = $1
+            "AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = e.conversation_id AND n.member_id = $1
+                         AND n.left_seq IS NULL)
+             AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = e.conversation_id
+                  AND m.member_id = $1 AND m.joined_seq < e.seq AND (m.left_seq IS NULL OR m.left_seq >= e.seq)))
+             AND NOT EXISTS (SELECT 1 FROM work_stream_events w JOIN digests g ON g.scope_id = w.stream_id AND g.agent_id = $1
                              WHERE w.event_id = e.id) "
         )
     };

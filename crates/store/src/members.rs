@@ -173,10 +173,13 @@ pub fn end(
          WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL",
         &[(&conversation).into(), (&principal.uuid()).into(), seq.into(), now.into()],
     )?;
-    tx.execute(
+    for sql in [
         "DELETE FROM member_roles WHERE conversation_id = $1 AND member_id = $2",
-        &[(&conversation).into(), (&principal.uuid()).into()],
-    )?;
+        // Who comes back is told from then on, not of the time between.
+        "DELETE FROM digests WHERE scope_id = $1 AND agent_id = $2",
+    ] {
+        tx.execute(sql, &[(&conversation).into(), (&principal.uuid()).into()])?;
+    }
     Ok(ended == 1)
 }
 

@@ -350,6 +350,34 @@ pub fn page(
     found.into_iter().map(placed).collect()
 }
 
+/// Where to go on in a stream for who read up to this event, or nothing: in words that tell of no other.
+pub fn cursor(last: Option<EventId>) -> String {
+    last.map_or_else(|| "0".to_owned(), |event| event.to_string())
+}
+
+/// What [`cursor`] was made of, if it is one.
+pub fn after(cursor: &str) -> Option<Option<EventId>> {
+    if cursor == "0" { Some(None) } else { EventId::parse(cursor).map(Some) }
+}
+
+/// The place of an event in a stream. One that is gone was among the oldest: from the beginning.
+pub fn place_of(tx: &mut dyn Tx, id: StreamId, event: EventId) -> Result<i64, StoreError> {
+    let sql = "SELECT place FROM work_stream_events WHERE event_id = $2 AND stream_id = $1";
+    tx.first(sql, &[(&id).into(), (&event).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// The last event up to a place that somebody may read.
+pub fn last_until(
+    tx: &mut dyn Tx,
+    id: StreamId,
+    who: Principal,
+    place: i64,
+) -> Result<Option<EventId>, StoreError> {
+    let sql = select_readable!("AND w.place <= $3 ORDER BY w.place DESC LIMIT 1");
+    let found = tx.first(sql, &[(&id).into(), (&who.uuid()).into(), place.into()])?;
+    found.map(|row| Ok(placed(row)?.1)).transpose()
+}
+
 /// The newest of it, the newest first.
 pub fn newest(tx: &mut dyn Tx, id: StreamId, who: Principal, limit: i64) -> Result<Vec<EventId>, StoreError> {
     let sql = select_readable!("ORDER BY w.place DESC LIMIT $3");

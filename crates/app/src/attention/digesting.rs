@@ -43,7 +43,7 @@ pub fn tell(
     let digest = sum_up(&told, &happened);
     let mut events = 0;
     if digest.due_at().is_some_and(|at| at <= now) {
-        let body = serde_json::to_string(&body(&told, &happened, &digest));
+        let body = serde_json::to_string(&body(tx, &told, &happened, &digest)?);
         let body = body.map_err(|error| StoreError::Unexpected(error.into()))?;
         if !digests::deliver(tx, &told, ids, &body, digest::attention(false), now)? {
             return Ok(0);
@@ -95,19 +95,31 @@ fn author_kind(author: PrincipalKind) -> AuthorKind {
     }
 }
 
-fn body(told: &Told, happened: &Happened, digest: &Digest) -> DigestBody {
+fn body(
+    tx: &mut dyn Tx,
+    told: &Told,
+    happened: &Happened,
+    digest: &Digest,
+) -> Result<DigestBody, StoreError> {
+    let after = match told.scope {
+        Scope::Channel => told.through.to_string(),
+        Scope::Stream => {
+            let last = work_streams::last_until(tx, StreamId(told.id), told.agent.into(), told.through)?;
+            work_streams::cursor(last)
+        }
+    };
     let counts = happened.counts.iter().map(|(kind, author, count)| DigestCount {
         kind: *kind,
         author: author_kind(*author),
         count: u32::try_from(*count).unwrap_or(u32::MAX),
     });
-    DigestBody {
+    Ok(DigestBody {
         conversation: (told.scope == Scope::Channel).then_some(ConversationId(told.id)),
         stream: (told.scope == Scope::Stream).then_some(StreamId(told.id)),
         since: rfc3339(told.since_at),
         summary: digest.to_string(),
         counts: counts.collect(),
         references: happened.newest.clone(),
-        after: told.through.to_string(),
-    }
+        after,
+    })
 }

@@ -32,20 +32,28 @@ struct Shown {
 
 /// Events of one conversation, or what the agent was given anywhere.
 pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
-    let after = asked.after.as_ref().map(place_of).transpose()?.unwrap_or(0);
     let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
     let in_one = asked.conversation_id.as_ref().map(|id| conversation_id(&id.0)).transpose()?;
     let (stream, limit) = (asked.stream_id.as_ref().map(|id| stream_id(&id.0)).transpose()?, asked.limit);
+    let (place, event) = match (&asked.after, stream) {
+        (Some(after), Some(_)) => (0, event_of_cursor(after)?),
+        (Some(after), None) => (place_of(after)?, None),
+        (None, _) => (0, None),
+    };
     let read = move |tx: &mut dyn Tx| {
-        let (found, more, last) = match (stream, in_one) {
-            (Some(stream), in_one) => in_stream(tx, stream, in_one, agent, after, limit)?,
+        let (found, more, next) = match (stream, in_one) {
+            (Some(stream), in_one) => {
+                let (found, more, last) = in_stream(tx, stream, in_one, agent, event, limit)?;
+                (found, more, work_streams::cursor(last))
+            }
             (None, in_one) => {
+                let after = place;
                 let (found, more) = match in_one {
                     Some(id) => in_conversation(tx, id, agent, None, At::After(after), limit)?,
                     None => given(tx, agent, after, limit)?,
                 };
                 let last = found.last().map_or(after, |shown| shown.place);
-                (found, more, last)
+                (found, more, last.to_string())
             }
         };
         let mut events = vec![];
@@ -59,10 +67,9 @@ pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<
                 events.push(event);
             }
         }
-        Ok((events, last, more))
+        Ok(EventPage { events, next: Some(Cursor(next)), more })
     };
-    let (events, last, more) = harness.app.store.read::<_, Error, _>(read).await?;
-    Ok(EventPage { events, next: Some(cursor(last)), more })
+    harness.app.store.read::<_, Error, _>(read).await
 }
 
 /// A thread or a conversation: the newest, or what comes after a place.
@@ -151,17 +158,18 @@ fn in_conversation(
     Ok((shown.collect(), page.more))
 }
 
-/// What was said in a work stream after this place of it, wherever the agent may read it, or in one conversation; whether there
-/// is more, and up to which place it was looked for.
+/// What was said in a work stream after this event of it, wherever the agent may read it, or in one conversation; whether there
+/// is more, and up to which event it was looked for. Places would tell how much is said where the agent is not.
 fn in_stream(
     tx: &mut dyn Tx,
     stream: StreamId,
     in_one: Option<ConversationId>,
     agent: AgentId,
-    after: i64,
+    after: Option<EventId>,
     limit: i64,
-) -> Result<(Vec<Shown>, bool, i64), Error> {
-    let mut places = work_streams::page(tx, stream, agent.into(), after, limit + 1)?;
+) -> Result<(Vec<Shown>, bool, Option<EventId>), Error> {
+    let place = after.map_or(Ok(0), |event| work_streams::place_of(tx, stream, event))?;
+    let mut places = work_streams::page(tx, stream, agent.into(), place, limit + 1)?;
     let mut more = places.len() as i64 > limit;
     places.truncate(limit as usize);
     let (mut found, mut bytes, mut last) = (vec![], 0, after);
@@ -170,7 +178,7 @@ fn in_stream(
             more = true;
             break;
         }
-        last = place;
+        last = Some(event);
         let Some(shown) = shown(tx, agent, event)? else { continue };
         if in_one.is_none_or(|id| id == shown.conversation.id) {
             bytes += shown.said.body.len() as u64;
@@ -255,6 +263,11 @@ fn own() -> chorus_protocol::attention::Attention {
 
 fn cursor(place: i64) -> Cursor {
     Cursor(place.to_string())
+}
+
+fn event_of_cursor(cursor: &Cursor) -> Result<Option<EventId>, Error> {
+    let wrong = || Faults::one("after", "must be `next` of the page before").into();
+    work_streams::after(&cursor.0).ok_or_else(wrong)
 }
 
 fn place_of(cursor: &Cursor) -> Result<i64, Error> {

@@ -211,7 +211,7 @@ impl Hire {
             trace_id: None,
         };
         let body = serde_json::to_string(&handout).map_err(Error::internal)?;
-        let author = who::author(&self.caller, hirer, agreed.agent);
+        let author = who::author(&self.caller, hirer);
         self.app.count_bytes(tx, author, event_bytes(body.len()))?;
         let deadline_ms = Some(agreed.deadline_at - agreed.created_at);
         jobs::hand_out(tx, agreed, author, &body, Attention { deadline_ms, ..JOB })?;
@@ -249,7 +249,7 @@ impl Hire {
         {
             return Err(offline("the agent has shown no sign of life lately"));
         }
-        if keeps_out(tx, &agent, &self.caller)? {
+        if keeps_out(tx, &agent, &self.caller, orchestrator)? {
             return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
         }
         Ok((listing, skill))
@@ -265,7 +265,7 @@ impl Hire {
         for found in found {
             let agent = directory::by_id(tx, found.place.agent)?;
             if let Some(agent) = agent
-                && !keeps_out(tx, &agent, &self.caller)?
+                && !keeps_out(tx, &agent, &self.caller, orchestrator)?
             {
                 willing = Some(found);
                 break;
@@ -292,10 +292,24 @@ impl Hire {
     }
 }
 
-/// Whether an agent, or its owner, does not want to hear from this caller.
-pub(super) fn keeps_out(tx: &mut dyn Tx, agent: &Agent, caller: &Caller) -> Result<bool, StoreError> {
-    match caller.id() {
-        Some(who) if agent.has_blocks => blocks::keeps_out(tx, agent.id.into(), who),
+/// Whether an agent, or its owner, does not want to hear from this caller, nor from the agent it hires for. The key of a wallet
+/// is kept out with the agents that earn for it: else it were a way around every block.
+pub(super) fn keeps_out(
+    tx: &mut dyn Tx,
+    agent: &Agent,
+    caller: &Caller,
+    hires_for: Option<AgentId>,
+) -> Result<bool, StoreError> {
+    if !agent.has_blocks {
+        return Ok(false);
+    }
+    for who in [caller.id(), hires_for.map(Into::into)].into_iter().flatten() {
+        if blocks::keeps_out(tx, agent.id.into(), who)? {
+            return Ok(true);
+        }
+    }
+    match caller {
+        Caller::Owner(wallet) => blocks::keeps_out_wallet(tx, agent.id.into(), *wallet),
         _ => Ok(false),
     }
 }

@@ -134,7 +134,7 @@ impl Ask {
             // Whoever does not want to hear from this caller is neither asked nor shown.
             let agent = directory::by_id(tx, found.place.agent)?;
             let Some(agent) = agent else { continue };
-            if hire::keeps_out(tx, &agent, &self.caller)? {
+            if hire::keeps_out(tx, &agent, &self.caller, hirer.agent)? {
                 continue;
             }
             let fits = match (&body.input_data, &found.input_schema) {
@@ -170,6 +170,9 @@ impl Ask {
             trace: self.fresh.trace,
             offers,
         };
+        // It is kept for the wallet, whoever is asked: and counts for it until it is forgotten.
+        let bytes = event_bytes(quote.input.as_ref().map_or(0, String::len));
+        self.app.count_bytes(tx, who::by_wallet(hirer.wallet.id), bytes)?;
         quotes::insert(tx, &quote)?;
         if answer_ms > 0 {
             put_to_agents(tx, &self.app, &self.caller, &hirer, (&quote, self.event), body.budget)?;
@@ -196,10 +199,10 @@ fn put_to_agents(
         answers_until: rfc3339(quote.answers_until),
     };
     let body = serde_json::to_string(&asked).map_err(Error::internal)?;
-    let Some(first) = quote.offers.first() else { return Ok(()) };
-    let author = who::author(caller, hirer, first.agent);
-    app.count_bytes(tx, author, event_bytes(body.len()))?;
-    quotes::ask(tx, quote, event, author, &body, QUESTION)?;
+    let author = who::author(caller, hirer);
+    if quotes::ask(tx, quote, event, author, &body, QUESTION)? {
+        app.count_bytes(tx, author, event_bytes(body.len()))?;
+    }
     Ok(())
 }
 

@@ -5,12 +5,14 @@
 use super::discover::{Online, Totals};
 use super::probe::Probes;
 use super::settle::{self, Ended};
+use super::who;
 use crate::app::{App, AppState};
 use crate::error::Error;
 use chorus_market::escrow::Verdict;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, JobId};
 use chorus_store::market::{jobs, ledger, quotes};
+use chorus_store::usage::ROW_BYTES;
 use chorus_store::{StoreError, Tx, inboxes};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -168,6 +170,11 @@ async fn add_up(app: &App) -> Result<(), StoreError> {
 
 async fn forget_quotes(app: &App) -> Result<(), StoreError> {
     let cutoff = app.now() - QUOTES_KEPT_MS;
-    let old = move |tx: &mut dyn Tx| quotes::remove_before(tx, cutoff, STEP);
-    app.store.write::<_, StoreError, _>(old).await.map(drop)
+    let usage = Arc::clone(&app.usage);
+    let old = move |tx: &mut dyn Tx| {
+        let removed = quotes::remove_before(tx, cutoff, STEP)?.into_iter();
+        usage.give_back(tx, removed.map(|(wallet, bytes)| (who::by_wallet(wallet), bytes + ROW_BYTES)));
+        Ok(())
+    };
+    app.store.write::<_, StoreError, _>(old).await
 }

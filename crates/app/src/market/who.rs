@@ -147,14 +147,19 @@ pub(super) fn hirer(
     Ok(Hirer { agent: Some(named), wallet })
 }
 
-/// Who answers for what is stored of a job: whoever hires; of an owner without an agent, the agent that it reaches.
-pub(super) fn author(caller: &Caller, hirer: &Hirer, worker: AgentId) -> Principal {
+/// Who answers for what is stored of a job: whoever hires, never whom it reaches.
+pub(super) fn author(caller: &Caller, hirer: &Hirer) -> Principal {
     match (caller, hirer.agent, hirer.wallet.account) {
         (_, Some(agent), _) => agent.into(),
         (Caller::Account(person), None, _) => person.id.into(),
         (_, None, Some(account)) => account.into(),
-        (_, None, None) => worker.into(),
+        (_, None, None) => by_wallet(hirer.wallet.id),
     }
+}
+
+/// An owner counts like an agent, under the id of its wallet, which no agent has: hand-outs name it by the same.
+pub(super) fn by_wallet(wallet: WalletId) -> Principal {
+    AgentId(wallet.0).into()
 }
 
 pub(super) fn no_key() -> Error {

@@ -215,14 +215,20 @@ fn save(document: &Document, output: Option<PathBuf>) -> anyhow::Result<()> {
     };
     let Some(path) = output else {
         let mut out = std::io::stdout().lock();
-        if out.is_terminal() && document.encoding == Encoding::Base64 {
-            bail!("this is no text; write it to a file with -o");
-        }
+        let bytes = if out.is_terminal() { for_terminal(&document.encoding, content)? } else { bytes };
         return Ok(out.write_all(&bytes).and_then(|()| out.flush())?);
     };
     std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
     output::talk(format_args!("version {} written to {}", document.version, path.display()));
     Ok(())
+}
+
+/// A document as a terminal may have it: what would be obeyed there is shown.
+fn for_terminal(encoding: &Encoding, content: &str) -> anyhow::Result<Vec<u8>> {
+    match encoding {
+        Encoding::Text => Ok(many_lines(content).into_bytes()),
+        Encoding::Base64 => bail!("this is no text; write it to a file with -o"),
+    }
 }
 
 fn written(global: &Global, answer: &Value) -> anyhow::Result<()> {
@@ -237,4 +243,16 @@ fn content(file: Option<PathBuf>) -> anyhow::Result<String> {
     }
     output::talk("reading standard input");
     read_text(std::io::stdin().lock())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_cannot_drive_the_terminal() {
+        let shown = for_terminal(&Encoding::Text, "a\u{1b}]0;x\u{7}b\n\u{202e}c").unwrap();
+        assert_eq!(String::from_utf8(shown).unwrap(), "a\\u{1b}]0;x\\u{7}b\nc");
+        for_terminal(&Encoding::Base64, "eA==").unwrap_err();
+    }
 }

@@ -131,3 +131,101 @@ async fn results_are_forgotten_like_everything_else() {
     let shown = crate::support::eventually(shown, |shown| shown.get("result").is_none()).await;
     assert_eq!((&shown["status"], &shown["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{shown}");
 }
+
+/// The key of an owner is free: what it asks for counts for its owner, and not for the agent that it reaches.
+#[tokio::test]
+async fn what_an_owner_asks_for_counts_for_the_owner() {
+    let hub = Setup::new().config(|config| config.quotas.agent_bytes = 50_000).start();
+    let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
+    let _open = hub.inbox(&worker.key, None).await;
+    let mut big = job(1, &worker.id);
+    big["input_data"]["text"] = json!("x".repeat(30_000));
+    assert_eq!(hub.post("/market/jobs", Some(&eve.owner_key), &big).await.status, 202);
+    big["job_id"] = job(2, "")["job_id"].clone();
+    let refused = hub.post("/market/jobs", Some(&eve.owner_key), &big).await;
+    assert!(refused.own_failure(Code::QuotaExceeded).contains("agent_bytes"));
+    let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x".repeat(30_000)}});
+    hub.post("/market/quotes", Some(&eve.owner_key), &ask).await.own_failure(Code::QuotaExceeded);
+    // Nothing of it is the worker's.
+    let me = hub.get("/api/v1/me", Some(&worker.key)).await.body;
+    assert_eq!(me["quotas"]["agent_bytes"]["used"], 0, "{me}");
+    let path = format!("/market/jobs/{}/result", job(1, "")["job_id"].as_str().unwrap());
+    let result = json!({"job_id": job(1, "")["job_id"], "status": "SUCCESS", "output_data": {"entities": [], "more": "x".repeat(30_000)}});
+    assert_eq!(hub.post(&path, Some(&worker.key), &result).await.status, 200);
+}
+
+/// Whoever keeps an agent out keeps out the key of the wallet that it earns for.
+#[tokio::test]
+async fn a_block_holds_for_the_owners_key() {
+    let hub = TestHub::start();
+    let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
+    assert_eq!(hub.post("/market/jobs", Some(&eve.owner_key), &job(1, &worker.id)).await.status, 202);
+    let blocked = hub.post("/api/v1/me/blocks", Some(&worker.key), &json!({"who": eve.id})).await;
+    assert!(blocked.status < 300, "{}", blocked.text);
+    let hire = job(2, &worker.id);
+    hub.post("/market/jobs", Some(&eve.owner_key), &hire).await.own_failure(Code::Forbidden);
+    let ask = json!({"skill_name": "analyze_text", "limit": 5});
+    let quote = hub.post("/market/quotes", Some(&eve.owner_key), &ask).await;
+    // Its own agent is all that it is offered.
+    let offers = quote.body["offers"].as_array().cloned().unwrap_or_default();
+    assert!(offers.iter().all(|offer| offer["agent_id"] != json!(worker.id)), "{}", quote.text);
+    let other = trader(&hub, "other", 1).await;
+    assert_eq!(hub.post("/market/jobs", Some(&other.owner_key), &hire).await.status, 202);
+}
+
+/// Offers that nobody is asked for are stored like others: they count, until they are forgotten.
+#[tokio::test]
+async fn offers_count_though_nobody_is_asked() {
+    let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
+    let hub = Setup::new().clock(&clock).config(|config| config.quotas.agent_bytes = 50_000).start();
+    let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
+    let ask =
+        json!({"skill_name": "analyze_text", "input_data": {"text": "x".repeat(30_000)}, "answer_ms": 0});
+    for key in [&eve.owner_key, &eve.key] {
+        let asked = hub.post("/market/quotes", Some(key), &ask).await;
+        if key == &eve.owner_key {
+            assert_eq!(asked.status, 201, "{}", asked.text);
+        } else {
+            asked.own_failure(Code::QuotaExceeded);
+        }
+    }
+    clock.advance(25 * 60 * 60 * 1000);
+    // Old ones are forgotten now and then, and first when a hub starts.
+    let hub = hub.restart(|_| {}).await;
+    let again = async || {
+        // A sign of life, after such a time.
+        hub.post(
+            "/market/register",
+            Some(&worker.key),
+            &crate::market::registration("worker", &worker.owner, "0.10"),
+        )
+        .await;
+        hub.post("/market/quotes", Some(&eve.owner_key), &ask).await
+    };
+    crate::support::eventually(again, |asked| asked.status == 201).await;
+}
+
+/// With an agent the key of its wallet is kept out: its credits stay where they are until the operator lets it in again.
+#[tokio::test]
+async fn a_disabled_agents_owner_key_is_out() {
+    let hub = TestHub::start();
+    let (eve, other) = (trader(&hub, "eve", 5).await, trader(&hub, "other", 0).await);
+    let pay = json!({
+        "transfer_id": "f81d4fae-7dec-11d0-a765-100000000001", "from_owner": eve.owner, "to_owner": other.owner, "amount": 1
+    });
+    let operate = async |what: &str| {
+        let path = format!("/api/v1/operator/agents/{}/{what}", eve.id);
+        let done = hub.post(&path, Some(OPERATOR), &json!({})).await;
+        assert_eq!(done.status, 200, "{}", done.text);
+    };
+    // It is remembered for a moment what a key means: not beyond this.
+    let wallet = format!("/market/wallets/{}", eve.owner.replace(' ', "%20"));
+    assert_eq!(hub.get(&wallet, Some(&eve.owner_key)).await.status, 200);
+    operate("disable").await;
+    let refused = hub.post("/market/transfer", Some(&eve.owner_key), &pay).await;
+    assert!(refused.own_failure(Code::Forbidden).contains("this owner is disabled"), "{}", refused.text);
+    let anew = crate::market::registration("another", &eve.owner, "0.10");
+    hub.post("/market/register", Some(&eve.owner_key), &anew).await.own_failure(Code::Forbidden);
+    operate("enable").await;
+    assert_eq!(hub.post("/market/transfer", Some(&eve.owner_key), &pay).await.status, 200);
+}

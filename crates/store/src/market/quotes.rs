@@ -128,7 +128,7 @@ pub fn count_open(tx: &mut dyn Tx, payer: WalletId, now: i64) -> Result<i64, Sto
 }
 
 /// The question goes to those of these agents whose inbox is open, as one event. It is for now or never: nothing is pushed, and
-/// nothing waits for whoever is away.
+/// nothing waits for whoever is away. Whether anybody was there.
 pub fn ask(
     tx: &mut dyn Tx,
     quote: &Quote,
@@ -136,7 +136,7 @@ pub fn ask(
     author: Principal,
     body: &str,
     attention: Attention,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let (now, conversation) = (quote.created_at, ConversationId::of_quote(quote.id));
     // The smaller stream first, as everywhere.
     let asked: BTreeSet<_> = quote.offers.iter().map(|offer| offer.agent).collect();
@@ -148,7 +148,7 @@ pub fn ask(
         }
     }
     if open.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let said = conversations::NewEvent {
         id: event,
@@ -179,7 +179,7 @@ pub fn ask(
         let seq = tx.next_seq(agent.0)?;
         deliveries::append(tx, &delivery, seq, now)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// What an agent answered; the first answer stands. Says whether it was this one.
@@ -215,15 +215,19 @@ pub fn accept(tx: &mut dyn Tx, id: QuoteId, job: JobId) -> Result<bool, StoreErr
     Ok(taken == 1)
 }
 
-/// A reconciler: forgets offers that ended before `cutoff`, a bounded number at a time.
-pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<u64, StoreError> {
-    let old =
-        tx.query("SELECT id FROM quotes WHERE valid_until < $1 LIMIT $2", &[cutoff.into(), limit.into()])?;
-    let count = old.len() as u64;
+/// A reconciler: forgets offers that ended before `cutoff`, a bounded number at a time. Says whose they were, and how many bytes
+/// each took besides its row.
+pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Vec<(WalletId, i64)>, StoreError> {
+    let old = tx.query(
+        "SELECT id, payer_id, COALESCE(OCTET_LENGTH(input), 0) FROM quotes WHERE valid_until < $1 LIMIT $2",
+        &[cutoff.into(), limit.into()],
+    )?;
+    let mut removed = vec![];
     for mut row in old {
         let id = QuoteId(row.uuid(0)?);
         tx.execute("DELETE FROM offers WHERE quote_id = $1", &[(&id).into()])?;
         tx.execute("DELETE FROM quotes WHERE id = $1", &[(&id).into()])?;
+        removed.push((WalletId(row.uuid(1)?), row.int(2)?));
     }
-    Ok(count)
+    Ok(removed)
 }

@@ -53,6 +53,18 @@ pub fn by_id(tx: &mut dyn Tx, id: WalletId) -> Result<Option<Wallet>, StoreError
     tx.first(select_wallet!("id = $1"), &[(&id).into()])?.map(wallet).transpose()
 }
 
+/// Whether the key of a wallet is kept out: with an agent that earns for it, or with the account whose it is.
+pub fn is_kept_out(tx: &mut dyn Tx, id: WalletId) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM market_agents m JOIN agents a ON a.id = m.agent_id WHERE m.wallet_id = $1
+                     AND a.deleted_at IS NULL AND (a.disabled_at IS NOT NULL OR a.owner_disabled_at IS NOT NULL))
+             OR EXISTS (SELECT 1 FROM wallets w JOIN accounts x ON x.id = w.account_id WHERE w.id = $1
+                     AND x.disabled_at IS NOT NULL)",
+        &[(&id).into()],
+    )?;
+    Ok(found.is_some())
+}
+
 /// The wallets that an account may use, at most `limit`.
 pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec<Wallet>, StoreError> {
     tx.query(select_wallet!("account_id = $1 ORDER BY id LIMIT $2"), &[(&account).into(), limit.into()])?

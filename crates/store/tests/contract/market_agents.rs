@@ -331,15 +331,15 @@ async fn offers_stand_until_they_are_taken(fixture: Fixture) {
             },
         ],
     };
-    let (id, new) = (quote.id, quote.clone());
+    let (id, payer, new) = (quote.id, quote.payer, quote.clone());
     write(store, move |tx| quotes::insert(tx, &new)).await;
     assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await, Some(quote));
     let job = JobId(fresh());
     assert!(write(store, move |tx| quotes::accept(tx, id, job)).await);
     assert!(!write(store, move |tx| quotes::accept(tx, id, JobId(fresh()))).await);
     assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await.unwrap().job, Some(job));
-    assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 10, 10)).await, 0);
-    assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 11, 10)).await, 1);
+    assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 10, 10)).await, []);
+    assert_eq!(write(store, move |tx| quotes::remove_before(tx, NOW + 11, 10)).await, [(payer, 2)]);
     assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await, None);
 }
 

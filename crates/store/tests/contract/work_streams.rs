@@ -7,6 +7,7 @@ use chorus_protocol::words::ClaimState;
 use chorus_store::claims::{self, Claim, Held};
 use chorus_store::conversation::{ConversationError, Post};
 use chorus_store::conversations::History;
+use chorus_store::digests::{self, Happened, Scope, Told};
 use chorus_store::work_streams::{self, Part, WorkStream};
 use chorus_store::{Store, conversation};
 
@@ -14,7 +15,8 @@ on_both!(
     what_belongs_to_a_stream,
     who_sees_a_stream,
     what_who_goes_had_taken,
-    what_is_held_of_a_closed_stream
+    what_is_held_of_a_closed_stream,
+    a_digest_tells_nothing_of_an_absence
 );
 
 async fn make(store: &Store, rooms: &[Room]) -> StreamId {
@@ -106,6 +108,18 @@ async fn who_sees_a_stream(fixture: Fixture) {
     assert_eq!(read_by(bob).await, [since]);
     assert_eq!(read_by(here.owner).await, [before, since]);
     assert_eq!(read_by(there.owner).await, [elsewhere]);
+    let until = |who: Principal, place| read(store, move |tx| work_streams::last_until(tx, id, who, place));
+    assert_eq!(
+        (until(bob, 1).await, until(bob, 3).await, until(there.owner, 3).await),
+        (None, Some(since), Some(elsewhere))
+    );
+    assert_eq!(read(store, move |tx| work_streams::place_of(tx, id, since)).await, 2);
+    assert_eq!(read(store, move |tx| work_streams::place_of(tx, id, EventId(fresh()))).await, 0);
+    assert_eq!(work_streams::after(&work_streams::cursor(Some(since))), Some(Some(since)));
+    assert_eq!(
+        (work_streams::after(&work_streams::cursor(None)), work_streams::after("1")),
+        (Some(None), None)
+    );
     let newest = |who: Principal, limit| read(store, move |tx| work_streams::newest(tx, id, who, limit));
     assert_eq!(newest(here.owner, 10).await, [since, before], "the newest first");
     assert_eq!((newest(here.owner, 1).await, newest(bob, 10).await), (vec![since], vec![since]));
@@ -166,4 +180,28 @@ async fn what_is_held_of_a_closed_stream(fixture: Fixture) {
     write(store, move |tx| all.iter().try_for_each(|claim| claims::put(tx, claim))).await;
     write(store, move |tx| claims::free_stream(tx, id, NOW + 5)).await;
     assert_eq!(read(store, move |tx| claims::due(tx, NOW + 5, 10)).await, [(inside, room.id)]);
+}
+
+/// Who leads, leaves and comes back is told of nothing that happened meanwhile, whatever is known of where it was.
+async fn a_digest_tells_nothing_of_an_absence(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::Joined).await;
+    let bob = agent(store, "bob").await.id;
+    join(store, room, bob.into(), "bob").await;
+    let of = (bob, room.id.0);
+    let through = read(store, move |tx| digests::head(tx, Scope::Channel, of.1)).await;
+    let told = Told { agent: bob, id: of.1, scope: Scope::Channel, through, since_at: NOW };
+    write(store, move |tx| digests::begin(tx, &told)).await;
+    let happened = || read(store, move |tx| digests::happened(tx, &told, 10));
+    let before = said(store, room, post_of("before", &[], None)).await.0;
+    assert_eq!(happened().await.newest, [before]);
+    remove(store, room, "bob").await;
+    assert_eq!(read(store, move |tx| digests::of(tx, of)).await, None, "who left leads no more");
+    let Happened { counts, newest, .. } = happened().await;
+    assert_eq!((counts, newest), (vec![], vec![]));
+    said(store, room, post_of("meanwhile", &[], None)).await;
+    join(store, room, bob.into(), "bob").await;
+    // Even one who was told up to before all of it.
+    let since = said(store, room, post_of("since", &[], None)).await.0;
+    assert_eq!(happened().await.newest, [since, before]);
 }

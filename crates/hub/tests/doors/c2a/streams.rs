@@ -54,6 +54,9 @@ async fn knocks(setup: &Setup) {
     assert!(
         page["events"].as_array().unwrap().iter().all(|one| one["conversation"]["streamId"] == json!(stream))
     );
+    // Where to go on tells nothing of what is said where bob is not: it is no number to count by.
+    assert_eq!(page["next"], page["events"][1]["eventId"]);
+    bob.refused("chat.list_events", json!({"streamId": stream, "after": "1"})).await;
     let rest = bob.done("chat.list_events", json!({"streamId": stream, "after": page["next"]})).await;
     assert_eq!(rest["events"], json!([]));
 
