@@ -224,7 +224,7 @@ impl Core {
         self.numbers += 1;
         let mut task = Task::of(self.numbers, batch, now_ms);
         let turn = &task.turn;
-        digests::record(turn).into_iter().for_each(|record| self.write(record, out));
+        self.keep_digest(turn, out);
         out.push(Command::Tell(Activity::Took {
             message: turn.message_id.clone(),
             from: turn.sender.clone(),
@@ -491,8 +491,8 @@ impl Core {
             self.line.passed(&turn.id);
         }
         let merged = if end == End::Failed { vec![] } else { task.merged() };
-        records.extend(self.line.done(&task.turn.id, done(&task.turn.id, merged)));
-        records.into_iter().for_each(|record| self.write(record, out));
+        let last = self.line.done(&task.turn.id, done(&task.turn.id, merged));
+        records.into_iter().chain(last).for_each(|record| self.write(record, out));
         self.digests.release(task.number);
         out.push(Command::Tell(activity));
     }
