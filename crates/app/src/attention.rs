@@ -240,8 +240,10 @@ pub(crate) fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabil
 
 /// The same as the words that a session is kept with.
 pub(crate) fn words(shows: InjectionCapabilities) -> String {
+    // What must be answered is brought to every session: one that names no way to be shown anything is shown it at once.
+    let immediate = shows.immediate || !(shows.buffered || shows.notify);
     let modes = [
-        (shows.immediate, Mode::Immediate),
+        (immediate, Mode::Immediate),
         (shows.buffered, Mode::Buffered),
         (shows.notify, Mode::Notify),
         (shows.tool_mailbox, Mode::ToolMailbox),

@@ -65,6 +65,11 @@ pub async fn list(app: &AppState, caller: Caller, query: TrailQuery) -> Result<I
     }
     let kind = query.kind.unwrap_or(TrailKind::Act);
     if kind == TrailKind::Act {
+        if event.is_some() {
+            return Err(
+                Faults::one("event", "needs another kind than act: kind=decision, kind=claim, …").into()
+            );
+        }
         return acts(app, &caller, channel, query).await;
     }
     let TrailQuery { actor, after, limit, .. } = query;

@@ -23,6 +23,8 @@ pub struct Reply<'a> {
     pub needs_claim: bool,
     /// The claim on the event or its thread, if there is one.
     pub claim: Option<Claim>,
+    /// Another has dealt with the event itself.
+    pub answered: bool,
     /// What it says.
     pub text: &'a str,
     /// Whether it mentions anybody.
@@ -38,6 +40,8 @@ pub enum Refusal {
     TooLong,
     /// A courtesy is answered without a new obligation for anybody.
     Mentions,
+    /// Another of the role has dealt with it.
+    Answered,
     /// It is another's.
     Claim(claims::Refusal),
 }
@@ -46,7 +50,7 @@ impl Refusal {
     /// A stable code.
     pub fn code(self) -> &'static str {
         match self {
-            Self::Policy(_) | Self::TooLong | Self::Mentions => PolicyForbidden::CODE,
+            Self::Policy(_) | Self::TooLong | Self::Mentions | Self::Answered => PolicyForbidden::CODE,
             Self::Claim(refusal) => refusal.code(),
         }
     }
@@ -63,6 +67,7 @@ impl fmt::Display for Refusal {
             Self::Mentions => {
                 f.write_str("the response policy of this event is ack_only: a receipt mentions nobody")
             }
+            Self::Answered => f.write_str("another agent has answered this already; leave it at that"),
             Self::Claim(refusal) => refusal.fmt(f),
         }
     }
@@ -82,6 +87,9 @@ pub fn check(now_ms: i64, who: AgentId, reply: &Reply<'_>) -> Result<Option<Clai
     }
     if reply.named {
         return Ok(None);
+    }
+    if reply.needs_claim && reply.answered {
+        return Err(Refusal::Answered);
     }
     let Some(claim) = reply.claim else {
         let first = Claim::offered(None, now_ms);
@@ -106,7 +114,15 @@ mod tests {
     }
 
     fn reply(policy: Policy) -> Reply<'static> {
-        Reply { policy, named: false, needs_claim: false, claim: None, text: "done", mentions: false }
+        Reply {
+            policy,
+            named: false,
+            needs_claim: false,
+            claim: None,
+            answered: false,
+            text: "done",
+            mentions: false,
+        }
     }
 
     fn code(reply: &Reply<'_>) -> &'static str {
@@ -150,6 +166,14 @@ mod tests {
             assert_eq!(code(&reply), unnamed, "{claim:?}");
             assert_eq!(code(&Reply { named: true, ..reply }), named, "{claim:?}");
         }
+    }
+
+    #[test]
+    fn a_role_is_answered_once() {
+        let answered = Reply { needs_claim: true, answered: true, ..reply(Policy::MayRespond) };
+        assert_eq!(code(&answered), "policy_forbidden");
+        assert_eq!(code(&Reply { named: true, ..answered }), "ok");
+        assert_eq!(code(&Reply { needs_claim: false, ..answered }), "ok");
     }
 
     proptest! {

@@ -113,6 +113,12 @@ pub fn put(tx: &mut dyn Tx, claim: &Claim) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Somebody has to look at a claim by then.
+pub fn look_at(tx: &mut dyn Tx, event: EventId, at: i64) -> Result<(), StoreError> {
+    tx.execute("UPDATE claims SET next_at = $2 WHERE event_id = $1", &[(&event).into(), at.into()])?;
+    Ok(())
+}
+
 /// Everybody that ever held the claim on an event, the first one first.
 pub fn holders(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Held>, StoreError> {
     tx.query(

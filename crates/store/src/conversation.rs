@@ -142,8 +142,13 @@ pub fn message(
     who: Principal,
     id: EventId,
 ) -> Result<Event, ConversationError> {
-    let event = conversations::event_by_id(tx, id)?
-        .filter(|event| event.conversation == conversation.id && event.kind == EventKind::Message);
+    let mut event = conversations::event_by_id(tx, id)?;
+    // Whoever was given a change of a message knows the message by it.
+    if let Some((EventKind::Edit, Some(changed))) = event.as_ref().map(|event| (event.kind, event.target)) {
+        event = conversations::event_by_id(tx, changed)?;
+    }
+    let event =
+        event.filter(|event| event.conversation == conversation.id && event.kind == EventKind::Message);
     let event = event.ok_or(ConversationError::NoTarget)?;
     let stays = log::readable(tx, conversation, who)?;
     if MembershipInterval::any_holds(&stays, event.seq) {
@@ -161,8 +166,10 @@ fn standing_message(
     id: EventId,
 ) -> Result<Event, ConversationError> {
     let event = message(tx, conversation, who, id)?;
-    let gone =
-        tx.first("SELECT 1 FROM events WHERE target_id = $1 AND kind = 'delete' LIMIT 1", &[(&id).into()])?;
+    let gone = tx.first(
+        "SELECT 1 FROM events WHERE target_id = $1 AND kind = 'delete' LIMIT 1",
+        &[(&event.id).into()],
+    )?;
     if gone.is_some() { Err(ConversationError::NoTarget) } else { Ok(event) }
 }
 

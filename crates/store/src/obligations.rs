@@ -94,6 +94,19 @@ pub fn of(
     tx.first(COLUMNS, &[(&event).into(), (&agent).into(), now.into()])?.map(obligation).transpose()
 }
 
+/// As what an agent was given a message last: as it was said, or as it was changed since.
+pub fn current(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<Option<EventId>, StoreError> {
+    tx.first(
+        "SELECT g.event_id FROM
+             (SELECT event_id, seq FROM chats WHERE event_id = $1 AND agent_id = $2
+              UNION ALL SELECT event_id, seq FROM chats WHERE supersedes = $1 AND agent_id = $2) g
+         ORDER BY g.seq DESC LIMIT 1",
+        &[(&message).into(), (&agent).into()],
+    )?
+    .map(|mut row| row.uuid(0).map(EventId))
+    .transpose()
+}
+
 /// What an agent made of an event, if it made anything of it.
 pub fn disposition(
     tx: &mut dyn Tx,
@@ -227,6 +240,17 @@ pub fn of_message(
     .into_iter()
     .map(|mut row| Ok((EventId(row.uuid(0)?), AgentId(row.uuid(1)?))))
     .collect()
+}
+
+/// Whether an agent was given something lately in a thread, after what began it, that it may answer.
+pub fn asked_in_thread(tx: &mut dyn Tx, thread: EventId, agent: AgentId) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 FROM (SELECT e.id FROM events e WHERE e.thread_id = $1 ORDER BY e.seq DESC LIMIT 100) l
+         CROSS JOIN chats c WHERE c.event_id = l.id AND c.agent_id = $2
+             AND COALESCE(c.policy, 'must_respond') <> 'must_not_respond' LIMIT 1",
+        &[(&thread).into(), (&agent).into()],
+    )?;
+    Ok(found.is_some())
 }
 
 /// The agents that an event was given to, some of them.

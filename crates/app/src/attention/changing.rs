@@ -3,18 +3,19 @@
 //! A message that is taken back is nobody's any more, and a harness that is connected here, or has an address, is told. A message that is changed
 //! comes to a harness under the change's own id, in place of what it has; who is reached otherwise finds it changed, as
 //! everybody who looks does. Whom it names now, and who was given nothing of it, is given the message as it stands: a mention
-//! that is added wakes as a new one does.
+//! that is added wakes as a new one does. What it means for who has it is decided anew: if it asks nothing of that one any
+//! more, it is cancelled.
 
-use super::{Decided, claiming, decide_said, disposing, message, shows};
+use super::{Decided, Known, claiming, decide_each, decide_said, disposing, is_delivered, message, shows};
 use crate::app::AppState;
 use crate::delivery::dialect::{Dialect, delivery_id};
 use bytes::Bytes;
 use chorus_attention::disposition::Cause;
-use chorus_attention::{Event, Happening};
+use chorus_attention::{Event, Happening, classify};
 use chorus_protocol::c2a::{Cancelled, Method};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::rpc::Notification;
-use chorus_protocol::words::{Directedness, EntryKind, Intent, Priority};
+use chorus_protocol::words::{Directedness, EntryKind, Intent, Priority, Reason};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, MembershipInterval};
@@ -67,7 +68,54 @@ pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Res
         deadline_ms: declared["deadline_ms"].as_i64(),
         ..message(draft)?
     };
+    for known in &mut replaces {
+        decide_anew(tx, draft, event, &said, &declared, known)?;
+    }
     decide_said(tx, draft, event, &named, replaces)
+}
+
+/// What the message means as it stands now, for an agent that has it, as if it were said so. Who of a role is asked was settled.
+fn decide_anew(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    event: Event<'_>,
+    said: &conversations::Event,
+    declared: &Value,
+    known: &mut Obligation,
+) -> Result<(), StoreError> {
+    let agent = known.id.agent;
+    let found = draft.candidates.iter().find(|candidate| candidate.agent == agent).cloned();
+    let is_for_role = found.as_ref().is_some_and(|candidate| candidate.in_named_role && !candidate.named);
+    if known.attention.reason == Reason::RoleMention && is_for_role {
+        known.mentions.clone_from(&draft.mentions);
+        return Ok(());
+    }
+    let Some(member) = members::of(tx, draft.act.conversation, agent.into())? else { return Ok(()) };
+    // Whom it is for, and what it answers, does not change.
+    let to: Vec<&str> = declared["to"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let is_for_it = to.iter().any(|handle| handle.eq_ignore_ascii_case(&member.handle));
+    let answered = said.target.map_or(Ok(None), |target| conversations::event_by_id(tx, target))?;
+    let answers_it = answered.is_some_and(|answered| answered.author == agent.into());
+    let candidate = Candidate {
+        agent,
+        handle: member.handle,
+        named: is_for_it || found.as_ref().is_some_and(|found| found.named),
+        in_named_role: false,
+        owns_thread: found.as_ref().is_some_and(|found| found.owns_thread),
+        participates: found.as_ref().is_some_and(|found| found.participates),
+        last_in_thread: found.as_ref().is_some_and(|found| found.last_in_thread),
+        said_target: answers_it,
+        owns_stream: found.as_ref().is_some_and(|found| found.owns_stream),
+    };
+    let event = Event { names_somebody: event.names_somebody || !to.is_empty(), ..event };
+    let all = Known::look_up(tx, draft, std::slice::from_ref(&candidate))?;
+    if let Some(decided) = decide_each(&classify(event), &[candidate], &all).pop() {
+        known.attention = decided.attention;
+    }
+    if to.is_empty() {
+        known.mentions.clone_from(&draft.mentions);
+    }
+    Ok(())
 }
 
 /// What an agent was given, if it is not done with it.
@@ -85,7 +133,13 @@ pub fn remember(
 ) -> Result<(), StoreError> {
     match draft.kind {
         // The smaller inbox first, as everywhere: that is how they were found.
-        DraftKind::Edit(target) => replaces.iter().try_for_each(|known| supersede(tx, draft, target, known)),
+        DraftKind::Edit(target) => replaces.iter().try_for_each(|known| {
+            if is_delivered(known.attention.mode) {
+                return supersede(tx, draft, target, known);
+            }
+            let reason = "the message was changed, and asks nothing of you any more";
+            withdraw(app, tx, known, (Cause::Edited, reason), draft.act.now)
+        }),
         DraftKind::Deletion(target) => take_back(app, tx, target, draft.act.now),
         DraftKind::Message(_) | DraftKind::Reaction(..) => Ok(()),
     }
@@ -94,11 +148,22 @@ pub fn remember(
 fn take_back(app: &AppState, tx: &mut dyn Tx, target: EventId, now: i64) -> Result<(), StoreError> {
     for (event, agent) in obligations::of_message(tx, target, MAX_TOLD)? {
         if let Some(known) = open(tx, event, agent, now)? {
-            disposing::record_passively(tx, known.event, agent, Cause::Deleted, now)?;
-            cancel(app, tx, &known, now)?;
+            withdraw(app, tx, &known, (Cause::Deleted, "the message was deleted"), now)?;
         }
     }
     Ok(())
+}
+
+/// What was given is nobody's any more.
+fn withdraw(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    known: &Obligation,
+    (cause, reason): (Cause, &str),
+    now: i64,
+) -> Result<(), StoreError> {
+    disposing::record_passively(tx, known.event, known.id.agent, cause, now)?;
+    cancel(app, tx, known, reason, now)
 }
 
 /// Brings the change in place of what was given.
@@ -118,7 +183,13 @@ fn supersede(
 }
 
 /// Tells a harness that is connected, wherever, or is POSTed to, once this is committed.
-fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation, now: i64) -> Result<(), StoreError> {
+fn cancel(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    known: &Obligation,
+    reason: &str,
+    now: i64,
+) -> Result<(), StoreError> {
     let agent = known.id.agent;
     let is_here = app.live.dialect(agent) == Some(Dialect::C2a);
     if !is_here && inboxes::shows(tx, agent, now)?.is_none() {
@@ -127,7 +198,7 @@ fn cancel(app: &AppState, tx: &mut dyn Tx, known: &Obligation, now: i64) -> Resu
     let cancelled = Cancelled {
         request_id: json!(delivery_id(known.id.seq)),
         event_id: Some(known.event.into()),
-        reason: Some("the message was deleted".into()),
+        reason: Some(reason.into()),
     };
     let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
     let Value::Object(params) = serde_json::to_value(&cancelled).map_err(unexpected)? else { return Ok(()) };

@@ -91,6 +91,10 @@ pub fn ask(
         Err(refusal) => return Err(refused(tx, conversation, refusal)?),
     };
     keep(tx, conversation, event, next, now)?;
+    if request == Request::Release {
+        // Whoever is asked next is asked at once, by whoever looks after claims.
+        claims::look_at(tx, event, now)?;
+    }
     let held = next.held.filter(|held| held.holder == who);
     let standing = held.map_or(Standing { state: ClaimState::Released, holder: who, until: now }, |held| {
         Standing { state: held.state, holder: held.holder, until: held.until_ms }
@@ -122,7 +126,7 @@ pub fn ask_and_dispose(
         Request::Release => Cause::ClaimEnded,
     };
     let until = (standing.state == ClaimState::Held).then_some(standing.until);
-    let disposed = disposing::record(tx, at.1, who, cause, until, now)?;
+    let disposed = disposing::record_of_message(tx, at.1, who, cause, until, now)?;
     Ok((standing, disposed))
 }
 

@@ -67,6 +67,19 @@ pub fn record(
     Ok(disposition)
 }
 
+/// Something happened to a message: it is so of what the agent was given of it last, perhaps a change.
+pub fn record_of_message(
+    tx: &mut dyn Tx,
+    message: EventId,
+    agent: AgentId,
+    cause: Cause,
+    until: Option<i64>,
+    now: i64,
+) -> Result<Disposed, Error> {
+    let given = obligations::current(tx, message, agent)?.unwrap_or(message);
+    record(tx, given, agent, cause, until, now)
+}
+
 /// The same for what nobody is refused: what happens to an event whatever its policy is.
 pub fn record_passively(
     tx: &mut dyn Tx,

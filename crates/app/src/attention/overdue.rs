@@ -13,7 +13,7 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{
-    ClaimState, Directedness, Disposition, EntryKind, EventKind, Mode, Policy, Priority, Reason,
+    ClaimState, Directedness, Disposition, EntryKind, EventKind, Mode, Policy, Reason,
 };
 use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, Event};
@@ -196,14 +196,21 @@ pub fn offer_again(
 
 /// Nobody took what was offered: those of the role that know knocks are knocked; if none does, the next one is shown all of it.
 fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<bool, Error> {
-    let Some(mentions) = mentions_of(tx, said, claim, now)? else { return Ok(false) };
+    let Some(given) = first_given(tx, said, claim, now)? else { return Ok(false) };
+    // What was taken back is asked of nobody else.
+    if given.disposition == Some(Disposition::Superseded)
+        && obligations::current(tx, said.id, given.id.agent)? == Some(said.id)
+    {
+        return Ok(false);
+    }
+    let Obligation { mentions, attention: asked_first, .. } = given;
     let attention = Attention {
         directedness: Directedness::ToMyRole,
         policy: Policy::MayRespond,
         mode: Mode::Notify,
         reason: Reason::RoleMention,
-        priority: Priority::Normal,
-        deadline_ms: Some(chorus_attention::DEFAULT_DEADLINE_MS),
+        priority: asked_first.priority,
+        deadline_ms: asked_first.deadline_ms.or(Some(chorus_attention::DEFAULT_DEADLINE_MS)),
     };
     let bringing = Bringing { mentions: &mentions, ..Bringing::FIRST };
     let mut asked = vec![];
@@ -258,12 +265,17 @@ fn owners_of_stream(tx: &mut dyn Tx, said: &Event) -> Result<Vec<Member>, StoreE
     Ok(agents.into_iter().filter(|(_, part)| part.owns).map(|(member, _)| member).collect())
 }
 
-/// Whom the event names, as it was kept with what the first one was given.
-fn mentions_of(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<Option<String>, StoreError> {
+/// What the first one was given: whom the event names, and how much it matters, was kept with it.
+fn first_given(
+    tx: &mut dyn Tx,
+    said: &Event,
+    claim: Claim,
+    now: i64,
+) -> Result<Option<Obligation>, StoreError> {
     let held = claim.held.map(|held| held.holder);
     for agent in claim.first.into_iter().chain(held).chain(obligations::given(tx, said.id, 1)?) {
         if let Some(known) = obligations::of(tx, said.id, agent, now)? {
-            return Ok(Some(known.mentions));
+            return Ok(Some(known));
         }
     }
     Ok(None)

@@ -14,7 +14,7 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
-use chorus_protocol::words::{Directedness, Intent, Policy, Priority, Reason};
+use chorus_protocol::words::{ClaimState, ConversationKind, Directedness, Intent, Policy, Priority, Reason};
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::members::{self, Member};
@@ -40,7 +40,11 @@ struct Said {
 
 /// Refuses a draft in which an agent answers what it may not, and claims for it what it answers.
 pub fn check(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Answer>, Error> {
-    let (DraftKind::Message(Some(event)), Some(agent)) = (draft.kind, draft.act.author.agent()) else {
+    let (DraftKind::Message(answered), Some(agent)) = (draft.kind, draft.act.author.agent()) else {
+        return Ok(None);
+    };
+    let Some(event) = answered else {
+        check_thread(tx, draft, agent)?;
         return Ok(None);
     };
     let now = draft.act.now;
@@ -52,11 +56,14 @@ pub fn check(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Answer>, Error
     let attention = meaning(tx, &draft.conversation, &member, &answered, now)?;
     let text = draft.body.text("content");
     let named = attention.directedness == Directedness::ToMe;
+    let claim = claiming::of(tx, event)?;
+    let dealt_with = claim.and_then(|claim| claim.held).filter(|held| held.state == ClaimState::Resolved);
     let reply = Reply {
         policy: attention.policy,
         named,
         needs_claim: !named && attention.reason == Reason::RoleMention,
-        claim: match claiming::of(tx, event)? {
+        answered: dealt_with.is_some_and(|held| held.holder != agent),
+        claim: match claim {
             Some(claim) => Some(claim),
             None => answered.thread.map_or(Ok(None), |thread| claiming::of(tx, thread))?,
         },
@@ -66,18 +73,66 @@ pub fn check(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Answer>, Error
     match outbound::check(now, agent, &reply) {
         Ok(Some(claim)) => claiming::keep(tx, draft.act.conversation, event, claim, now)?,
         Ok(None) => {}
-        Err(Refusal::Claim(refusal)) => {
-            return Err(claiming::refused(tx, draft.act.conversation, refusal)?);
-        }
-        Err(refusal) => return Err(Error::new(Code::PolicyForbidden, refusal).refused(Refused::Policy)),
+        Err(refusal) => return Err(refused(tx, draft, refusal)?),
     }
     Ok(Some(Answer { agent, event }))
+}
+
+fn refused(tx: &mut dyn Tx, draft: &Draft<'_>, refusal: Refusal) -> Result<Error, StoreError> {
+    match refusal {
+        Refusal::Claim(refusal) => claiming::refused(tx, draft.act.conversation, refusal),
+        refusal => Ok(Error::new(Code::PolicyForbidden, refusal).refused(Refused::Policy)),
+    }
+}
+
+/// Refuses what an agent says in the thread of what another holds, or what it may not answer: to leave out what it answers makes
+/// it no less an answer. Who has spoken there, or was asked there, takes part.
+fn check_thread(tx: &mut dyn Tx, draft: &Draft<'_>, agent: AgentId) -> Result<(), Error> {
+    let (conversation, now) = (draft.act.conversation, draft.act.now);
+    let Some(thread) = draft.thread.filter(|_| draft.conversation.kind == ConversationKind::Channel) else {
+        return Ok(());
+    };
+    let (Some(began), Some(member)) =
+        (conversations::event_by_id(tx, thread)?, members::of(tx, conversation, agent.into())?)
+    else {
+        return Ok(());
+    };
+    let takes_part = began.author == draft.act.author
+        || obligations::asked_in_thread(tx, thread, agent)?
+        || members::agents_in_thread(tx, conversation, thread)?
+            .iter()
+            .any(|other| other.member.principal == member.principal);
+    if takes_part {
+        return Ok(());
+    }
+    let attention = meaning(tx, &draft.conversation, &member, &began, now)?;
+    let reply = Reply {
+        // What is for nobody in particular anybody may speak about, as anybody may claim it.
+        policy: match attention {
+            Attention { policy: Policy::MustNotRespond, directedness, .. }
+                if directedness != Directedness::Ambient =>
+            {
+                Policy::MustNotRespond
+            }
+            _ => Policy::MayRespond,
+        },
+        named: attention.directedness == Directedness::ToMe,
+        needs_claim: false,
+        claim: claiming::of(tx, thread)?,
+        answered: false,
+        text: "",
+        mentions: false,
+    };
+    match outbound::check(now, agent, &reply) {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(refused(tx, draft, refusal)?),
+    }
 }
 
 /// The answer was posted: that is what became of the event.
 pub fn remember(tx: &mut dyn Tx, reply: Option<Answer>, now: i64) -> Result<(), Error> {
     let Some(Answer { agent, event }) = reply else { return Ok(()) };
-    disposing::record(tx, event, agent, Cause::Replied, None, now)?;
+    disposing::record_of_message(tx, event, agent, Cause::Replied, None, now)?;
     // Whoever held the claim on it is done.
     let holds = claiming::of(tx, event)?.and_then(|claim| claim.holder(now)) == Some(agent);
     if holds && let Some(row) = claims::of(tx, event)? {
@@ -98,7 +153,8 @@ pub fn meaning(
     let Some(agent) = member.principal.agent() else {
         return Err(StoreError::Unexpected("people are not told what to answer".into()));
     };
-    if let Some(given) = obligations::of(tx, said.id, agent, now)? {
+    let given = obligations::current(tx, said.id, agent)?.unwrap_or(said.id);
+    if let Some(given) = obligations::of(tx, given, agent, now)? {
         return Ok(given.attention);
     }
     let mut attention = decide_now(tx, conversation, member, agent, said)?;

@@ -138,7 +138,7 @@ fn in_conversation(
         None => None,
         Some(any) => {
             let message = conversation::message(tx, &conversation, agent.into(), any)?;
-            Some(message.thread.unwrap_or(any))
+            Some(message.thread.unwrap_or(message.id))
         }
     };
     let filter = Filter { thread, kinds: Kinds::Only(EventKind::Message) };

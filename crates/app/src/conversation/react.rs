@@ -29,7 +29,13 @@ pub async fn react(
             Reaction::New(draft) => {
                 let posted = post(&hub, tx, &draft)?;
                 if let Some(agent) = who.agent().filter(|_| !new.removed) {
-                    signal(tx, (conversation, target), agent, new.signal, act.now)?;
+                    signal(
+                        tx,
+                        (conversation, draft.kind.target().unwrap_or(target)),
+                        agent,
+                        new.signal,
+                        act.now,
+                    )?;
                 }
                 (act.event, posted.seq)
             }
@@ -64,6 +70,6 @@ fn signal(
         }
         _ => {}
     }
-    disposing::record(tx, at.1, agent, Cause::Reacted(signal), until, now)?;
+    disposing::record_of_message(tx, at.1, agent, Cause::Reacted(signal), until, now)?;
     Ok(())
 }

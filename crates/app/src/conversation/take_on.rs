@@ -32,7 +32,7 @@ pub async fn claim(
                 return Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }));
             }
         }
-        let (standing, _) = claiming::ask_and_dispose(tx, (place.id, event), who, request, now)?;
+        let (standing, _) = claiming::ask_and_dispose(tx, (place.id, said.id), who, request, now)?;
         Ok((standing, member.handle))
     };
     app.store.write::<_, Error, _>(work).await
@@ -42,12 +42,13 @@ pub async fn claim(
 pub async fn resolve(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
-        let (place, ..) = enter(tx, who, event)?;
-        if claiming::of(tx, event)?.is_some() {
-            let (_, disposed) = claiming::ask_and_dispose(tx, (place.id, event), who, Request::Resolve, now)?;
+        let (place, _, said) = enter(tx, who, event)?;
+        if claiming::of(tx, said.id)?.is_some() {
+            let at = (place.id, said.id);
+            let (_, disposed) = claiming::ask_and_dispose(tx, at, who, Request::Resolve, now)?;
             return Ok(disposed);
         }
-        disposing::record(tx, event, who, Cause::Resolved, None, now)
+        disposing::record_of_message(tx, said.id, who, Cause::Resolved, None, now)
     };
     app.store.write::<_, Error, _>(work).await
 }
@@ -56,8 +57,8 @@ pub async fn resolve(app: &App, who: AgentId, event: EventId) -> Result<Option<D
 pub async fn defer(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
-        enter(tx, who, event)?;
-        disposing::record(tx, event, who, Cause::Deferred, None, now)
+        let (_, _, said) = enter(tx, who, event)?;
+        disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)
     };
     app.store.write::<_, Error, _>(work).await
 }

@@ -92,6 +92,11 @@ impl Content {
         if let Self::Chat(said) = self { said.chat.sent } else { 1 }
     }
 
+    /// Whether it was taken back, in a dialect that says so by cancelling: then it is not shown. Others show that it is gone.
+    pub fn is_cancelled(&self, dialect: Dialect) -> bool {
+        dialect == Dialect::C2a && matches!(self, Self::Chat(said) if said.was_deleted())
+    }
+
     /// The data of what a session is told of the entry, in what it speaks; for the how many'th time, if it is told so.
     pub fn data(
         &self,

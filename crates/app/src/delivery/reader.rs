@@ -193,8 +193,10 @@ impl Reader {
             Content::read(tx, agent, entries, READ_BYTES)
         };
         let found = self.app.store.read::<_, StoreError, _>(read).await?.pop();
-        let Some((entry, content)) = found.filter(|(entry, _)| entry.seq == seq) else { return Ok(None) };
-        let (dialect, kind) = (self.inbox.dialect, entry.kind);
+        let dialect = self.inbox.dialect;
+        let found = found.filter(|(entry, content)| entry.seq == seq && !content.is_cancelled(dialect));
+        let Some((entry, content)) = found else { return Ok(None) };
+        let kind = entry.kind;
         let data = content.data(&self.app, &self.identity, dialect, entry, Some(attempt))?;
         Ok(Some(dialect.entry(kind, seq, &data)))
     }
@@ -290,7 +292,10 @@ impl Reader {
         // Nothing between here and the head: it was removed as too old.
         let last = entries.last().map_or(head, |(entry, _)| entry.seq);
         let (dialect, mut bytes) = (self.inbox.dialect, BytesMut::new());
-        for (entry, content) in entries.into_iter().filter(|(entry, _)| entry.is_streamed()) {
+        let is_shown = |(entry, content): &(deliveries::Entry, Content)| {
+            entry.is_streamed() && !content.is_cancelled(dialect)
+        };
+        for (entry, content) in entries.into_iter().filter(is_shown) {
             let (seq, kind) = (entry.seq, entry.kind);
             self.count(1);
             let data = content.data(&self.app, &self.identity, dialect, entry, None)?;

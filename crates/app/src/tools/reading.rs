@@ -59,7 +59,7 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
     let (who, max_bytes) = (context.who, context.page_bytes());
     let read = context.read(move |tx, (conversation, _)| {
         let message = conversation::message(tx, &conversation, who, thread)?;
-        let filter = Filter { thread: Some(message.thread.unwrap_or(thread)), kinds: Kinds::All };
+        let filter = Filter { thread: Some(message.thread.unwrap_or(message.id)), kinds: Kinds::All };
         let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
         Ok((page, tx.head(conversation.id.0)?))
     });

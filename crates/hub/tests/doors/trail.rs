@@ -78,6 +78,7 @@ async fn it_is_for_the_operator_and_for_owners_of_channels() {
     assert_eq!(ask(&eve, &format!("kind=send&channel={channel}")).await, 404, "a stranger");
     assert_eq!(ask(OPERATOR, "kind=send").await, 400, "of nobody in particular");
     assert_eq!(ask(OPERATOR, "kind=send&channel=x").await, 400);
+    assert_eq!(ask(OPERATOR, &format!("event={event}")).await, 400, "no act is about an event");
     assert_eq!(ask(OPERATOR, &format!("kind=send&channel={channel}&after=x")).await, 400);
     let other = fixture.another_channel("other").await;
     assert!(

@@ -181,6 +181,7 @@ fn message_of<'a>(
         let begins = Some(*target) == new.thread || draft.conversation.kind == ConversationKind::Channel;
         draft.thread = event.thread.or(begins.then_some(event.id)).or(draft.thread);
         if Some(*target) == new.reply_to {
+            draft.kind = DraftKind::Message(Some(event.id));
             draft.answers = Some(event);
         }
     }
@@ -266,6 +267,9 @@ fn own(
 ) -> Result<(Conversation, Member, Event), ConversationError> {
     let (conversation, author) = lock_as_speaker(tx, act.conversation, act.author)?;
     let event = standing_message(tx, &conversation, act.author, target)?;
+    if event.id != target {
+        return Err(ConversationError::NoTarget);
+    }
     if event.author != act.author && !(owner_may && conversation.owner == act.author) {
         return Err(ConversationError::Forbidden);
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const MAX_CHARACTERS: usize = 2000;
 
 /// What came, as it is kept, if it is a digest.
-pub(super) fn record(turn: &Turn) -> Option<Record> {
+fn record(turn: &Turn) -> Option<Record> {
     let is_one = turn.mode == Some(Mode::Digest) && !turn.text.is_empty();
     let text = || turn.text.chars().take(MAX_CHARACTERS).collect();
     is_one.then(|| Record::Digest { id: turn.id.clone(), text: text() })
@@ -43,6 +43,13 @@ impl Digests {
 }
 
 impl Core {
+    /// What came is to be shown, if it is a digest.
+    pub(super) fn keep_digest(&mut self, turn: &Turn, out: &mut Vec<Command>) {
+        if let Some(record) = record(turn) {
+            self.write(record, out);
+        }
+    }
+
     /// A turn has ended: what it showed is told, unless it failed, for then perhaps nobody has seen it.
     pub(super) fn end_digests(&mut self, task: u64, failed: bool, out: &mut Vec<Command>) {
         let told = self.digests.release(task);

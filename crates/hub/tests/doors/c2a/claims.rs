@@ -206,3 +206,72 @@ async fn the_same_by_mcp() {
     let people = call(&fixture.anna, "chat_claim", json!({"event_id": event})).await;
     assert_eq!(people["isError"], true, "{people}");
 }
+
+/// Who lets a role mention go gives it to the rest at once, as urgent as it was.
+#[tokio::test]
+async fn what_one_lets_go_is_offered_to_the_rest() {
+    for release in [false, true] {
+        let (fixture, _clock, mut ada, mut bob) = two().await;
+        let path = format!("/api/v1/channels/{}", fixture.channel);
+        let body =
+            json!({"content": "@ops please restart the cache", "priority": "high", "deadline_ms": 120_000});
+        let said = fixture.hub.say(&path, &fixture.anna, &body).await;
+        let event = said["event_id"].as_str().unwrap();
+        let first = ada.delivered().await;
+        assert_eq!(first["eventId"], json!(event));
+        if release {
+            ada.done("chat.claim", json!({"eventId": event})).await;
+            ada.done("chat.claim", json!({"eventId": event, "release": true})).await;
+        } else {
+            ada.done("chat.react", json!({"inReplyTo": event, "signal": "declined"})).await;
+        }
+        let knock = bob.delivered().await;
+        assert_eq!(
+            (&knock["eventId"], &knock["attention"]["reason"]),
+            (&json!(event), &json!("role_mention"))
+        );
+        for word in ["priority", "deadlineMs"] {
+            assert_eq!(knock["attention"][word], first["attention"][word], "{knock}");
+        }
+        assert_eq!(knock["attention"]["priority"], "high");
+    }
+}
+
+#[tokio::test]
+async fn a_role_mention_is_answered_once() {
+    let (fixture, _clock, mut ada, mut bob) = two().await;
+    let event = fixture.say("@ops please restart the cache").await;
+    ada.delivered().await;
+    let reply = |key: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "thread",
+            "directedness": "to_me", "text": "done", "inReplyTo": event})
+    };
+    ada.done("chat.send_message", reply("a")).await;
+    assert_eq!(bob.refused("chat.send_message", reply("b")).await, "policy_forbidden");
+    ada.done("chat.send_message", reply("c")).await;
+}
+
+/// To leave out what is answered makes it no less an answer.
+#[tokio::test]
+async fn in_the_thread_of_what_another_holds_only_those_who_take_part_speak() {
+    let (fixture, _clock, mut ada, mut bob) = two().await;
+    let event = fixture.say("@ops please restart the cache").await;
+    ada.delivered().await;
+    ada.done("chat.claim", json!({"eventId": event})).await;
+    let send = |key: &str, thread: &str| {
+        json!({"target": {"conversationId": fixture.channel, "threadId": thread}, "idempotencyKey": key,
+            "visibility": "thread", "directedness": "ambient", "text": "I did it"})
+    };
+    assert_eq!(bob.refused("chat.send_message", send("b", &event)).await, "claimed_by_other");
+    ada.done("chat.send_message", send("a", &event)).await;
+    let path = format!("/api/v1/channels/{}", fixture.channel);
+    let asked = json!({"content": "@bob can you help?", "thread": event});
+    fixture.hub.say(&path, &fixture.anna, &asked).await;
+    bob.delivered().await;
+    bob.done("chat.send_message", send("c", &event)).await;
+    // What is for another.
+    let event = fixture.say("@ada how is it going?").await;
+    ada.delivered().await;
+    assert_eq!(bob.refused("chat.send_message", send("d", &event)).await, "policy_forbidden");
+    fixture.hub.say(&path, &fixture.anna, &json!({"content": "well?", "thread": event})).await;
+}

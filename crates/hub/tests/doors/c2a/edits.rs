@@ -183,3 +183,94 @@ async fn changes_count_as_sends() {
         assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &content).await.status, 200);
     }
 }
+
+/// Whoever was given a change answers it by the change's own id: it is the message that is answered.
+#[tokio::test]
+async fn what_was_changed_is_answered_by_the_id_of_the_change() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "ada", &json!({})).await;
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    for (tool, end) in [
+        ("send", "responded"),
+        ("react", "responded"),
+        ("claim", "claimed"),
+        ("defer", "deferred"),
+        ("resolve", "responded"),
+    ] {
+        let (path, event) = said(&fixture, &fixture.anna, "@ada tihs?").await;
+        ada.delivered().await;
+        let edit = json!({"content": "@ada this?"});
+        assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await.status, 200);
+        let params = ada.delivered().await;
+        let change = params["eventId"].as_str().unwrap().to_owned();
+        assert_eq!(params["supersedes"], json!(event));
+        match tool {
+            "send" => {
+                let sent = json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": "a",
+                    "visibility": "thread", "directedness": "to_me", "text": "yes", "inReplyTo": change});
+                let sent = ada.done("chat.send_message", sent).await;
+                assert_eq!(sent["threadId"], json!(event), "{sent}");
+            }
+            "react" => drop(ada.done("chat.react", json!({"inReplyTo": change, "signal": "done"})).await),
+            _ => drop(ada.done(&format!("chat.{tool}"), json!({"eventId": change, "reason": "later"})).await),
+        }
+        let ladder = fixture.get(&format!("/api/v1/events/{change}")).await;
+        assert_eq!(ladder.body["deliveries"][0]["disposition"], end, "{tool}: {}", ladder.text);
+    }
+    // A change is not changed itself.
+    let (path, _) = said(&fixture, &fixture.anna, "hello").await;
+    let edit = json!({"content": "hello again"});
+    let edited = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await;
+    let change = edited.body["event_id"].as_str().unwrap();
+    let path = format!("/api/v1/channels/{}/messages/{change}", fixture.channel);
+    assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await.status, 404);
+}
+
+/// What a message means is decided anew when it is changed: for who has it, too.
+#[tokio::test]
+async fn a_change_that_asks_another_asks_the_first_no_more() {
+    let fixture = ChannelFixture::start().await;
+    let (ada, bob) = (member(&fixture, "ada", &json!({})).await, member(&fixture, "bob", &json!({})).await);
+    let mut ada = Harness::connect(&fixture.hub, &ada).await;
+    let mut bob = Harness::connect(&fixture.hub, &bob).await;
+    for changed in ["@bob check the build please?", "never mind, solved"] {
+        let (path, event) = said(&fixture, &fixture.anna, "@ada check the build please?").await;
+        ada.delivered().await;
+        let edit = json!({"content": changed});
+        assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await.status, 200);
+        assert_eq!(ada.notified("notifications/cancelled").await["eventId"], json!(event));
+        ada.assert_quiet().await;
+        let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+        let deliveries = ladder.body["deliveries"].as_array().unwrap();
+        let of_ada = deliveries.iter().find(|one| one["recipient"]["handle"] == "ada").unwrap();
+        assert_eq!(of_ada["disposition"], "superseded", "{}", ladder.text);
+        if changed.starts_with("@bob") {
+            let params = bob.delivered().await;
+            assert_eq!(
+                (&params["eventId"], &params["target"]["mentions"]),
+                (&json!(event), &json!(["agent:bob"]))
+            );
+        }
+    }
+    // Named still, and another besides: as it says now.
+    let (path, _) = said(&fixture, &fixture.anna, "@ada check the build please?").await;
+    ada.delivered().await;
+    let edit = json!({"content": "@ada @bob check the build please?"});
+    fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await;
+    let params = ada.delivered().await;
+    assert_eq!(params["attention"]["policy"], "must_respond");
+    assert_eq!(params["target"]["mentions"], json!(["agent:ada", "agent:bob"]));
+}
+
+/// What was taken back before it came does not come.
+#[tokio::test]
+async fn what_was_deleted_before_it_came_is_not_delivered() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "ada", &json!({})).await;
+    let (path, _) = said(&fixture, &fixture.anna, "@ada are you there?").await;
+    let (_, stands) = said(&fixture, &fixture.anna, "@ada and now?").await;
+    assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    assert_eq!(ada.delivered().await["eventId"], json!(stands));
+    ada.assert_quiet().await;
+}

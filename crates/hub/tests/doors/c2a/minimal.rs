@@ -234,3 +234,21 @@ async fn what_a_harness_tells_is_recorded() {
     let resolved = two.lead.done("chat.resolve", json!({"eventId": event})).await;
     assert_eq!(resolved["disposition"], "responded");
 }
+
+/// A harness that says nothing of how it shows things is shown what it must answer, and owes the answer.
+#[tokio::test]
+async fn who_names_no_injection_is_given_what_it_must_answer() {
+    let fixture = ChannelFixture::start().await;
+    for (name, capabilities) in [("ada", json!({})), ("eve", json!({"injection": {"tool_mailbox": true}}))] {
+        let key = member(&fixture, name, &json!({})).await;
+        let mut begin = super::harness::initialize();
+        begin["params"]["capabilities"] = capabilities;
+        let mut harness = Harness::with(&fixture.hub, &key, &begin).await;
+        let event = fixture.say(&format!("@{name} are you there?")).await;
+        let params = harness.delivered().await;
+        assert_eq!((&params["eventId"], &params["injection"]["mode"]), (&json!(event), &json!("immediate")));
+        let attention = &params["attention"];
+        assert_eq!(attention["policy"], "must_respond");
+        assert!(attention["deadlineMs"].is_i64(), "{attention}");
+    }
+}
