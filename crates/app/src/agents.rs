@@ -19,9 +19,12 @@ pub use reference::{AgentRef, managed, may_manage};
 pub use view::{host, view};
 
 use crate::app::App;
+use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
+use chorus_store::Tx;
+use chorus_store::directory::Agent;
 use serde_json::Value;
 use url::Url;
 
@@ -37,6 +40,12 @@ pub fn card_fits(app: &App, card: &Value) -> Result<(), String> {
 /// A connection string that the hub issues.
 fn issued(app: &App, secret: &str) -> String {
     format!("{}/inbox/{secret}", app.config.public_url)
+}
+
+/// The agent that is named, if the caller may manage it: for what takes its time before anything is written.
+async fn find_managed(app: &App, caller: &Caller, named: &AgentRef) -> Result<Agent, Error> {
+    let (caller, named) = (caller.clone(), named.clone());
+    app.store.read::<_, Error, _>(move |tx: &mut dyn Tx| managed(tx, &caller, &named)).await
 }
 
 /// Whether the hub may call it, as far as that can be known now.

@@ -26,8 +26,8 @@ pub use approvals::{agree, decline, end_by_itself, list_approvals, look_at_appro
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel, restore};
 pub use document::{
-    change_document, list_documents, make_document, no_document, put, read_document, read_document_bytes,
-    shown, version,
+    change_document, delete_document, list_documents, make_document, no_document, put, read_document,
+    read_document_bytes, shown, version,
 };
 pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;

@@ -21,10 +21,10 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// The same about a name that leads there.
+    /// The same about a name that leads there. Of what kind the address is would tell about the hub's own network.
     #[must_use]
     pub fn by_name(self, name: &str) -> Self {
-        Self { given: name.to_owned(), ..self }
+        Self { given: name.to_owned(), what: "no name of a public address" }
     }
 }
 
@@ -227,6 +227,11 @@ mod tests {
         assert_eq!(
             blocked.to_string(),
             "169.254.169.254 is a link-local address; only public addresses are called"
+        );
+        // Of a name it would tell what is in the hub's network.
+        assert_eq!(
+            blocked.by_name("db").to_string(),
+            "db is no name of a public address; only public addresses are called"
         );
     }
 }

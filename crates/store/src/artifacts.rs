@@ -191,11 +191,42 @@ pub fn trim(
         &[(&conversation).into(), slug.into(), keep.max(1).into()],
     )?
     .into_iter()
-    .map(|mut row| {
-        let (kind, id) = (row.text(0)?, row.uuid(1)?);
-        let author = Principal::new(&kind, id);
-        let author = author.ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?;
-        Ok((author, row.int(2)? + ROW_BYTES))
-    })
+    .map(removed)
     .collect()
+}
+
+/// Removes a document with all its versions; whose they were, and how many bytes each had.
+pub(crate) fn remove(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    slug: &str,
+) -> Result<Vec<(Principal, i64)>, StoreError> {
+    tx.query(
+        "DELETE FROM artifacts WHERE conversation_id = $1 AND slug = $2
+         RETURNING author_kind, author_id, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0)",
+        &[(&conversation).into(), slug.into()],
+    )?
+    .into_iter()
+    .map(removed)
+    .collect()
+}
+
+fn removed(mut row: Row) -> Result<(Principal, i64), StoreError> {
+    let (kind, id) = (row.text(0)?, row.uuid(1)?);
+    let author = Principal::new(&kind, id);
+    let author = author.ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?;
+    Ok((author, row.int(2)? + ROW_BYTES))
+}
+
+/// Who wrote the oldest version that is kept of a document.
+pub(crate) fn begun_by(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    slug: &str,
+) -> Result<Option<Principal>, StoreError> {
+    let row = tx.first(
+        "SELECT author_kind, author_id FROM artifacts WHERE conversation_id = $1 AND slug = $2 ORDER BY version LIMIT 1",
+        &[(&conversation).into(), slug.into()],
+    )?;
+    row.map_or(Ok(None), |mut row| Ok(Principal::new(&row.text(0)?, row.uuid(1)?)))
 }

@@ -306,3 +306,27 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
     place(tx, act, EventKind::Artifact, None, None, &body, artifact.seq)?;
     Ok(artifact)
 }
+
+/// Removes a document with all its versions; who began it may, and the owner of the channel. Whose the versions were, and how many
+/// bytes each had; nothing, if there is no such document.
+pub fn remove_artifact(
+    tx: &mut dyn Tx,
+    act: &Act,
+    slug: &str,
+) -> Result<Option<Vec<(Principal, i64)>>, ConversationError> {
+    let (conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
+    let Some(newest) = artifacts::newest(tx, act.conversation, slug)? else { return Ok(None) };
+    let began = artifacts::begun_by(tx, act.conversation, slug)?;
+    if conversation.owner != act.author && began != Some(act.author) {
+        return Err(ConversationError::Forbidden);
+    }
+    let removed = artifacts::remove(tx, act.conversation, slug)?;
+    let body = told([
+        ("slug", newest.slug.as_str().into()),
+        ("version", newest.version.into()),
+        ("title", newest.title.as_str().into()),
+        ("removed", true.into()),
+    ]);
+    append(tx, act, EventKind::Artifact, None, None, &body)?;
+    Ok(Some(removed))
+}

@@ -1,6 +1,6 @@
 //! Changing an agent: what it says of itself, where it is reached, and whether what is for it waits.
 
-use super::{AgentRef, card_fits, check_url, host, managed, view};
+use super::{AgentRef, card_fits, check_url, find_managed, host, managed, view};
 use crate::app::AppState;
 use crate::audit::RequestContext;
 use crate::caller::Caller;
@@ -36,9 +36,10 @@ pub async fn change(
     }
     let endpoint = endpoint.map(|EndpointUrl(url)| check_endpoint(&url)).transpose();
     let endpoint = endpoint.map_err(|what| Faults::one("endpoint", what))?;
+    let (named, hub, runtime) = (AgentRef::parse(app, named)?, Arc::clone(app), Handle::current());
+    find_managed(app, &caller, &named).await?;
     check_url(app, "endpoint", endpoint.as_ref()).await?;
     let (endpoint, card) = (endpoint.map(String::from), card.map(|card| card.to_string()));
-    let (named, hub, runtime) = (AgentRef::parse(app, named)?, Arc::clone(app), Handle::current());
     let (who, which) = (caller.clone(), named.clone());
     let may = move |tx: &mut dyn Tx| managed(tx, &who, &which).map(drop);
     let work = move |tx: &mut dyn Tx| {

@@ -3,7 +3,7 @@
 //! An agent has up to two connection strings: one of its own, which its owner pastes so that the hub can reach it, and one
 //! that the hub issues, so that other services can. The first is kept sealed, the second as a hash.
 
-use super::{AgentRef, check_url, host, issued, managed, seal, view};
+use super::{AgentRef, check_url, find_managed, host, issued, managed, seal, view};
 use crate::app::AppState;
 use crate::audit::RequestContext;
 use crate::caller::{Caller, key_hash};
@@ -29,6 +29,8 @@ pub async fn connect(
 ) -> Result<AgentView, Error> {
     let (named, EndpointUrl(url)) = (AgentRef::parse(app, named)?, new.connection_string);
     let url = check_endpoint(&url).map_err(|what| Faults::one("connection_string", what))?;
+    // Before any name is looked up: whoever may not set it learns nothing of names.
+    find_managed(app, &caller, &named).await?;
     check_url(app, "connection_string", Some(&url)).await?;
     let (hub, who) = (Arc::clone(app), caller.clone());
     let set = move |tx: &mut dyn Tx, agent: &Agent| {

@@ -3,7 +3,7 @@
 //! Whoever sets it must manage the agent before anything is called; the harness must answer `initialize` before it is kept.
 
 use super::connection::change;
-use super::{AgentRef, check_url, host, managed};
+use super::{AgentRef, check_url, find_managed, host, managed};
 use crate::app::AppState;
 use crate::audit::RequestContext;
 use crate::caller::Caller;
@@ -30,8 +30,7 @@ pub async fn set_harness(
 ) -> Result<AgentView, Error> {
     let (named, EndpointUrl(url)) = (AgentRef::parse(app, named)?, new.endpoint);
     let url = check_endpoint(&url).map_err(|what| Faults::one("endpoint", what))?;
-    let (who, which) = (caller.clone(), named.clone());
-    let agent = app.store.read::<_, Error, _>(move |tx: &mut dyn Tx| managed(tx, &who, &which)).await?;
+    let agent = find_managed(app, &caller, &named).await?;
     check_url(app, "endpoint", Some(&url)).await?;
     let begun = harness::begin(app, &agent, url.as_str()).await;
     let shows = begun.map_err(|error| Error::new(error.code(), format_args!("initialize: {error}")))?;

@@ -1,6 +1,6 @@
 //! Documents: making one, and making a new version of it.
 
-use super::{act, is_member};
+use super::{act, is_member, only};
 use crate::app::{App, AppState};
 use crate::error::{Error, Refused};
 use crate::long_work::long_work;
@@ -72,6 +72,24 @@ pub async fn change_document(
             error => error.into(),
         })?;
         Ok(Document { masked: kinds(&new), ..shown(made) })
+    };
+    app.once(once, is_member(who, conversation), work).await
+}
+
+/// Removes a document with all its versions. What it was called stays in the log.
+pub async fn delete_document(
+    app: &AppState,
+    who: Principal,
+    (conversation, slug): (ConversationId, String),
+    once: Once,
+) -> Result<Done<()>, Error> {
+    let (act, hub) = (act(app, who, conversation), Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| {
+        let removed = conversation::remove_artifact(tx, &act, &slug)
+            .map_err(only("who began a document and the owner of the channel remove it"))?;
+        // Like taking back a message it counts nothing, so that it is never refused.
+        hub.usage.give_back(tx, removed.ok_or_else(no_document)?);
+        Ok(())
     };
     app.once(once, is_member(who, conversation), work).await
 }

@@ -120,7 +120,12 @@ impl Changes {
             let changes = page.events.iter().flat_map(|event| {
                 let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
                 let slug = body["slug"].as_str().unwrap_or_default().to_owned();
-                changes_of(event.seq, slug, &slugs, added && body["version"] == 1)
+                changes_of(
+                    event.seq,
+                    slug,
+                    &slugs,
+                    added && (body["version"] == 1 || body["removed"] == true),
+                )
             });
             Ok((changes.collect::<VecDeque<_>>(), next, page.more, session))
         });
@@ -133,7 +138,7 @@ impl Changes {
     }
 }
 
-/// What is told of one event: that there is a new document, that a watched one changed, both or neither.
+/// What is told of one event: that there is a new document, or one less, that a watched one changed, both or neither.
 fn changes_of(sequence: i64, slug: String, watched: &[String], added: bool) -> impl Iterator<Item = Change> {
     let is_watched = watched.contains(&slug);
     // Not the place of this event if there is more to say of it.

@@ -10,6 +10,7 @@ use chorus_agent::{Client, ClientError, Method};
 use chorus_protocol::api::documents::{Document, Encoding, type_of};
 use clap::Subcommand;
 use data_encoding::BASE64;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_
 /// The longest slug.
 const MAX_SLUG: usize = 64;
 
-/// Documents of a channel: list, read, create and edit them; put and get files
+/// Documents of a channel: list, read, create, edit and delete them; put and get files
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -97,6 +98,13 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// Remove a document with all its versions: who began it may, and the channel's owner
+    Delete {
+        /// The channel's id, or its name if none other of yours has it
+        channel: String,
+        /// The document's slug
+        slug: String,
+    },
     /// Write a new version of a document
     Edit {
         /// The channel's id, or its name if none other of yours has it
@@ -149,6 +157,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let body = without_nulls(json!({"slug": slug, "title": title, "content": content(file)?}));
             let path = ["channels", &channel, "artifacts"];
             written(global, &client.api_write(Method::POST, &path, &[], Some(&body)).await?)?;
+        }
+        Command::Delete { channel, slug } => {
+            let channel = find(global, channel).await?;
+            let path = ["channels", &channel, "artifacts", &slug];
+            client.api_write::<IgnoredAny>(Method::DELETE, &path, &[], None).await?;
+            done(global, &json!({"slug": slug, "removed": true}), &format!("{} removed", one_line(&slug)))?;
         }
         Command::Edit { channel, slug, file, base } => {
             let channel = find(global, channel).await?;

@@ -218,3 +218,48 @@ async fn an_agent_puts_a_document_at_its_callback() {
     let written = fixture.call_back(&callback, &written).await;
     assert_eq!(written.body["masked"], json!(["agent key"]), "{}", written.text);
 }
+
+/// Nobody closes a channel's documents for good: who owns the channel removes what another filled it with, and who wrote it may.
+async fn documents_are_removed(setup: Setup) {
+    let setup = setup.config(|config| config.quotas.documents = 2);
+    let (hub, anna, documents) = start(setup).await;
+    let channel = documents.strip_suffix("/artifacts").unwrap();
+    let [bob, carl] = [hub.register("bob").await, hub.register("carl").await];
+    for who in ["bob", "carl"] {
+        hub.add(channel, &anna, &json!({"agent": who})).await;
+    }
+    let text = |slug: &str| json!({"slug": slug, "title": "Junk", "content": "x"});
+    for slug in ["one", "two"] {
+        assert_eq!(hub.post(&documents, Some(&bob), &text(slug)).await.status, 201);
+    }
+    hub.post(&documents, Some(&anna), &text("plan")).await.own_failure(Code::QuotaExceeded);
+    let [one, two] = ["one", "two"].map(|slug| format!("{documents}/{slug}"));
+    hub.delete(&one, Some(&carl)).await.own_failure(Code::Forbidden);
+    // A version of it does not make it carl's.
+    assert_eq!(hub.ask("PUT", &one, Some(&carl), &json!({"content": "y"})).await.status, 200);
+    hub.delete(&one, Some(&carl)).await.own_failure(Code::Forbidden);
+    let used = async || {
+        hub.get("/api/v1/me", Some(&bob)).await.body["quotas"]["agent_bytes"]["used"].as_i64().unwrap()
+    };
+    let before = used().await;
+    assert_eq!(hub.delete(&one, Some(&anna)).await.status, 204);
+    assert_eq!(hub.delete(&two, Some(&bob)).await.status, 204);
+    assert!(used().await < before, "what is gone counts no more");
+    hub.delete(&two, Some(&bob)).await.own_failure(Code::NotFound);
+    hub.get(&one, Some(&anna)).await.own_failure(Code::NotFound);
+    assert_eq!(hub.post(&documents, Some(&anna), &text("plan")).await.status, 201);
+    let log = hub.log(channel, &anna, "?kind=artifact").await;
+    let removed: Vec<_> =
+        log.iter().filter(|event| event["removed"] == true).map(|event| &event["slug"]).collect();
+    assert_eq!(removed, ["one", "two"], "{log:?}");
+}
+
+#[tokio::test]
+async fn documents_are_removed_on_sqlite() {
+    documents_are_removed(Setup::new()).await;
+}
+
+#[tokio::test]
+async fn documents_are_removed_on_postgres() {
+    documents_are_removed(Setup::postgres()).await;
+}

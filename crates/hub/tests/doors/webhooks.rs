@@ -277,6 +277,26 @@ async fn pushes_wait_until_a_rest_is_over() {
 }
 
 /// What comes for an agent from elsewhere must not name what only this network reaches.
+/// Names are looked up for who may set them: to others every name is the same.
+#[tokio::test]
+async fn who_may_not_set_an_address_learns_nothing_of_names() {
+    let fixture = ChannelFixture::on(&Setup::new().config(|config| config.outbound.allow = vec![])).await;
+    let (hub, eve) = (&fixture.hub, fixture.hub.register("eve").await);
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    let key = made["api_key"].as_str().unwrap_or_else(|| panic!("{made}"));
+    for (method, path, field) in [
+        ("PUT", "/api/v1/agents/timber/connection", "connection_string"),
+        ("PUT", "/api/v1/agents/timber/harness", "endpoint"),
+        ("PATCH", "/api/v1/agents/timber", "endpoint"),
+    ] {
+        let body = json!({field: "http://localhost:1/"});
+        hub.ask(method, path, Some(&eve), &body).await.own_failure(Code::Forbidden);
+        let own = hub.ask(method, path, Some(key), &body).await;
+        let why = own.own_failure(Code::EndpointBlocked);
+        assert!(why.contains("localhost is no name of a public address"), "{why}");
+    }
+}
+
 #[tokio::test]
 async fn a_foreign_post_with_a_private_address_is_refused() {
     let fixture = ChannelFixture::on(&Setup::new().config(|config| config.outbound.allow = vec![])).await;
@@ -289,7 +309,7 @@ async fn a_foreign_post_with_a_private_address_is_refused() {
     let public = "https://192.0.1.1/cb";
     for (callback, mcp, place) in [
         ("http://127.0.0.1:1/cb", public, "callback: 127.0.0.1 is a loopback address"),
-        ("http://localhost:1/cb", public, "callback: localhost is a loopback address"),
+        ("http://localhost:1/cb", public, "callback: localhost is no name of a public address"),
         (public, "http://169.254.169.254/", "mcp.url: 169.254.169.254 is a link-local address"),
     ] {
         let answer = Answer::of(fixture.hub.client.post(inbox).json(&post(callback, mcp))).await;

@@ -6,7 +6,7 @@ use chorus_protocol::ids::{AccountId, AgentId, BlockId, ConversationId, Invitati
 use chorus_protocol::redact::MaskedContent;
 use chorus_store::accounts::{self, Account};
 use chorus_store::blocks::{self, Block, Blocked};
-use chorus_store::conversation::{self, Handle, NewArtifact, Newcomer};
+use chorus_store::conversation::{self, ConversationError, Handle, NewArtifact, Newcomer};
 use chorus_store::conversations::History;
 use chorus_store::invitations::{self, Invitation, Invitee, LIFE_MS, MAIL_EVERY_MS, MOST_OF_INVITER, Made};
 use chorus_store::relay::SendError;
@@ -19,6 +19,7 @@ on_both!(
     what_is_stored_counts_for_the_owner_too,
     retention_says_whose_bytes_are_gone,
     only_the_newest_versions_are_kept,
+    who_began_a_document_and_the_owner_remove_it,
     a_block_keeps_out_its_person_and_its_agents,
     an_owners_blocks_hold_for_its_agents,
     invitations_are_kept_alike_for_everybody,
@@ -160,6 +161,38 @@ async fn only_the_newest_versions_are_kept(Fixture { store, .. }: Fixture) {
     assert_eq!(trim(0).await.len(), 2, "the newest stays whatever is said");
     assert_eq!(count(&store, "SELECT MAX(version) FROM artifacts").await, 5);
     assert_eq!(read(&store, move |tx| artifacts::count(tx, room.id)).await, 1);
+}
+
+async fn who_began_a_document_and_the_owner_remove_it(Fixture { store, .. }: Fixture) {
+    let (anna, bob, carl) = (person(), person(), person());
+    let room = room(&store, anna).await;
+    for who in [bob, carl] {
+        join(&store, room, who).await;
+    }
+    let put = |author: Principal, slug: &'static str, base| {
+        let put = move |tx: &mut dyn Tx| {
+            let (title, content_type, content) = (None, None, MaskedContent::text("x".into()));
+            let new = NewArtifact { slug: slug.into(), title, content_type, content, base };
+            conversation::put_artifact(tx, &act(room, author), &new)
+        };
+        store.write(put)
+    };
+    for (author, slug, base) in [(bob, "one", 0), (carl, "one", 1), (bob, "two", 0)] {
+        put(author, slug, base).await.unwrap();
+    }
+    let remove = |who: Principal, slug: &'static str| {
+        store.write(move |tx: &mut dyn Tx| conversation::remove_artifact(tx, &act(room, who), slug))
+    };
+    let refused = remove(carl, "one").await;
+    assert!(matches!(refused, Err(ConversationError::Forbidden)), "{refused:?}");
+    let mut gone = remove(anna, "one").await.unwrap().unwrap();
+    gone.sort();
+    let mut expected = vec![(bob, 1 + ROW_BYTES), (carl, 1 + ROW_BYTES)];
+    expected.sort();
+    assert_eq!(gone, expected);
+    assert_eq!(remove(bob, "two").await.unwrap(), Some(vec![(bob, 1 + ROW_BYTES)]));
+    assert_eq!(remove(bob, "two").await.unwrap(), None);
+    assert_eq!(read(&store, move |tx| artifacts::count(tx, room.id)).await, 0);
 }
 
 async fn block(store: &Store, who: impl Into<Principal>, blocked: Blocked) -> BlockId {

@@ -5,15 +5,17 @@ use crate::market::{agreed, credits, wallet};
 use crate::support::{
     Fixture, LEASE_END, NODE, NOW, agent, count, entries, fresh, key, on_both, read, record, write,
 };
-use chorus_protocol::ids::{AgentId, JobId, QuoteId, TraceId, WalletId};
+use chorus_protocol::ids::{AgentId, BlockId, JobId, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{Credits, JobStatus, Reputation};
 use chorus_protocol::words::{EntryKind, Transport};
+use chorus_store::blocks::{self, Block, Blocked};
 use chorus_store::deliveries::Lease;
 use chorus_store::market::agents::{self, NewListing, Skill};
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::quotes::{self, Offer, Quote};
 use chorus_store::market::reputation::{self, Change};
+use chorus_store::market::wallets;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{Store, Tx, access, directory, inboxes, retention};
 
@@ -28,6 +30,7 @@ on_both![
     offers_stand_until_they_are_taken,
     a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way,
     those_who_are_away_cost_nothing,
+    a_wallet_is_kept_out_with_its_agents,
 ];
 
 fn skill(name: &str, cost: i64) -> Skill {
@@ -425,4 +428,26 @@ async fn those_who_are_away_cost_nothing(fixture: Fixture) {
     }
     // Nobody is passed over because many are there.
     assert!(!read(store, |tx| discovery::are_few_among(tx, (NOW + 91, NOW + 1), 5)).await);
+}
+
+async fn a_wallet_is_kept_out_with_its_agents(fixture: Fixture) {
+    let store = &fixture.store;
+    let (hers, others) = (wallet(store, "eve", 0).await, wallet(store, "other", 0).await);
+    let (eve, worker) = (listed(store, "eve", hers, &[]).await, listed(store, "worker", others, &[]).await);
+    let blocked =
+        |by: AgentId, of: WalletId| read(store, move |tx| blocks::keeps_out_wallet(tx, by.into(), of));
+    assert!(!blocked(worker, hers).await);
+    let new = Block { id: BlockId(fresh()), label: "eve".into(), created_at: NOW };
+    write(store, move |tx| {
+        blocks::insert(tx, worker.into(), &Blocked::Principal(eve.into()), &new, TraceId(fresh()))
+    })
+    .await;
+    assert!(blocked(worker, hers).await);
+    assert!(!blocked(worker, others).await && !blocked(eve, others).await);
+    let out = |of: WalletId| read(store, move |tx| wallets::is_kept_out(tx, of));
+    assert!(!out(hers).await);
+    write(store, move |tx| access::disable_agent(tx, eve, NOW)).await;
+    assert!(out(hers).await && !out(others).await);
+    write(store, move |tx| access::enable_agent(tx, eve, NOW)).await;
+    assert!(!out(hers).await);
 }

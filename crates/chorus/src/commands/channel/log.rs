@@ -66,7 +66,9 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
         Some(EventKind::Delete) => format!("takes back {target}").dimmed().to_string(),
         Some(EventKind::Artifact) => {
             let slug = event.more.get("slug").and_then(Value::as_str).map(output::one_line);
-            format!("writes the document {}", or_dash(slug)).dimmed().to_string()
+            let does =
+                if event.more.get("removed") == Some(&Value::Bool(true)) { "removes" } else { "writes" };
+            format!("{does} the document {}", or_dash(slug)).dimmed().to_string()
         }
         Some(EventKind::Reaction) => {
             format!("reacts: {}", shown(details.signal.map(|signal| signal.to_string()))).dimmed().to_string()

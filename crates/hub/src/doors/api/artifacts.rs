@@ -4,10 +4,10 @@
 //! saves everything else, whatever it is said to be.
 
 use crate::answers::own::{
-    Conflict, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooSlow, Unknown,
+    Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooSlow, Unknown,
 };
 use crate::error::{ApiError, OwnFailure};
-use crate::extract::{BodyLimit, Idempotent, Member, Query, Sent, done};
+use crate::extract::{Bare, BodyLimit, Idempotent, Member, Query, Sent, done};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::extract::{Path, State};
@@ -34,8 +34,10 @@ const MAX_DOCUMENT_BODY: usize = 64 * 1024 * 1024;
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 pub(super) fn routes() -> Routes {
-    let routes =
-        OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(one, update)).routes(routes!(raw));
+    let routes = OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(one, update, delete))
+        .routes(routes!(raw));
     Routes::default().group(Route::API, routes.layer(Extension(BodyLimit(max_body))))
 }
 
@@ -167,4 +169,21 @@ async fn update(
 ) -> Result<Response, ApiError> {
     let changed = conversation::change_document(&app, who, (conversation_id(&id)?, slug), body, once).await?;
     Ok(done(StatusCode::OK, changed))
+}
+
+/// Remove a document
+///
+/// With all its versions: who began it may, and the owner of the channel. That it was there, and who removed it, stays in the log.
+#[utoipa::path(delete, path = "/api/v1/channels/{id}/artifacts/{slug}", operation_id = "delete_artifact", tag = "conversations", security(("key" = [])),
+    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+           ("slug" = String, Path, description = "Of a document there")),
+    responses((status = 204, description = "Removed"), Doing))]
+async fn delete(
+    State(app): State<AppState>,
+    Member(who): Member,
+    Path((id, slug)): Path<(String, String)>,
+    Bare(once): Bare,
+) -> Result<Response, ApiError> {
+    let removed = conversation::delete_document(&app, who, (conversation_id(&id)?, slug), once).await?;
+    Ok(done(StatusCode::NO_CONTENT, removed))
 }

@@ -99,6 +99,8 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/channels/{id}/artifacts", [401, 401, 201, 404, 201, 404, 403]),
     ("get", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/artifacts/{slug}/raw", [401, 401, 200, 404, 200, 404, 403]),
+    // Its owner began it.
+    ("delete", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 403, 404, 204, 404, 403]),
     ("put", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/events", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/members", [401, 401, 200, 404, 200, 404, 403]),

@@ -177,7 +177,10 @@ impl Building<'_> {
             EventKind::Join => self.coming(event, "joined", "added"),
             EventKind::Leave => self.coming(event, "left", "removed"),
             EventKind::Change => self.line(event, "changed what this channel is called or for"),
-            EventKind::Artifact => self.line(event, "wrote"),
+            EventKind::Artifact => match event.more.get("removed").and_then(Value::as_bool) {
+                Some(true) => self.line(event, "removed"),
+                _ => self.line(event, "wrote"),
+            },
             _ => {}
         }
     }
@@ -324,10 +327,14 @@ impl Building<'_> {
         let text = |name: &str| event.more.get(name).and_then(Value::as_str).map(str::to_owned);
         let document = text("slug").map(|slug| (slug.clone(), text("title").unwrap_or(slug)));
         let member = handle(event);
-        let words = match event.more.get("version").and_then(Value::as_i64) {
-            Some(version) => format!("{words} version {version} of"),
-            None => words.to_owned(),
+        let is_removed = event.more.get("removed").and_then(Value::as_bool) == Some(true);
+        let words = match (event.more.get("version").and_then(Value::as_i64), &document) {
+            // There is nothing to go to any more.
+            (_, Some((_, title))) if is_removed => format!("{words} the document {title}"),
+            (Some(version), _) => format!("{words} version {version} of"),
+            (None, _) => words.to_owned(),
         };
+        let document = document.filter(|_| !is_removed);
         self.items.push(Item::Line(Box::new(Line {
             seq: event.sequence,
             to: event.sequence,
