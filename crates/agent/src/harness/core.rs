@@ -224,9 +224,7 @@ impl Core {
         self.numbers += 1;
         let mut task = Task::of(self.numbers, batch, now_ms);
         let turn = &task.turn;
-        if let Some(record) = digests::record(turn) {
-            self.write(record, out);
-        }
+        self.keep_digest(turn, out);
         out.push(Command::Tell(Activity::Took {
             message: turn.message_id.clone(),
             from: turn.sender.clone(),
