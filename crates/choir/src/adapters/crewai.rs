@@ -126,7 +126,7 @@ impl CrewAi {
         let kind = record.outer.get("type").text().or_else(|| record.outer.get("event_type").text());
         let kind = kind.or_else(|| record.outer.get("event").text());
         match kind {
-            Some(kind) if kind.trim().contains(char::is_whitespace) => {
+            Some(kind) if clean::label(kind) != Some(kind.trim()) => {
                 collector.warn("unmapped_record", "a record's type is a text: texts are never parsed");
             }
             Some(kind) => self.event(&snake(kind), &record, collector),
@@ -147,7 +147,8 @@ impl CrewAi {
                 collector.warn("log_record", "a line of output_log_file holds only what was said");
             }
             None => {
-                let names: Vec<_> = record.node.members().iter().take(4).map(|(name, _)| &**name).collect();
+                let members = record.node.members().iter().take(4);
+                let names: Vec<_> = members.filter_map(|(name, _)| clean::label(name)).collect();
                 let message = format!("a record is nothing that CrewAI writes ({})", names.join(", "));
                 collector.warn("unmapped_record", message);
             }

@@ -270,7 +270,7 @@ impl LangGraph {
         } else if record.get("messages").is_list() || (is_state && holds_messages(record)) {
             self.snapshot(record, namespace, collector);
         } else {
-            let names: Vec<_> = members.iter().take(4).map(|(name, _)| &**name).collect();
+            let names: Vec<_> = members.iter().take(4).filter_map(|(name, _)| clean::label(name)).collect();
             let message =
                 format!("a record is neither an update of a node nor an envelope ({})", names.join(", "));
             collector.warn("unmapped_record", message);

@@ -184,7 +184,9 @@ impl OpenAi {
                     if is_empty && !finished.is_empty() {
                         let message = "a response ended without output, although items of it were finished: those are mapped";
                         collector.warn("empty_output", message);
-                        finished.iter().for_each(|output| item(output, None, collector));
+                        for output in &finished {
+                            item(output, None, collector);
+                        }
                     }
                 }
             }
