@@ -86,7 +86,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
             '\n' | '\r' | '\t' => line.push(' '),
             // Writing into a string cannot fail.
             c if c.is_control() || turns_text(c) => {
-                write!(line, "\\u{:04x}", u32::from(c)).unwrap_or_default()
+                write!(line, "\\u{:04x}", u32::from(c)).unwrap_or_default();
             }
             c => line.push(c),
         }

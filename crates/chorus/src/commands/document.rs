@@ -229,7 +229,7 @@ fn save(document: &Document, output: Option<PathBuf>) -> anyhow::Result<()> {
     };
     let Some(path) = output else {
         let mut out = std::io::stdout().lock();
-        let bytes = if out.is_terminal() { for_terminal(&document.encoding, content)? } else { bytes };
+        let bytes = if out.is_terminal() { for_terminal(document.encoding, content)? } else { bytes };
         return Ok(out.write_all(&bytes).and_then(|()| out.flush())?);
     };
     std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
@@ -238,7 +238,7 @@ fn save(document: &Document, output: Option<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// A document as a terminal may have it: what would be obeyed there is shown.
-fn for_terminal(encoding: &Encoding, content: &str) -> anyhow::Result<Vec<u8>> {
+fn for_terminal(encoding: Encoding, content: &str) -> anyhow::Result<Vec<u8>> {
     match encoding {
         Encoding::Text => Ok(many_lines(content).into_bytes()),
         Encoding::Base64 => bail!("this is no text; write it to a file with -o"),
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_document_cannot_drive_the_terminal() {
-        let shown = for_terminal(&Encoding::Text, "a\u{1b}]0;x\u{7}b\n\u{202e}c").unwrap();
+        let shown = for_terminal(Encoding::Text, "a\u{1b}]0;x\u{7}b\n\u{202e}c").unwrap();
         assert_eq!(String::from_utf8(shown).unwrap(), "a\\u{1b}]0;x\\u{7}b\nc");
-        for_terminal(&Encoding::Base64, "eA==").unwrap_err();
+        for_terminal(Encoding::Base64, "eA==").unwrap_err();
     }
 }
