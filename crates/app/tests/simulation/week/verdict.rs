@@ -77,7 +77,7 @@ impl Story {
         let given = self.given();
         self.nothing_is_open(&given);
         tally.given = given.len();
-        let (mut answers, mut texts) = (BTreeMap::new(), BTreeSet::new());
+        let (mut answers, mut targets, mut texts) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         for n in 0..self.channels.len() {
             let events = self.events(n);
             for (place, event) in (1..).zip(&events) {
@@ -89,8 +89,13 @@ impl Story {
                 let Principal::Agent(agent) = event.author else { continue };
                 assert!(texts.insert(content(event)), "it was said twice: {event:?}");
                 let target = event.target.expect("agents only answer");
-                let before = answers.insert((target, agent), event.id);
-                assert_eq!(before, None, "{target} was answered twice: {event:?}");
+                targets.insert((target, agent));
+                // What was changed is given again, and its answer belongs to the message; the text says which was answered.
+                let content = content(event);
+                let named = content.rsplit(' ').next().and_then(EventId::parse);
+                let answered = named.filter(|id| given.contains_key(&(*id, agent))).unwrap_or(target);
+                let before = answers.insert((answered, agent), event.id);
+                assert_eq!(before, None, "{answered} was answered twice: {event:?}");
             }
         }
         tally.answers = answers.len();
@@ -106,7 +111,9 @@ impl Story {
         let done = self.done_jobs();
         for ((event, agent), known) in &given {
             let key = (*event, *agent);
-            Self::has_ended(known, answers.contains_key(&key) || done.contains(&key));
+            let message = (first_of(&given, known), *agent);
+            let by_another_id = known.supersedes.is_some() && targets.contains(&message);
+            Self::has_ended(known, answers.contains_key(&key) || by_another_id || done.contains(&key));
         }
         tally.digests = self.judge_digests(&given);
         self.judge_money(&mut tally);
@@ -261,4 +268,14 @@ impl Story {
 fn content(event: &Event) -> String {
     let body: Value = serde_json::from_str(&event.body).unwrap();
     body["content"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The message that what an agent was given is a change of.
+fn first_of(given: &BTreeMap<(EventId, AgentId), Obligation>, known: &Obligation) -> EventId {
+    let (mut id, mut before) = (known.event, known.supersedes);
+    while let Some(earlier) = before {
+        id = earlier;
+        before = given.get(&(earlier, known.id.agent)).and_then(|known| known.supersedes);
+    }
+    id
 }
