@@ -42,14 +42,17 @@ async fn a_callback_in_the_agents_own_network_is_refused() {
     let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
     let (mcp, model) = (FakeMcp::start(false).await, FakeModel::start([]).await);
     let agent = Agent::start(plain(&hub, &place, &model));
-    for (host, named) in
-        [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("[::ffff:127.0.0.1]", "127.0.0.1")]
-    {
+    // Where a name leads is told to nobody.
+    for (host, why_not) in [
+        ("127.0.0.1", "127.0.0.1 is a loopback address"),
+        ("localhost", "localhost is no name of a public address"),
+        ("[::ffff:127.0.0.1]", "127.0.0.1 is a loopback address"),
+    ] {
         let mut post = post(&other, &mcp);
         post["callback"] = other.url.replace("127.0.0.1", host).into();
         let (status, why) = told_by(&agent, &post).await;
         assert_eq!(status, 400, "{host}");
-        let expected = format!("callback: {named} is a loopback address; only public addresses are called");
+        let expected = format!("callback: {why_not}; only public addresses are called");
         assert_eq!(why, expected, "{host}");
     }
     agent.stop().await;

@@ -107,13 +107,9 @@ fn check_thread(tx: &mut dyn Tx, draft: &Draft<'_>, agent: AgentId) -> Result<()
     }
     let attention = meaning(tx, &draft.conversation, &member, &began, now)?;
     let reply = Reply {
-        // What is for nobody in particular anybody may speak about, as anybody may claim it.
-        policy: match attention {
-            Attention { policy: Policy::MustNotRespond, directedness, .. }
-                if directedness != Directedness::Ambient =>
-            {
-                Policy::MustNotRespond
-            }
+        // What names nobody anybody may speak about, as anybody may claim it.
+        policy: match attention.reason {
+            Reason::AddressedToOther => attention.policy,
             _ => Policy::MayRespond,
         },
         named: attention.directedness == Directedness::ToMe,

@@ -41,7 +41,9 @@ use serde::Deserialize;
 use std::collections::HashMap;
 
 /// As many events as a page opens with, and as one fragment holds: however long the conversation is, its page stays small.
-const OPENS_WITH: i64 = 30;
+const OPENS_WITH: i64 = 50;
+/// Of these a page opens with no more messages than this: each costs as much as all the small things that happen around one.
+const OPENS_WITH_MESSAGES: usize = 30;
 /// As many members and documents as are shown.
 const MOST: i64 = 200;
 
@@ -206,8 +208,14 @@ async fn render(
     let read = standings.iter().find(|one| one.conversation == place.id).map(|one| one.read);
     let before = stretch.before.unwrap_or(i64::MAX);
     let filter = Filter { thread, kinds: Kinds::All };
-    let log = conversation::read_events(app, visitor.who(), place.id, filter, At::Before(before), OPENS_WITH)
-        .await?;
+    let mut log =
+        conversation::read_events(app, visitor.who(), place.id, filter, At::Before(before), OPENS_WITH)
+            .await?;
+    let mut messages = log.items.iter().enumerate().rev().filter(|(_, event)| event.kind == "message");
+    if let Some((first, event)) = messages.nth(OPENS_WITH_MESSAGES - 1).filter(|(first, _)| *first > 0) {
+        log.next = Some(event.sequence.to_string());
+        log.items.drain(..first);
+    }
     let last = log.items.last().map_or(0, |event| event.sequence);
     let mut view = place.view(&visitor, read.filter(|_| thread.is_none()));
     view.held = held(app, &visitor, place.id, &log.items).await?;
