@@ -12,14 +12,14 @@ async fn a_job_by_endpoint_answered_at_once() {
     let hub = TestHub::start();
     let agent = FakeAgent::start().await;
     let boss = trader(&hub, "boss", 1).await;
-    let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/work", agent.addr()))).await;
+    let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/hooks", agent.addr()))).await;
     let one = job(1, &worker.id);
     agent.set(Reply::Json(200, success(&one)));
     hire(&hub, &boss.key, &one).await;
     let done = ended(&hub, &boss.key, &one).await;
     assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{done}");
     let posted = agent.wait_for(1, SOON).await;
-    assert_eq!(posted[0].path, "/work/jobs");
+    assert_eq!(posted[0].path, "/hooks/jobs");
     assert_eq!(posted[0].body["job_id"], one["job_id"]);
     assert!(posted[0].headers.contains_key("webhook-signature"));
 
