@@ -10,6 +10,7 @@ pub mod handout;
 pub mod hire;
 pub mod jobs;
 pub mod money;
+mod presence;
 mod probe;
 pub mod quotes;
 pub mod reconcile;

@@ -1,6 +1,7 @@
 //! Agents on the market: what is known of them, that they live, what is thought of them, and their leaving.
 
-use super::discover::{declared, presence};
+use super::discover::declared;
+use super::presence::presence;
 use super::settle::{self, Ended};
 use super::who;
 use crate::agents::may_manage;

@@ -1,5 +1,6 @@
 //! Finding agents by what they can do, the best first.
 
+use super::presence::{presence, seen_since};
 use super::probe;
 use crate::app::{App, AppState};
 use crate::error::Error;
@@ -7,7 +8,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{
-    Credits, Discover, Discovered, Found, OfferedSkill, Presence, Reputation, SkillSearch, SkillSummary,
+    Credits, Discover, Discovered, Found, OfferedSkill, Reputation, SkillSearch, SkillSummary,
 };
 use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
@@ -78,20 +79,6 @@ pub(super) async fn look_who_is_online(app: &App) -> Result<(), StoreError> {
     let few = app.store.read::<_, StoreError, _>(look).await?;
     *app.market.online.looked() = Some((few, elapsed));
     Ok(())
-}
-
-/// Since when a sign of life counts.
-pub(super) fn seen_since(app: &App) -> i64 {
-    app.now() - app.config.presence.as_millis() as i64
-}
-
-/// Whether somebody with these signs of life is online, and when the last of them was.
-pub(super) fn presence(app: &App, open_until: i64, seen_at: i64) -> (Presence, Option<i64>) {
-    if open_until > app.now() {
-        return (Presence::Online, Some(app.now()));
-    }
-    let online = if seen_at >= seen_since(app) { Presence::Online } else { Presence::Offline };
-    (online, (seen_at > 0).then_some(seen_at))
 }
 
 /// A schema as it was declared.

@@ -1,7 +1,8 @@
 //! Hiring through the hub: skill, price and presence are checked, the budget is held, and the job is on its way.
 
-use super::discover::{declared, look_who_is_online, presence, seen_since};
+use super::discover::{declared, look_who_is_online};
 use super::jobs::view;
+use super::presence::{presence, seen_since};
 use super::probe;
 use super::who::{self, Fresh, Hirer};
 use crate::app::{App, AppState};

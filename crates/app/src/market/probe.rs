@@ -4,7 +4,7 @@
 //! hires, has those asked that would be found if they were not away: the best few of them, at once, for a moment. Each is asked once
 //! in a while, however many look, and an answer is a sign of life like any other. Nobody is asked because time passes.
 
-use super::discover::{presence, seen_since};
+use super::presence::{presence, seen_since};
 use crate::app::{App, AppState};
 use crate::delivery::limits::Cause;
 use crate::delivery::outbound::To;
