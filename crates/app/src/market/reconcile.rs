@@ -2,8 +2,11 @@
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
+use super::agents::refund;
 use super::discover::{Online, Totals};
+use super::pages::Pages;
 use super::probe::Probes;
+use super::schemas::Schemas;
 use super::settle::{self, Ended};
 use super::who;
 use crate::app::{App, AppState};
@@ -11,7 +14,7 @@ use crate::error::Error;
 use chorus_market::escrow::Verdict;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, JobId};
-use chorus_store::market::{jobs, ledger, quotes};
+use chorus_store::market::{agents, jobs, ledger, quotes};
 use chorus_store::usage::ROW_BYTES;
 use chorus_store::{StoreError, Tx, inboxes};
 use std::collections::HashMap;
@@ -24,6 +27,8 @@ const TICK: Duration = Duration::from_millis(500);
 const SLOW_TICKS: u64 = 60;
 /// So many jobs are ended in one step.
 const STEP: i64 = 100;
+/// Somebody who hired an agent at the moment it left is done with after this time.
+const LEAVING_MS: i64 = 60_000;
 /// How long offers are remembered beyond their end.
 const QUOTES_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
 /// More signs of life do not wait to be written; those beyond are lost, and the next ones are not.
@@ -36,12 +41,16 @@ pub struct Market {
     seen: Mutex<HashMap<AgentId, (i64, bool)>>,
     /// How many agents the latest searches found.
     pub(super) totals: Totals,
+    /// Pages of the latest searches.
+    pub(super) pages: Pages,
     /// Whether few are online.
     pub(super) online: Online,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
     /// Whose endpoint was asked lately whether it lives.
     pub(super) probes: Probes,
+    /// What skills take.
+    pub(super) schemas: Schemas,
 }
 
 impl Market {
@@ -88,6 +97,7 @@ pub async fn run(app: AppState) {
             () = app.stopping.cancelled() => break,
         }
         report("end overdue jobs", end_overdue(&app).await);
+        report("refund the jobs of agents that left", refund_left(&app).await);
         report("write signs of life", write_seen(&app).await.map_err(Into::into));
         if tick % SLOW_TICKS == 0 {
             report("add up the ledger", add_up(&app).await.map_err(Into::into));
@@ -146,6 +156,26 @@ fn overdue_in(tx: &mut dyn Tx, app: &App, id: JobId) -> Result<(), Error> {
         why = format!("{why}; {note}");
     }
     settle::settle(tx, app, &job, Verdict::Overdue, &Ended::because(code.as_str(), why))?;
+    Ok(())
+}
+
+/// Agents that left, by whatever door: what is held for their open jobs goes back, however many there are.
+pub async fn refund_left(app: &AppState) -> Result<(), Error> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| {
+        let leaving = agents::leaving(tx, STEP)?.into_iter();
+        let look =
+            |(agent, left_at)| Ok((agent, left_at, jobs::open_of_agent(tx, agent, now, 1)?.is_empty()));
+        leaving.map(look).collect::<Result<Vec<_>, StoreError>>()
+    };
+    for (agent, left_at, is_done) in app.store.read::<_, StoreError, _>(find).await? {
+        let hub = Arc::clone(app);
+        if !is_done {
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| refund(tx, &hub, agent)).await?;
+        } else if left_at < now - LEAVING_MS {
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| Ok(agents::has_left(tx, agent)?)).await?;
+        }
+    }
     Ok(())
 }
 
