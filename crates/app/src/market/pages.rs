@@ -23,7 +23,7 @@ pub(super) struct Moment {
 }
 
 /// By what was asked.
-pub(super) struct Pages<K = super::discover::Page>(Mutex<HashMap<K, (Moment, Arc<Discovered>)>>);
+pub(super) struct Pages<K>(Mutex<HashMap<K, (Moment, Arc<Discovered>)>>);
 
 impl<K> Default for Pages<K> {
     fn default() -> Self {

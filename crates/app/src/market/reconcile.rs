@@ -3,7 +3,7 @@
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
 use super::agents::refund;
-use super::discover::{Online, Totals};
+use super::discover::{Online, Page, Totals};
 use super::pages::Pages;
 use super::probe::Probes;
 use super::schemas::Schemas;
@@ -42,7 +42,7 @@ pub struct Market {
     /// How many agents the latest searches found.
     pub(super) totals: Totals,
     /// Pages of the latest searches.
-    pub(super) pages: Pages,
+    pub(super) pages: Pages<Page>,
     /// Whether few are online.
     pub(super) online: Online,
     /// The last time it was all added up: whether it was right, and when.
