@@ -11,6 +11,7 @@ mod frame;
 pub mod handout;
 pub mod hire;
 pub mod jobs;
+mod memory;
 pub mod money;
 mod pages;
 mod presence;
@@ -25,4 +26,4 @@ pub mod settle;
 mod tests;
 mod who;
 
-pub use reconcile::Market;
+pub use memory::Market;

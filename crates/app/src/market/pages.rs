@@ -3,7 +3,7 @@
 //! So a page is never older than the last commit. Whoever is online is so for a time, therefore none is kept for long. It is bounded in
 //! number and by what one may hold, and where others may write nothing is remembered.
 
-use chorus_protocol::market::Discovered;
+use chorus_protocol::market::{Credits, Discovered, Reputation};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,12 @@ const MOST: usize = 500;
 /// What holds more than about so many bytes is not.
 const LARGEST: usize = 16 * 1024;
 
+/// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
+pub(super) type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
+
+/// A page that was asked for: the search, how many, after which.
+pub(super) type Page = (Asked, i64, Option<String>);
+
 /// When a page was found: after which commit, and at which time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
@@ -23,7 +29,7 @@ pub(super) struct Moment {
 }
 
 /// By what was asked.
-pub(super) struct Pages<K>(Mutex<HashMap<K, (Moment, Arc<Discovered>)>>);
+pub(super) struct Pages<K = Page>(Mutex<HashMap<K, (Moment, Arc<Discovered>)>>);
 
 impl<K> Default for Pages<K> {
     fn default() -> Self {

@@ -1,12 +1,18 @@
 //! Whether an agent of the market counts as there, by the signs of life that it gave.
 
 use crate::app::App;
+use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::Presence;
 use chorus_store::directory::Agent;
 
 /// Since when a sign of life counts.
 pub(super) fn seen_since(app: &App) -> i64 {
     app.now() - app.config.presence.as_millis() as i64
+}
+
+/// Whether a sign of life of an agent is so young that nothing needs to be looked up.
+pub(super) fn is_alive(app: &App, agent: AgentId) -> bool {
+    app.market.was_seen(agent, app.now() - app.config.presence.as_millis() as i64 / 2)
 }
 
 /// The signs of life of an agent.

@@ -2,6 +2,7 @@
 //! later. A job ends once: what comes too late moves nothing, what comes twice is the same.
 
 use super::asking::{offer_of_text, take_offer};
+use super::callbacks::of_body;
 use super::jobs::{self as views, Part};
 use super::settle::{self, Ended};
 use super::who;
@@ -16,7 +17,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, DeliveryId, JobId, QuoteId};
 use chorus_protocol::json;
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus, JobView, MakeOffer, ResultTaken, Timestamp};
+use chorus_protocol::market::{JobResult, JobStatus, JobView, MakeOffer, ResultTaken, Timestamp};
 use chorus_protocol::schema::read_exact;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
@@ -307,13 +308,7 @@ async fn take_answer(
 /// The job that is delivered by this.
 fn of_event(tx: &mut dyn Tx, due: &Due) -> Result<Option<Job>, Error> {
     let event = conversations::event_by_id(tx, due.event)?;
-    event.map_or(Ok(None), |event| of_body(tx, &event.body))
-}
-
-/// The job whose event has this body.
-fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, Error> {
-    let handout: JobHandout = serde_json::from_str(body).map_err(Error::internal)?;
-    Ok(jobs::by_id(tx, handout.job_id)?)
+    Ok(event.map_or(Ok(None), |event| of_body(tx, &event.body))?)
 }
 
 /// What an agent was given: a job, or the question what one would cost.
