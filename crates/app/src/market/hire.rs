@@ -5,6 +5,7 @@ use super::frame;
 use super::jobs::view;
 use super::presence::{is_alive, presence, seen_since};
 use super::probe;
+use super::schemas::Takes;
 use super::who::{self, Fresh, Hirer};
 use crate::app::{App, AppState};
 use crate::attention;
@@ -52,7 +53,7 @@ pub async fn hire(app: &AppState, caller: Caller, body: JobRequest) -> Result<Jo
     let mut guess = act.fits_as_before();
     for _ in 0..LOOKS {
         let checked = match guess.take() {
-            Some(schema) => schema,
+            Some(Takes(schema)) => schema,
             None => act.check_input().await?,
         };
         let hire = Arc::clone(&act);
@@ -131,10 +132,10 @@ impl Worker {
 
 impl Hire {
     /// What the agent declared when somebody last looked, if the input fits that.
-    pub(super) fn fits_as_before(&self) -> Option<Option<String>> {
-        let schema = self.app.market.schemas.find(self.body.agent_id?, &self.body.skill_name.0)?;
-        let fits = schema::check(declared(schema.as_deref()).as_ref(), &self.body.input_data, "input_data");
-        fits.is_ok().then_some(schema)
+    pub(super) fn fits_as_before(&self) -> Option<Takes> {
+        let takes = self.app.market.schemas.find(self.body.agent_id?, &self.body.skill_name.0)?;
+        let fits = schema::check(declared(takes.0.as_deref()).as_ref(), &self.body.input_data, "input_data");
+        fits.is_ok().then_some(takes)
     }
 
     /// Holds the input against what the agent declares that would be hired now, and says what that is. A check takes its time, so

@@ -12,16 +12,20 @@ const MOST: usize = 2000;
 /// What is longer is not remembered.
 const LONGEST: usize = 4096;
 
-/// By agent and skill: the schema, if there is one.
+/// What a skill takes: what fits this schema, or anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Takes(pub(super) Option<String>);
+
+/// By agent and skill.
 #[derive(Default)]
-pub(super) struct Schemas(Mutex<HashMap<(AgentId, String), Option<String>>>);
+pub(super) struct Schemas(Mutex<HashMap<(AgentId, String), Takes>>);
 
 impl Schemas {
-    fn known(&self) -> MutexGuard<'_, HashMap<(AgentId, String), Option<String>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<(AgentId, String), Takes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn find(&self, agent: AgentId, skill: &str) -> Option<Option<String>> {
+    pub(super) fn find(&self, agent: AgentId, skill: &str) -> Option<Takes> {
         self.known().get(&(agent, skill.to_owned())).cloned()
     }
 
@@ -34,7 +38,7 @@ impl Schemas {
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert((agent, skill.to_owned()), schema.map(str::to_owned));
+        known.insert((agent, skill.to_owned()), Takes(schema.map(str::to_owned)));
     }
 }
 
@@ -46,7 +50,7 @@ mod tests {
     fn no_more_is_remembered_than_fits() {
         let (schemas, agent) = (Schemas::default(), AgentId(uuid::Uuid::from_u128(7)));
         schemas.remember(agent, "sum", Some("{}"));
-        assert_eq!(schemas.find(agent, "sum"), Some(Some("{}".to_owned())));
+        assert_eq!(schemas.find(agent, "sum"), Some(Takes(Some("{}".to_owned()))));
         assert_eq!(schemas.find(agent, "other"), None);
         schemas.remember(agent, "sum", Some(&"x".repeat(LONGEST + 1)));
         assert_eq!(schemas.find(agent, "sum"), None, "neither the old one nor the new one");

@@ -1,5 +1,6 @@
 //! What a job costs, in statements: a number that no busy machine changes. And what becomes of very many.
 
+use super::schemas::Takes;
 use super::settle::{self, Ended};
 use super::{hire, reconcile};
 use crate::app::{App, AppState};
@@ -142,7 +143,7 @@ async fn a_job_costs_so_many_statements() {
         let (id, hub) = (act.id, Arc::clone(&app));
         // The second time it is known what the skill takes.
         let schema = match act.fits_as_before() {
-            Some(schema) if round == 1 => schema,
+            Some(Takes(schema)) if round == 1 => schema,
             None if round == 0 => act.check_input().await.unwrap(),
             other => panic!("{other:?}"),
         };
