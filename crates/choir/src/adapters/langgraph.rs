@@ -61,7 +61,7 @@ fn before_colon(text: &str) -> &str {
 #[derive(Default)]
 pub(super) struct LangGraph {
     told: Told,
-    /// States without a node's name, and whether anything had one.
+    /// States without a node's name, and whether any output had one.
     snapshots: usize,
     nodes: bool,
     progress: Progress,
@@ -350,7 +350,6 @@ impl LangGraph {
         collector: &mut Collector<'_>,
     ) {
         collector.recognise();
-        self.nodes |= metadata.has("langgraph_node");
         let graphs: Vec<_> =
             metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
         // The last one is the node's own task.
