@@ -48,9 +48,11 @@ use crate::{BindError, Client, ClientError, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;
 use chorus_protocol::address::Address;
 use chorus_protocol::api::Items;
+use chorus_protocol::api::accounts::Me;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::ConversationId;
+use chorus_protocol::words::PrincipalKind;
 use home::Home;
 use intake::Intake;
 use journal::Journal;
@@ -205,6 +207,14 @@ pub enum HarnessError {
         /// Where it is written.
         path: PathBuf,
     },
+    /// The key that was given is another agent's.
+    #[error("the given key is the agent {other}'s, not {name}'s")]
+    OtherAgent {
+        /// The name.
+        name: String,
+        /// Whose key it is.
+        other: String,
+    },
     /// The hub does not know the key.
     #[error("the hub does not take the key in {}", path.display())]
     KeyRefused {
@@ -297,6 +307,7 @@ async fn connect(
         |key| Client::connect(url, key).map(|hub| hub.with_environment(options.environment.clone()));
     let anybody = connect(options.token.clone())?;
     if let Some(key) = &options.key {
+        check_whose(&connect(Some(key.clone()))?, home.name()).await?;
         home.keep_key(anybody.base(), key)?;
     }
     let mut key = home.key(anybody.base())?;
@@ -313,6 +324,16 @@ async fn connect(
         observer.tell(Activity::Registered);
     }
     Ok(Some(connect(key)?))
+}
+
+/// Refuses the key of another agent, before it takes the place of this one's. A hub that does not say whose it is, or is away
+/// now, is believed.
+async fn check_whose(hub: &Client, name: &str) -> Result<(), HarnessError> {
+    let Ok(me) = hub.api_get::<Me>(&["me"], &[]).await else { return Ok(()) };
+    if me.kind.known() == Some(PrincipalKind::Agent) && me.name != name {
+        return Err(HarnessError::OtherAgent { name: name.to_owned(), other: me.name });
+    }
+    Ok(())
 }
 
 /// Tells whether the agent is in the channels it is expected to be in.
