@@ -154,7 +154,7 @@ pub async fn unregister(
                 "only the agent itself, its owner or the operator takes it off",
             ));
         }
-        gone(tx, &hub, id)?;
+        gone(tx, &hub, &[id])?;
         access::delete_agent(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
@@ -165,10 +165,13 @@ pub async fn unregister(
     Ok(Unregistered { agent_id, removed: deleted.is_some() })
 }
 
-/// An agent leaves by whatever door: what it offers is off the market, and what is held for its open jobs goes back.
-pub fn gone(tx: &mut dyn Tx, app: &App, id: AgentId) -> Result<(), Error> {
-    agents::remove_skills(tx, id)?;
-    let open = jobs::open_of_agent(tx, id, REFUNDED_AT_ONCE)?;
+/// Agents leave by whatever door: what they offer is off the market, and what is held for their open jobs goes back.
+pub fn gone(tx: &mut dyn Tx, app: &App, ids: &[AgentId]) -> Result<(), Error> {
+    let mut open = vec![];
+    for id in ids {
+        agents::remove_skills(tx, *id)?;
+        open.extend(jobs::open_of_agent(tx, *id, REFUNDED_AT_ONCE - open.len() as i64)?);
+    }
     let found = open.into_iter().map(|job| jobs::by_id(tx, job)).collect::<Result<Vec<_>, _>>()?;
     let found: Vec<_> = found.into_iter().flatten().collect();
     // All of them first, so that two that leave at once take wallets in one order.

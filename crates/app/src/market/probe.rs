@@ -37,7 +37,10 @@ const MOST_REMEMBERED: usize = 10_000;
 /// When somebody was asked, and whether it answered. Whoever comes meanwhile waits for the same answer.
 #[derive(Debug, Clone)]
 struct Probe {
+    /// In the time that passes, whatever is done to the clock.
     at: i64,
+    /// By the clock: what is kept of an answer.
+    seen_at: i64,
     answered: Arc<OnceCell<bool>>,
 }
 
@@ -56,7 +59,7 @@ impl Probes {
     }
 
     /// The question to this one: the one that was put lately, or a new one.
-    fn question(&self, agent: AgentId, now: i64, since: i64) -> Option<Probe> {
+    fn question(&self, agent: AgentId, (at, seen_at): (i64, i64), since: i64) -> Option<Probe> {
         let mut probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if probes.len() >= MOST_REMEMBERED {
             probes.retain(|_, probe| probe.at > since);
@@ -65,7 +68,7 @@ impl Probes {
             Some(probe) if probe.at > since => Some(probe.clone()),
             _ if probes.len() >= MOST_REMEMBERED => None,
             _ => {
-                let probe = Probe { at: now, answered: Arc::default() };
+                let probe = Probe { at, seen_at, answered: Arc::default() };
                 probes.insert(agent, probe.clone());
                 Some(probe)
             }
@@ -77,7 +80,7 @@ impl Probes {
 /// searched for all the time.
 pub(super) async fn wake_shown(app: &AppState, search: &Search) -> Result<(), Error> {
     let Search { skill, min_reputation, max_cost, words, .. } = search;
-    let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?}"), app.now());
+    let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?}"), app.elapsed());
     let looks = || app.market.probes.looks.lock().unwrap_or_else(PoisonError::into_inner);
     if looks().get(&key).is_some_and(|at| (now - LOOK_PAUSE_MS..=now).contains(at)) {
         return Ok(());
@@ -93,7 +96,7 @@ pub(super) async fn wake_shown(app: &AppState, search: &Search) -> Result<(), Er
 }
 
 fn pause_since(app: &App) -> i64 {
-    app.now() - PAUSE_MS.min(app.config.presence.as_millis() as i64 / 2)
+    app.elapsed() - PAUSE_MS.min(app.config.presence.as_millis() as i64 / 2)
 }
 
 /// Asks the best that this search would find if they were not away.
@@ -141,12 +144,12 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
 }
 
 async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {
-    let (now, since) = (app.now(), pause_since(app));
+    let (now, since) = ((app.elapsed(), app.now()), pause_since(app));
     let asked =
         workers.iter().filter_map(|to| Some((to, app.market.probes.question(to.receiver, now, since)?)));
     let answers = join_all(asked.map(|(to, probe)| async move {
         let lives = *probe.answered.get_or_init(|| app.outbound.probe(to, PATIENCE)).await;
-        lives.then_some((to.receiver, probe.at))
+        lives.then_some((to.receiver, probe.seen_at))
     }));
     let alive: Vec<_> = answers.await.into_iter().flatten().collect();
     if alive.is_empty() {

@@ -15,6 +15,7 @@ use chorus_store::market::{jobs, ledger, quotes};
 use chorus_store::usage::ROW_BYTES;
 use chorus_store::{StoreError, Tx, inboxes};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,8 +49,10 @@ impl Market {
     /// Whether a sign of life of an agent is so young that nothing needs to be looked up.
     pub(super) fn is_alive(&self, app: &App, agent: AgentId) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = app.now() - app.config.presence.as_millis() as i64 / 2;
-        seen.get(&agent).is_some_and(|(at, _)| *at >= since)
+        let now = app.now();
+        // What is ahead of the clock was seen before that was set back, and says nothing.
+        let lately = now - app.config.presence.as_millis() as i64 / 2..=now;
+        seen.get(&agent).is_some_and(|(at, _)| lately.contains(at))
     }
 
     /// An agent lives; it is written with the others.
@@ -65,11 +68,11 @@ impl Market {
         *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_seen(&self, oldest: i64) -> Vec<(AgentId, i64)> {
+    fn take_seen(&self, lately: RangeInclusive<i64>) -> Vec<(AgentId, i64)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let unwritten = seen.iter().filter(|(_, (_, unwritten))| *unwritten);
         let found: Vec<_> = unwritten.map(|(agent, (at, _))| (*agent, *at)).collect();
-        seen.retain(|_, (at, _)| *at >= oldest);
+        seen.retain(|_, (at, _)| lately.contains(at));
         for (_, unwritten) in seen.values_mut() {
             *unwritten = false;
         }
@@ -110,12 +113,20 @@ pub async fn end_overdue(app: &AppState) -> Result<(), Error> {
         let now = app.now();
         let find = move |tx: &mut dyn Tx| jobs::find_overdue(tx, now, STEP);
         let overdue = app.store.read::<_, StoreError, _>(find).await?;
-        let more = overdue.len() as i64 == STEP;
+        let (found, mut ended) = (overdue.len() as i64, 0);
         for id in overdue {
             let hub = Arc::clone(app);
-            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| overdue_in(tx, &hub, id)).await?;
+            let end = move |tx: &mut dyn Tx| overdue_in(tx, &hub, id);
+            match app.store.write::<_, Error, _>(end).await {
+                Ok(()) => ended += 1,
+                // One that cannot be ended keeps no other from its refund.
+                Err(error) if error.code == Code::Internal => {
+                    tracing::warn!(error = error.message, job = %id, "could not end a job; it is tried again");
+                }
+                Err(error) => return Err(error),
+            }
         }
-        if !more || app.stopping.is_cancelled() {
+        if found < STEP || ended == 0 || app.stopping.is_cancelled() {
             return Ok(());
         }
     }
@@ -150,7 +161,8 @@ fn overdue_in(tx: &mut dyn Tx, app: &App, id: JobId) -> Result<(), Error> {
 }
 
 async fn write_seen(app: &App) -> Result<(), StoreError> {
-    let seen = app.market.take_seen(app.now() - app.config.presence.as_millis() as i64);
+    let now = app.now();
+    let seen = app.market.take_seen(now - app.config.presence.as_millis() as i64..=now);
     if seen.is_empty() {
         return Ok(());
     }
@@ -172,9 +184,13 @@ async fn forget_quotes(app: &App) -> Result<(), StoreError> {
     let cutoff = app.now() - QUOTES_KEPT_MS;
     let usage = Arc::clone(&app.usage);
     let old = move |tx: &mut dyn Tx| {
-        let removed = quotes::remove_before(tx, cutoff, STEP)?.into_iter();
+        let removed = quotes::remove_before(tx, cutoff, STEP)?;
+        let is_full = removed.len() as i64 == STEP;
+        let removed = removed.into_iter();
         usage.give_back(tx, removed.map(|(wallet, bytes)| (who::by_wallet(wallet), bytes + ROW_BYTES)));
-        Ok(())
+        Ok(is_full)
     };
-    app.store.write::<_, StoreError, _>(old).await
+    // In steps that others do not wait for long, until all are gone.
+    while app.store.write::<_, StoreError, _>(old.clone()).await? && !app.stopping.is_cancelled() {}
+    Ok(())
 }
