@@ -40,7 +40,7 @@ pub async fn delete_me(
     let delete = move |tx: &mut dyn Tx| {
         // Its agents leave the market like any other: who waits for them gets back what is held.
         let agents = access::agents_of(tx, id)?;
-        market::agents::gone(tx, &hub, &agents)?;
+        market::agents::refund(tx, &hub, &agents)?;
         access::delete_account(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (actor, subject) = (Actor::Principal(id.into()), Subject::Account(id));
         Ok(context.record_as(tx, &hub, actor, Action::AccountDeleted, subject, json!({}))?)
