@@ -95,7 +95,8 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
     }
     match body.agent_id {
-        Some(named) if is_alive(app, named) => {}
+        // Nothing has to be looked up of one that was seen lately, or whose inbox is open here.
+        Some(named) if is_alive(app, named) || app.live.dialect(named).is_some() => {}
         Some(named) => probe::wake(app, named).await?,
         None => {
             look_who_is_online(app).await?;
