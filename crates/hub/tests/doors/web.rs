@@ -209,6 +209,10 @@ async fn what_is_new_is_marked_until_it_is_read() {
     }
     house.hub.say(&house.api, &bob, &json!({"content": "one more"})).await;
     assert!(house.page("/inbox").await.text.contains(r#"class="unread""#));
+    // Who is named beside the text is named.
+    assert!(!house.main("/inbox").await.contains("a word, please"));
+    house.hub.say(&house.api, &bob, &json!({"content": "a word, please", "to": ["ann"]})).await;
+    assert!(house.main("/inbox").await.contains("a word, please"));
 }
 
 /// Forms change something only if they come from our own pages.
