@@ -114,7 +114,7 @@ impl Client {
             let result = async { answer::read_any(self.call(request()).await?).await }.await;
             let asked = result.as_ref().err().and_then(ClientError::transient);
             let Some(pause) = asked.and_then(|asked| self.pause(failures, asked)) else {
-                return result;
+                return result.map_err(ClientError::beyond_relay);
             };
             tokio::time::sleep(pause).await;
             failures += 1;

@@ -203,7 +203,7 @@ impl Client {
         let path = &self.endpoints().await?.messages;
         let mut url = page(self.url(path)?, after, limit);
         url.query_pairs_mut().append_pair("kind", "all");
-        let answer = self.get::<Box<RawValue>>(url).await?;
+        let answer = self.get::<Box<RawValue>>(url).await.map_err(ClientError::beyond_relay)?;
         let page = Page::read(&answer.data, answer.metadata.next);
         page.map_err(|error| {
             ClientError::Protocol(format!("the hub's answer is no page of an inbox: {error}"))
@@ -220,7 +220,7 @@ impl Client {
     ) -> Result<(Vec<SentMessage>, Option<String>), ClientError> {
         let mut url = page(self.url(&self.endpoints().await?.sent)?, after, limit);
         url.query_pairs_mut().extend_pairs(sender.map(|sender| ("sender", sender)));
-        let Success { data, metadata, .. } = self.get(url).await?;
+        let Success { data, metadata, .. } = self.get(url).await.map_err(ClientError::beyond_relay)?;
         Ok((data, metadata.next))
     }
 

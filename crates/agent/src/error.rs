@@ -77,6 +77,20 @@ impl ClientError {
         }
     }
 
+    /// The same of a path that is beyond the relay's document: a hub that goes by that alone does not know it, and says so in the
+    /// relay's words or in none. Ours answers about these paths in words of its own.
+    pub(crate) fn beyond_relay(self) -> Self {
+        match self {
+            Self::Refused { status: status @ (404 | 405), code, retry_after, .. }
+                if code.starts_with("ERR_") || code.starts_with("HTTP_") =>
+            {
+                let message = "this hub knows only the relay, and this needs more".to_owned();
+                Self::Refused { status, code, message, retry_after }
+            }
+            other => other,
+        }
+    }
+
     /// How long to wait at least before the same request may succeed; `None` when it never will.
     pub fn transient(&self) -> Option<Duration> {
         match self {
@@ -120,6 +134,20 @@ mod tests {
         }
         assert_eq!(ClientError::Protocol("?".into()).transient(), None);
         assert_eq!(ClientError::Invalid(Faults::new()).transient(), None);
+    }
+
+    #[test]
+    fn a_hub_that_knows_only_the_relay_is_called_that() {
+        for (status, code, plain) in [
+            (404, "HTTP_404", true),
+            (404, "ERR_NOT_FOUND", true),
+            (405, "ERR_METHOD", true),
+            (404, "NOT_FOUND", false),
+            (403, "ERR_FORBIDDEN", false),
+        ] {
+            let told = refused(status, code).beyond_relay().to_string();
+            assert_eq!(told.contains("knows only the relay"), plain, "{status} {code}: {told}");
+        }
     }
 
     #[test]

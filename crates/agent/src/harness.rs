@@ -51,9 +51,11 @@ pub use turn::{Back, Culture, EnvelopeBack, Place, SessionBack, Turn};
 use crate::{Client, ClientError};
 use chorus_protocol::address::Address;
 use chorus_protocol::api::Items;
+use chorus_protocol::api::accounts::Me;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::ConversationId;
+use chorus_protocol::words::PrincipalKind;
 use home::Home;
 use intake::Intake;
 use journal::Journal;
@@ -115,6 +117,7 @@ async fn connect(
         |key| Client::connect(url, key).map(|hub| hub.with_environment(options.environment.clone()));
     let anybody = connect(options.token.clone())?;
     if let Some(key) = &options.key {
+        check_whose(&connect(Some(key.clone()))?, home.name()).await?;
         home.keep_key(anybody.base(), key)?;
     }
     let mut key = home.key(anybody.base())?;
@@ -131,6 +134,16 @@ async fn connect(
         observer.tell(Activity::Registered);
     }
     Ok(Some(connect(key)?))
+}
+
+/// Refuses the key of another agent, before it takes the place of this one's. A hub that does not say whose it is, or is away
+/// now, is believed.
+async fn check_whose(hub: &Client, name: &str) -> Result<(), HarnessError> {
+    let Ok(me) = hub.api_get::<Me>(&["me"], &[]).await else { return Ok(()) };
+    if me.kind.known() == Some(PrincipalKind::Agent) && me.name != name {
+        return Err(HarnessError::OtherAgent { name: name.to_owned(), other: me.name });
+    }
+    Ok(())
 }
 
 /// Tells whether the agent is in the channels it is expected to be in.

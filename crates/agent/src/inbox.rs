@@ -207,11 +207,16 @@ impl Inbox {
                 self.pending.clear();
                 Some(InboxItem::Takeover)
             }
-            // Why it ends is what the hub answers to whoever comes again.
-            Some(Notice::Revoked) => None,
-            Some(Notice::Gap | Notice::Typing | Notice::Growing | Notice::Ephemeral) | None => {
-                self.numbered(event)
-            }
+            // Who goes on after a revocation is told by the hub what is wrong with its key.
+            Some(
+                Notice::Gap
+                | Notice::Typing
+                | Notice::Growing
+                | Notice::Ephemeral
+                | Notice::Approvals
+                | Notice::Revoked,
+            )
+            | None => self.numbered(event),
         }
     }
 
@@ -221,7 +226,9 @@ impl Inbox {
             return InboxItem::Connected { agent_id: None };
         };
         // From here on a lost connection must not depend on what the hub believes it has handed over.
-        self.last_id.get_or_insert_with(|| after.to_string());
+        if self.last_id.is_none() {
+            self.last_id = after.map(|after| after.to_string());
+        }
         InboxItem::Connected { agent_id: Some(agent_id).filter(|id| !id.is_empty()) }
     }
 

@@ -55,6 +55,8 @@ fn credential(environment: &Environment, kind: CredentialKind, secret: &str) -> 
 
 /// Whether an account may have one more of these.
 fn room(tx: &mut dyn Tx, account: AccountId, kind: CredentialKind, full: &str) -> Result<(), Error> {
+    // Of two at once the second counts the first.
+    tx.lock(account.0)?;
     let there = accounts::list(tx, account, kind, None, MOST)?.len() as i64;
     if there < MOST { Ok(()) } else { Err(Error::new(Code::Conflict, full)) }
 }

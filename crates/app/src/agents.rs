@@ -21,9 +21,10 @@ pub use view::{host, view};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use chorus_protocol::ids::AgentId;
-use chorus_store::Tx;
-use chorus_store::directory::Agent;
+use crate::usage::room;
+use chorus_protocol::ids::{AccountId, AgentId};
+use chorus_store::directory::{self, Agent};
+use chorus_store::{Tx, usage};
 use serde_json::Value;
 use url::Url;
 
@@ -34,6 +35,20 @@ pub fn card_fits(app: &App, card: &Value) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("has {bytes} bytes and may have {most} on this hub; say less in it"))
+}
+
+/// Gives an agent to an account, if that may own one more.
+pub(crate) fn own(
+    tx: &mut dyn Tx,
+    app: &App,
+    agent: AgentId,
+    owner: AccountId,
+    description: Option<&str>,
+) -> Result<(), Error> {
+    // Of two at once the second counts the first.
+    tx.lock(owner.0)?;
+    room("agents", usage::agents(tx, owner)?, app.config.quotas.agents)?;
+    Ok(directory::set_owner(tx, agent, Some(owner), description)?)
 }
 
 /// A connection string that the hub issues.

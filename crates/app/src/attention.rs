@@ -216,7 +216,8 @@ pub(crate) fn choose(
             || agent.endpoint.is_some()
             || agent.working_connection().is_some();
         let responder = Responder { agent: agent.id, address: &agent.name, load, active_at_ms };
-        responders.push((can_be_reached && agent.disabled_at.is_none(), responder));
+        let takes_work = agent.disabled_at.is_none() && agent.paused_at.is_none();
+        responders.push((can_be_reached && takes_work, responder));
     }
     let reached: Vec<_> = responders.iter().filter(|(reached, _)| *reached).map(|(_, one)| *one).collect();
     let all = || responders.iter().map(|(_, one)| *one).collect::<Vec<_>>();

@@ -4,6 +4,7 @@
 //! message, in its transaction. A mail that cannot be sent now is not sent later: the next thing that waits is told of.
 
 use crate::app::AppState;
+use crate::background::each;
 use crate::mail_limits::{Asker, Notice};
 use crate::mailer::Letter;
 use chorus_protocol::ids::ConversationId;
@@ -27,7 +28,8 @@ pub(crate) async fn tell_away(app: &AppState) -> Result<(), StoreError> {
     let find = move |tx: &mut dyn Tx| readings::find_away(tx, unseen, unseen, untold, STEP);
     for account in app.store.read::<_, StoreError, _>(find).await? {
         let take = move |tx: &mut dyn Tx| readings::take_away(tx, account, unseen, untold, now, MAX_NAMED);
-        let Some(away) = app.store.write::<_, StoreError, _>(take).await? else { continue };
+        let taken = each("tell one who is away", app.store.write(take).await)?;
+        let Some(away) = taken else { continue };
         let letter = letter(&app.config.public_url, away);
         let Ok(Some(slot)) = app.mailer.slot(&letter.to, Asker::Hub(Notice::Waiting)) else {
             tracing::warn!(

@@ -61,6 +61,8 @@ pub(crate) fn keep_out(
     new: &Block,
     trace: TraceId,
 ) -> Result<Block, Error> {
+    // Of two at once the second counts the first.
+    tx.lock(blocker.uuid())?;
     if blocks::count(tx, blocker)? >= MOST {
         let full = format_args!("you keep {MOST} out; let somebody in first whom you need not keep out");
         return Err(Error::new(Code::Conflict, full));

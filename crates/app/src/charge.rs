@@ -57,6 +57,8 @@ impl App {
 
     /// Whether somebody may own one more channel.
     pub fn room_for_channel(&self, tx: &mut dyn Tx, owner: Principal) -> Result<(), ConversationError> {
+        // Of two at once the second counts the first.
+        tx.lock(owner.uuid())?;
         let used = usage::channels(tx, owner)?;
         Ok(room("channels", used, self.config.quotas.channels)?)
     }

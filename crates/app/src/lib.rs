@@ -17,6 +17,7 @@ pub mod attention;
 pub mod audit;
 pub mod authenticate;
 mod away;
+mod background;
 pub mod blocks;
 mod budget;
 pub mod c2a;

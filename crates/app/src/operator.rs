@@ -9,7 +9,7 @@ mod key;
 mod overview;
 
 pub use audit_log::audit_log;
-pub(crate) use audit_log::party_id;
+pub(crate) use audit_log::{party_id, party_id_for_owner};
 pub use disable::{disable_account, disable_agent, enable_account, enable_agent, end_sessions_of};
 pub use figures::figures;
 pub use key::keep_operator_key;

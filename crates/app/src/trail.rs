@@ -7,7 +7,7 @@
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::operator::{audit_log, party_id};
+use crate::operator::{audit_log, party_id, party_id_for_owner};
 use crate::page::fitting;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::audit::{TrailEntry, TrailKind, TrailQuery};
@@ -39,7 +39,7 @@ struct Asked {
 }
 
 /// A page of the trail.
-pub async fn list(app: &AppState, caller: Caller, query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
+pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
     caller.known()?;
     let mut faults = Faults::new();
     let event =
@@ -60,6 +60,8 @@ pub async fn list(app: &AppState, caller: Caller, query: TrailQuery) -> Result<I
         if !app.store.read::<_, Error, _>(owned).await? {
             return Err(Error::new(Code::Forbidden, "this is for the owner of the channel"));
         }
+        // From here on it is an id, so that nothing below looks for whoever has an address.
+        query.actor = id_for_owner(app, query.actor).await?;
     } else if caller != Caller::Operator {
         return Err(Error::new(Code::Forbidden, "this is the operator's, and channel owners'"));
     }
@@ -106,6 +108,13 @@ fn principal(tx: &mut dyn Tx, app: &App, text: &str) -> Result<Principal, Error>
     found.ok_or_else(|| {
         Faults::one("actor", "must be an agent or an account, unless acts are asked for").into()
     })
+}
+
+async fn id_for_owner(app: &AppState, actor: Option<PartyName>) -> Result<Option<PartyName>, Error> {
+    let Some(PartyName(text)) = actor else { return Ok(None) };
+    let hub = Arc::clone(app);
+    let find = move |tx: &mut dyn Tx| party_id_for_owner(tx, &hub, "actor", &text);
+    Ok(Some(PartyName(app.store.read::<_, Error, _>(find).await?)))
 }
 
 fn wrong_place() -> Error {

@@ -69,6 +69,8 @@ pub async fn make_stream(
     let log = Log { app: Arc::clone(app), who, context };
     let work = move |tx: &mut dyn Tx| {
         add_to_channels(tx, who, &[], &new.conversations)?;
+        // Of two at once the second counts the first.
+        tx.lock(who.uuid())?;
         room("streams", work_streams::made_by(tx, who)?, MAX_MADE)?;
         hub.count_bytes(tx, who, event_bytes(stream.name.len()))?;
         work_streams::insert(tx, &stream, who, trace)?;

@@ -30,7 +30,8 @@ fn words(line: &str) -> Vec<String> {
                     words.push(std::mem::take(&mut word));
                 }
                 begun = false;
-                if matches!(rest.peek(), None | Some(' ' | '#' | '|' | '>' | '<' | '&' | ';')) {
+                let redirects = rest.clone().take(2).eq(['2', '>']);
+                if redirects || matches!(rest.peek(), None | Some(' ' | '#' | '|' | '>' | '<' | '&' | ';')) {
                     return words;
                 }
             }
@@ -110,6 +111,7 @@ fn a_line_is_split_as_a_shell_does() {
         ),
         ("chorus skill > x.md", &["chorus", "skill"]),
         ("chorus skill # teaches", &["chorus", "skill"]),
+        ("chorus skill 2>&1 | tail", &["chorus", "skill"]),
         ("chorus fleet | less", &["chorus", "fleet"]),
         ("chorus verify x; echo", &["chorus", "verify", "x"]),
         ("chorus send bob ''", &["chorus", "send", "bob", ""]),

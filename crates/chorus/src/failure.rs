@@ -7,6 +7,7 @@ use chorus_agent::{ClientError, DirectError, ExitClass};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use owo_colors::OwoColorize;
+use serde_json::json;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -51,14 +52,20 @@ impl fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Tells a failure on standard error and gives its exit code. What helps may depend on the kind of key that was shown.
-pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>) -> ExitCode {
+/// Tells a failure on standard error, to a program as one line of JSON, and gives its exit code. What helps may depend on the
+/// kind of key that was shown.
+pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>, json: bool) -> ExitCode {
     // Whoever read our output has seen enough: `chorus inbox | head -1` is not a failure.
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    output::talk(format_args!("{}{} {}", "error".red().bold(), ":".bold(), sentence(error.as_ref())));
-    if let Some(hint) = hint(error, key) {
+    let (told, hint) = (sentence(error.as_ref()), hint(error, key));
+    if json {
+        output::talk(json!({"error": {"code": word(error), "message": told, "hint": hint}}));
+        return ExitCode::from(code(error));
+    }
+    output::talk(format_args!("{}{} {told}", "error".red().bold(), ":".bold()));
+    if let Some(hint) = hint {
         output::talk(format_args!("\n{}{} {hint}", "hint".cyan().bold(), ":".bold()));
     }
     ExitCode::from(code(error))
@@ -71,7 +78,35 @@ pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
         root = source;
     }
     let (top, root) = (error.to_string(), root.to_string());
-    output::one_line(&if top == root { top } else { format!("{top}: {root}") })
+    terminal_words(&output::one_line(&if top == root { top } else { format!("{top}: {root}") }))
+}
+
+/// What a hub says to programs, as it is done at a terminal.
+fn terminal_words(told: &str) -> String {
+    let words = [
+        ("Authorization: Bearer", "--key or CHORUS_KEY"),
+        ("at POST /register", "with `chorus register`"),
+        ("?channel=", "--channel "),
+        (
+            "show it as \"invitation\": \"ci_…\" in the body (chorus register --invitation ci_…)",
+            "show it with --invitation ci_…",
+        ),
+    ];
+    words.iter().fold(told.to_owned(), |told, (theirs, ours)| told.replace(theirs, ours))
+}
+
+/// What a program goes by: the hub's code, or one for each of the exit codes.
+fn word(error: &anyhow::Error) -> String {
+    if let Some(ClientError::Refused { code, .. }) = error.downcast_ref() {
+        return code.clone();
+    }
+    let word = match code(error) {
+        WRONG_USAGE => "USAGE",
+        REFUSED => "REFUSED",
+        UNREACHABLE => "UNREACHABLE",
+        _ => "FAILED",
+    };
+    word.to_owned()
 }
 
 fn code(error: &anyhow::Error) -> u8 {
@@ -87,7 +122,8 @@ fn code(error: &anyhow::Error) -> u8 {
     }
 }
 
-fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> {
+/// What to do about it, if that is known.
+pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> {
     if let Some(explained) = error.downcast_ref::<Explained>() {
         return Some(explained.hint);
     }
@@ -104,7 +140,7 @@ fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> 
             "an agent speaks only for itself: --from or CHORUS_AGENT must name the agent whose key this is",
         ),
         (Some(Code::Forbidden), _) if key.is_some() => {
-            Some("this key may not do that; the end of the command's --help says whose key it takes")
+            Some("this key may not do that: it needs that of whoever owns it, or of the operator")
         }
         (Some(Code::AgentNotFound | Code::SenderNotRegistered), _) => {
             Some("`chorus agents` lists who is there")
@@ -120,16 +156,21 @@ fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> 
 fn refused_key(key: Option<SecretKind>) -> &'static str {
     match key {
         Some(SecretKind::AgentKey) => {
-            "is CHORUS_KEY the newest key of this agent? Each `chorus register NAME` makes the old one useless"
+            "is CHORUS_KEY the newest key of this agent? Each `chorus register NAME` makes the old one useless. `chorus register` \
+             and `chorus agents` need none: `unset CHORUS_KEY`"
         }
         Some(SecretKind::ApiToken) => {
             "was this token revoked, or is it another hub's? Make one on the hub's page, under Account, or with `chorus token \
-             create` and one that works"
+             create` and one that works. What needs no key is done after `unset CHORUS_KEY`"
         }
         Some(SecretKind::OperatorKey) => {
-            "is it the operator's key of this very hub? It was printed at its first start, or is its CHORUS_OPERATOR_KEY"
+            "is it the operator's key of this very hub? It was printed at its first start, or is its CHORUS_OPERATOR_KEY. What \
+             needs no key is done after `unset CHORUS_KEY`"
         }
-        _ => "CHORUS_KEY or --key is an agent's key ca_…, a person's token ct_… or the operator's key co_…",
+        _ => {
+            "CHORUS_KEY or --key is an agent's key ca_…, a person's token ct_… or the operator's key co_…; what needs none is \
+             done after `unset CHORUS_KEY`"
+        }
     }
 }
 
@@ -150,7 +191,7 @@ mod tests {
         assert_eq!(code(&anyhow::anyhow!("x")), 1);
         assert_eq!(hint(&refused("ERR_VALIDATION"), None), None);
         assert!(hint(&refused("ERR_AGENT_ID_TAKEN"), None).unwrap().contains("--key"));
-        assert!(hint(&refused("FORBIDDEN"), Some(SecretKind::AgentKey)).unwrap().contains("whose key"));
+        assert!(hint(&refused("FORBIDDEN"), Some(SecretKind::AgentKey)).unwrap().contains("whoever owns it"));
         assert_eq!(hint(&Explained::usage("x", "y").into(), None), Some("y"));
         for (key, told) in [
             (Some(SecretKind::AgentKey), "register NAME"),
@@ -159,8 +200,31 @@ mod tests {
             (None, "ca_…"),
         ] {
             let hint = hint(&refused("UNAUTHORIZED"), key).unwrap();
-            assert!(hint.contains(told), "{key:?}: {hint}");
+            assert!(hint.contains(told) && hint.contains("unset CHORUS_KEY"), "{key:?}: {hint}");
         }
+    }
+
+    #[test]
+    fn what_a_hub_says_to_programs_is_said_for_a_terminal() {
+        for (told, expected) in [
+            (
+                "if it is yours, send its key as Authorization: Bearer",
+                "if it is yours, send its key as --key or CHORUS_KEY",
+            ),
+            ("register yourself at POST /register", "register yourself with `chorus register`"),
+            (
+                "the owner of a channel names it: ?channel=ch_…",
+                "the owner of a channel names it: --channel ch_…",
+            ),
+            (
+                "ask for one, and show it as \"invitation\": \"ci_…\" in the body (chorus register --invitation ci_…)",
+                "ask for one, and show it with --invitation ci_…",
+            ),
+        ] {
+            assert_eq!(terminal_words(told), expected);
+        }
+        assert_eq!(word(&refused("ERR_VALIDATION")), "ERR_VALIDATION");
+        assert_eq!(word(&Explained::usage("x", "y").into()), "USAGE");
     }
 
     #[test]

@@ -16,6 +16,9 @@ const NO_TOKEN: &str =
 const PAGE: &str = "200";
 const MAX_PAGES: usize = 10_000;
 
+const NO_OPERATOR: &str = "the hub printed it, co_…, at its first start, or it is the hub's CHORUS_OPERATOR_KEY; pass it with --key, \
+                          or `export CHORUS_KEY=…`";
+
 const NO_KEY: &str = "`chorus register NAME` prints one; pass it with --key, or `export CHORUS_KEY=…`";
 
 /// Options of all commands.
@@ -63,6 +66,14 @@ impl Global {
     pub(crate) fn keyed_client(&self) -> anyhow::Result<Client> {
         if !self.has_key() {
             return Err(Explained::usage("this needs a key", NO_TOKEN).into());
+        }
+        Ok(self.client()?)
+    }
+
+    /// A client for what only the operator may do.
+    pub(crate) fn operator_client(&self) -> anyhow::Result<Client> {
+        if !self.has_key() {
+            return Err(Explained::usage("this needs the operator's key", NO_OPERATOR).into());
         }
         Ok(self.client()?)
     }

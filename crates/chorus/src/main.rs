@@ -110,8 +110,8 @@ fn main() -> ExitCode {
     // It fails only when a provider is installed already, which is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
     let cli = Cli::try_parse().unwrap_or_else(|error| without_settings(error).exit());
-    let key = cli.global.key_kind();
-    run(cli).unwrap_or_else(|error| failure::report(&error, key))
+    let (key, json) = (cli.global.key_kind(), cli.global.json);
+    run(cli).unwrap_or_else(|error| failure::report(&error, key, json))
 }
 
 /// How a command is called, without what comes from the environment: `clap` would show it as if it had to be given.

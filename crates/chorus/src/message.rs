@@ -56,7 +56,10 @@ pub(crate) fn show_chat(id: Option<&str>, chat: &Chat) -> String {
     let (author, event) = (&chat.event.author, &chat.event);
     let sender = author.handle.as_deref().unwrap_or(&author.id);
     let place = if chat.channel.name.is_empty() { &chat.channel.id } else { &chat.channel.name };
-    let why = chat.attention.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    // Nothing is expected of what was taken back.
+    let reason = chat.attention.reason.filter(|_| !event.deleted);
+    let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let unsaid = if event.deleted { "(deleted)" } else { "(no text)" };
     let thread = if event.thread.is_some() { ", in a thread" } else { "" };
     format!(
         "{} {} {} in {}{thread}{why} {}{}",
@@ -65,7 +68,7 @@ pub(crate) fn show_chat(id: Option<&str>, chat: &Chat) -> String {
         one_line(sender).bold(),
         one_line(place),
         one_line(&short_id(&event.event_id)).dimmed(),
-        indented("", event.content.as_deref().unwrap_or("(no text)"))
+        indented("", event.content.as_deref().unwrap_or(unsaid))
     )
 }
 
@@ -205,6 +208,10 @@ mod tests {
             anstream::adapter::strip_str(&text).to_string(),
             "#5 t anna\\u{1b}[1m in ops (direct_mention) 89abcdef\n  hi\n  #2 t mallory in ops"
         );
+        let deleted = json!({"channel": {"id": "ch_1", "name": "ops"}, "callback": "x", "attention": {"reason": "direct_mention"},
+            "event": {"event_id": "evt_1", "created_at": "t", "deleted": true, "author": {"id": "a", "handle": "anna"}}});
+        let text = show_chat(Some("6"), &serde_json::from_value(deleted).unwrap());
+        assert_eq!(anstream::adapter::strip_str(&text).to_string(), "#6 t anna in ops evt_1\n  (deleted)");
         assert_eq!((short_id("evt_0123456789abcdef"), short_id("é")), ("89abcdef".into(), "é".into()));
     }
 

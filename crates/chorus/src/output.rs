@@ -30,6 +30,12 @@ pub(crate) fn talk(line: impl fmt::Display) {
     writeln!(anstream::stderr().lock(), "{line}").ok();
 }
 
+/// The same without ending the line.
+pub(crate) fn unended(text: impl fmt::Display) {
+    let mut out = anstream::stderr().lock();
+    write!(out, "{text}").and_then(|()| out.flush()).ok();
+}
+
 /// Text of several lines with its control characters shown instead of obeyed; line ends and tabs stay.
 pub(crate) fn many_lines(text: &str) -> String {
     escape(&text.replace("\r\n", "\n"), |c| c == '\n' || c == '\t')

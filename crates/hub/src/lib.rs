@@ -38,4 +38,4 @@ pub use chorus_app::{
 };
 pub use chorus_environment::Environment;
 pub use router::openapi;
-pub use server::{StartError, run};
+pub use server::{RunError, run};

@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -48,54 +49,77 @@ use tower::ServiceExt;
 const READ_BUFFER: usize = 8 * 1024;
 const MAX_HEADERS: usize = 64;
 
-/// Why a hub did not start.
+/// Why a hub did not start, or did not go on.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum RunError {
     /// The client for outbound requests could not be made.
     #[error("cannot prepare outbound requests; are CA certificates installed (Debian: ca-certificates)?")]
     Outbound(#[source] reqwest::Error),
+    /// Background work ended: deadlines, pushes or leases would stand still, and nobody would be told.
+    #[error(
+        "background work panicked (see the log above), and the hub does not go on without it: start it again"
+    )]
+    BackgroundWork,
 }
 
-/// Serves until `shutdown` resolves, then drains: streams end, open requests finish, committed work is recorded.
+/// Serves until `shutdown` resolves, then drains: streams end, open requests finish, committed work is recorded. The same if its
+/// background work ends before, so that whoever watches over the hub starts it again.
 pub async fn run(
     listener: TcpListener,
     store: Store,
     mut config: Config,
     environment: Environment,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), StartError> {
+) -> Result<(), RunError> {
     let wanted = Room { connections: config.max_connections as u64, webhooks: config.quotas.webhooks };
     let room = descriptors::fit(wanted);
     (config.max_connections, config.quotas.webhooks) = (room.connections as usize, room.webhooks);
     let stopping = CancellationToken::new();
     let on_loopback = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let app =
-        App::new(store, config, environment, stopping.clone(), on_loopback).map_err(StartError::Outbound)?;
+        App::new(store, config, environment, stopping.clone(), on_loopback).map_err(RunError::Outbound)?;
     let app = Arc::new(app);
     let router = router::router(Arc::clone(&app));
-    let reconcilers = tokio::spawn(reconcile::run(Arc::clone(&app)));
-    let catching_up = tokio::spawn(catch_up::run(Arc::clone(&app)));
-    let pusher = tokio::spawn(push::run(Arc::clone(&app)));
-    let market = tokio::spawn(market::reconcile::run(Arc::clone(&app)));
+    let fell = CancellationToken::new();
+    let background = [
+        watch("reconcilers", &app, &fell, reconcile::run(Arc::clone(&app))),
+        watch("catching up", &app, &fell, catch_up::run(Arc::clone(&app))),
+        watch("pusher", &app, &fell, push::run(Arc::clone(&app))),
+        watch("market's background work", &app, &fell, market::reconcile::run(Arc::clone(&app))),
+    ];
+    let shutdown = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = fell.cancelled() => {}
+        }
+    };
     serve_until(shutdown, listener, &app, &router).await;
     app.tasks.close();
     let drain = app.config.times.drain;
     if tokio::time::timeout(drain, app.tasks.wait()).await.is_err() {
         tracing::warn!(open = app.tasks.len(), "work was left unfinished");
     }
-    if pusher.await.is_err() {
-        tracing::error!("the pusher panicked");
+    for work in background {
+        drop(work.await);
     }
-    if market.await.is_err() {
-        tracing::error!("the market's background work panicked");
-    }
-    if catching_up.await.is_err() {
-        tracing::error!("the catching up panicked");
-    }
-    if reconcilers.await.is_err() {
-        tracing::error!("the reconcilers panicked");
-    }
-    Ok(())
+    if fell.is_cancelled() { Err(RunError::BackgroundWork) } else { Ok(()) }
+}
+
+/// Runs what goes on until the hub stops; if it ends before, or panics, that is said at once, by the log and by `fell`.
+fn watch(
+    what: &'static str,
+    app: &AppState,
+    fell: &CancellationToken,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let (stopping, fell) = (app.stopping.clone(), fell.clone());
+    tokio::spawn(async move {
+        let ended = tokio::spawn(work).await;
+        if ended.is_err() || !stopping.is_cancelled() {
+            tracing::error!("the {what} panicked: the hub stops");
+            fell.cancel();
+        }
+    })
 }
 
 /// Takes connections until `shutdown` resolves, then tells all of them to end, and waits.
@@ -272,9 +296,9 @@ mod tests {
     use chorus_app::MasterKey;
     use chorus_store::SqliteOptions;
     use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use tokio::io::AsyncReadExt;
     use tokio::sync::oneshot;
-    use tokio::task::JoinHandle;
 
     const HANDSHAKE: &[u8] =
         b"GET /echo HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
@@ -399,5 +423,28 @@ mod tests {
         };
         tokio::time::timeout(SOON, cut).await.unwrap();
         drop(flood.await.unwrap());
+    }
+
+    /// A hub whose background work stands still serves nobody well: it stops, and says why.
+    #[tokio::test]
+    async fn a_hub_does_not_go_on_without_its_background_work() {
+        drop(chorus_testkit::http::client());
+        let store = Store::sqlite(SqliteOptions::in_memory()).unwrap();
+        let breaks = Arc::new(AtomicBool::new(false));
+        let clock = Arc::clone(&breaks);
+        // Nobody calls, so that the next one to ask for the time is background work.
+        let elapsed = move || {
+            assert!(!clock.swap(false, Ordering::AcqRel), "this clock breaks once");
+            0
+        };
+        let environment = Environment::with_clocks(|| 1_774_000_800_000, elapsed);
+        let config = Config::new(environment.uuid_v4(), "hub", [0; 32], MasterKey::new([7; 32]));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let running = tokio::spawn(run(listener, store, config, environment, std::future::pending()));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!running.is_finished());
+        breaks.store(true, Ordering::Release);
+        let ended = tokio::time::timeout(SOON, running).await.unwrap().unwrap();
+        assert!(matches!(ended, Err(RunError::BackgroundWork)), "{ended:?}");
     }
 }

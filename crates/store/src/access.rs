@@ -111,6 +111,13 @@ pub fn pause_agent(tx: &mut dyn Tx, id: AgentId, paused: bool, now: i64) -> Resu
     Ok(true)
 }
 
+/// The agents of an account, which gets no other until this transaction ends.
+pub fn agents_of(tx: &mut dyn Tx, id: AccountId) -> Result<Vec<AgentId>, StoreError> {
+    tx.lock(id.0)?;
+    let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
+    tx.query(sql, &[(&id).into()])?.into_iter().map(|mut row| Ok(AgentId(row.uuid(0)?))).collect()
+}
+
 /// Deletes an account with its agents, and frees its address. What it said stays where it was said, under a name that says that
 /// whoever said it is gone; channels it owned get another owner. `fresh` makes ids.
 pub fn delete_account(
@@ -119,10 +126,8 @@ pub fn delete_account(
     now: i64,
     fresh: &dyn Fn() -> Uuid,
 ) -> Result<(), StoreError> {
-    tx.lock(id.0)?;
-    let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
-    for mut row in tx.query(sql, &[(&id).into()])? {
-        delete_agent(tx, AgentId(row.uuid(0)?), now, fresh)?;
+    for agent in agents_of(tx, id)? {
+        delete_agent(tx, agent, now, fresh)?;
     }
     conversation::leave_all(tx, id.into(), now, fresh)?;
     work_streams::forget(tx, id.into())?;

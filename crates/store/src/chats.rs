@@ -93,7 +93,8 @@ pub fn of_page(
     }
     for chat in &mut found {
         chat.handle = stays.get(&chat.conversation.id).and_then(|stays| stays.handle.clone());
-        chat.changes = changes.remove(&chat.event.id).unwrap_or_default();
+        // A page may hold a message and its reminder: each is shown as it reads now.
+        chat.changes = changes.get(&chat.event.id).cloned().unwrap_or_default();
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::words::{EventKind, Signal};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// So many events are looked at together for what changed them.
 const TOGETHER: usize = 20;
@@ -383,19 +384,20 @@ const TEXTS_OF_PAGE: &str = concat!(
 /// The newest of each message first, so that many on one leave room for those on others.
 const REACTIONS_OF_PAGE: &str = select_event!(
     "JOIN (SELECT r.id, ROW_NUMBER() OVER (PARTITION BY r.target_id ORDER BY r.seq DESC) AS newer
-           FROM chats h JOIN events r ON r.target_id = h.event_id AND r.kind = 'reaction'
-           WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3) r ON r.id = e.id
+           FROM (SELECT DISTINCT h.event_id FROM chats h
+                 WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3) p
+           JOIN events r ON r.target_id = p.event_id AND r.kind = 'reaction') r ON r.id = e.id
      ORDER BY r.newer LIMIT 4000"
 );
 
 /// What the messages of a page of an inbox (an agent, a place and a later one) were changed to say, or that they were taken
-/// back, in the order of the inbox; and if it is more than `max_bytes`, the place from which on it is not told.
+/// back, each once, in the order of the inbox; and if it is more than `max_bytes`, the place from which on it is not told.
 pub(crate) fn texts_of_page(
     tx: &mut dyn Tx,
     page: &[Param<'_>],
     max_bytes: usize,
 ) -> Result<(Vec<Event>, Option<i64>), StoreError> {
-    let (mut texts, mut bytes, mut last, mut end) = (vec![], 0, None, None);
+    let (mut texts, mut told, mut bytes, mut last, mut end) = (vec![], HashSet::new(), 0, None, None);
     tx.each(TEXTS_OF_PAGE, page, &mut |mut row| {
         let columns = Row(row.0.split_off(1));
         let (place, text) = (row.int(0)?, event(columns)?);
@@ -406,7 +408,10 @@ pub(crate) fn texts_of_page(
             return Ok(false);
         }
         last = Some(place);
-        texts.push(text);
+        // It counts at each place of its message, and is told at the first.
+        if told.insert(text.id) {
+            texts.push(text);
+        }
         Ok(true)
     })?;
     Ok((texts, end))

@@ -16,6 +16,37 @@ use uuid::Uuid;
 /// How many conversations one step looks into.
 const CONVERSATIONS: i64 = 20;
 
+/// Whether an event `e` is still on its way, or somebody still has to answer it.
+macro_rules! is_under_way {
+    () => {
+        "(EXISTS (SELECT 1 FROM chats h WHERE h.event_id = e.id AND (h.give_up_at IS NOT NULL OR h.next_at IS NOT NULL))
+          OR EXISTS (SELECT 1 FROM claims m WHERE m.event_id = e.id AND m.next_at IS NOT NULL))"
+    };
+}
+
+/// Conversations whose first event is old, and since when what was said there is not. One that is under way may stay so for ever
+/// (its agent is paused): conversations that begin with such a one do not take the places of others.
+const OLD: &str = concat!(
+    "SELECT c.id, CASE WHEN c.keep_days IS NOT NULL AND CAST($1 AS BIGINT) - c.keep_days * 86400000 > CAST($2 AS BIGINT)
+                       THEN CAST($1 AS BIGINT) - c.keep_days * 86400000 ELSE CAST($2 AS BIGINT) END
+     FROM conversations c JOIN events e ON e.conversation_id = c.id AND e.seq = c.oldest
+     WHERE e.seq > 0 AND e.created_at <
+           CASE WHEN c.keep_days IS NOT NULL AND CAST($1 AS BIGINT) - c.keep_days * 86400000 > CAST($2 AS BIGINT)
+                THEN CAST($1 AS BIGINT) - c.keep_days * 86400000 ELSE CAST($2 AS BIGINT) END
+           AND NOT ",
+    is_under_way!(),
+    " ORDER BY c.id LIMIT $3"
+);
+
+/// The first events of a conversation, and whether each is under way.
+const FIRST_EVENTS: &str = concat!(
+    "SELECT e.id, e.seq, e.created_at, e.author_kind, e.author_id, COALESCE(OCTET_LENGTH(e.body), 0), CASE WHEN ",
+    is_under_way!(),
+    " THEN 1 ELSE 0 END
+     FROM events e JOIN conversations k ON k.id = e.conversation_id
+     WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq >= k.oldest ORDER BY e.seq LIMIT $2"
+);
+
 /// What a retention step did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
@@ -35,17 +66,7 @@ pub fn remove_said(
     limit: i64,
 ) -> Result<Removed, StoreError> {
     let cutoff = keep_ms.map_or(i64::MIN / 2, |keep| now - keep);
-    // The first that is there, of each conversation, tells whether there is anything to do.
-    let old = tx.query(
-        "SELECT c.id, CASE WHEN c.keep_days IS NOT NULL AND CAST($1 AS BIGINT) - c.keep_days * 86400000 > CAST($2 AS BIGINT)
-                           THEN CAST($1 AS BIGINT) - c.keep_days * 86400000 ELSE CAST($2 AS BIGINT) END
-         FROM conversations c JOIN events e ON e.conversation_id = c.id AND e.seq = c.oldest
-         WHERE e.seq > 0 AND e.created_at <
-               CASE WHEN c.keep_days IS NOT NULL AND CAST($1 AS BIGINT) - c.keep_days * 86400000 > CAST($2 AS BIGINT)
-                    THEN CAST($1 AS BIGINT) - c.keep_days * 86400000 ELSE CAST($2 AS BIGINT) END
-         ORDER BY c.id LIMIT $3",
-        &[now.into(), cutoff.into(), CONVERSATIONS.into()],
-    )?;
+    let old = tx.query(OLD, &[now.into(), cutoff.into(), CONVERSATIONS.into()])?;
     let mut removed = Removed::default();
     for mut row in old {
         let (conversation, before) = (ConversationId(row.uuid(0)?), row.int(1)?);
@@ -67,16 +88,7 @@ fn remove_of(
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
     tx.lock(conversation.0)?;
-    let events = tx.query(
-        "SELECT e.id, e.seq, e.created_at, e.author_kind, e.author_id, COALESCE(OCTET_LENGTH(e.body), 0),
-                CASE WHEN EXISTS (SELECT 1 FROM chats c WHERE c.event_id = e.id
-                               AND (c.give_up_at IS NOT NULL OR c.next_at IS NOT NULL))
-                       OR EXISTS (SELECT 1 FROM claims m WHERE m.event_id = e.id AND m.next_at IS NOT NULL)
-                     THEN 1 ELSE 0 END
-         FROM events e JOIN conversations k ON k.id = e.conversation_id
-         WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq >= k.oldest ORDER BY e.seq LIMIT $2",
-        &[(&conversation).into(), limit.into()],
-    )?;
+    let events = tx.query(FIRST_EVENTS, &[(&conversation).into(), limit.into()])?;
     let mut oldest = None;
     for mut row in events {
         let (id, seq, created_at) = (EventId(row.uuid(0)?), row.int(1)?, row.int(2)?);

@@ -56,6 +56,22 @@ pub enum TransferError {
     /// The file ends too soon.
     #[error("the file was cut off: it has no end")]
     CutOff,
+    /// Lines were taken out of the file, or put into it.
+    #[error(
+        "the file holds {found} rows, and {expected} were exported: it was changed, so export again, and begin with an \
+         empty database"
+    )]
+    OtherRows {
+        /// In the file.
+        found: u64,
+        /// As its end says.
+        expected: u64,
+    },
+    /// An export of a part would pass for one of the whole.
+    #[error(
+        "an import into this database was begun and is not finished: run the same `chorus import` again first"
+    )]
+    Unfinished,
 }
 
 /// A table, and its columns in order.
@@ -94,6 +110,9 @@ pub fn export(
     out: &mut dyn Write,
     tell: &dyn Fn(&str, u64),
 ) -> Result<u64, TransferError> {
+    if settings::get(tx, IMPORTING)?.is_some() {
+        return Err(TransferError::Unfinished);
+    }
     writeln!(out, "{}", json!({"chorus_export": FORM, "schema": migrate::KNOWN, "id": id}))?;
     let mut rows = 0;
     for (table, columns) in tables(tx)? {
@@ -101,11 +120,7 @@ pub fn export(
         let (mut written, mut failed) = (0, None);
         let sql = statement(format!("SELECT {} FROM {table}", columns.join(", ")));
         tx.each(sql, &[], &mut |row| {
-            let line = line(row);
-            if line[0].as_str() == Some(IMPORTING) && table == "settings" {
-                return Ok(true);
-            }
-            failed = writeln!(out, "{line}").err();
+            failed = writeln!(out, "{}", line(row)).err();
             written += 1;
             if written % 10_000 == 0 {
                 tell(&table, written);
@@ -172,6 +187,8 @@ pub struct Import<R> {
     lines: io::Lines<R>,
     /// Lines that were read.
     read: u64,
+    /// Rows among them.
+    rows: u64,
     /// What the export is called.
     id: String,
     known: Tables,
@@ -206,6 +223,7 @@ impl<R: BufRead> Import<R> {
         let mut import = Self {
             lines: reader.lines(),
             read: 0,
+            rows: 0,
             id: String::new(),
             known: Tables::new(),
             insert: None,
@@ -228,6 +246,11 @@ impl<R: BufRead> Import<R> {
         &self.id
     }
 
+    /// How many rows were read, those that a database had already included.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// Goes past what a database has already, and says how many lines that was. `tables` and `through` are from [`prepare`].
     pub fn begin(
         &mut self,
@@ -236,8 +259,9 @@ impl<R: BufRead> Import<R> {
         self.known = tables;
         while self.read < through {
             let line = self.next_line()?.ok_or(TransferError::CutOff)?;
-            if line.is_object() {
-                self.turn_to(&line)?;
+            match line.is_object() {
+                true => self.turn_to(&line)?,
+                false => self.rows += 1,
             }
         }
         Ok(through)
@@ -251,7 +275,8 @@ impl<R: BufRead> Import<R> {
         let (mut step, mut rows, mut bytes) = (Step::default(), 0, 0);
         while rows < STEP_ROWS && bytes < STEP_BYTES {
             let Some(line) = self.next_line()? else { return Err(TransferError::CutOff) };
-            if line.get("end").is_some() {
+            if let Some(end) = line.get("end") {
+                self.check_rows(end)?;
                 (self.done, step.last) = (true, true);
                 break;
             }
@@ -267,6 +292,7 @@ impl<R: BufRead> Import<R> {
             let cells = cells.ok_or_else(|| self.fault("a row that its table cannot hold"))?;
             bytes += cells.iter().map(size).sum::<usize>();
             rows += 1;
+            self.rows += 1;
             if step.tables.last().is_none_or(|last| !std::ptr::eq(last.insert, insert)) {
                 step.tables.push(Rows { insert, rows: vec![] });
             }
@@ -276,6 +302,13 @@ impl<R: BufRead> Import<R> {
         }
         step.through = self.read;
         Ok(Some(step))
+    }
+
+    /// Whether everything came that was written.
+    fn check_rows(&self, end: &Value) -> Result<(), TransferError> {
+        let expected = end.as_u64().ok_or_else(|| self.fault("an end that does not say how many rows"))?;
+        let found = self.rows;
+        if found == expected { Ok(()) } else { Err(TransferError::OtherRows { found, expected }) }
     }
 
     /// From here on come rows of another table.

@@ -34,6 +34,14 @@ pub enum HarnessError {
         /// Where it is written.
         path: PathBuf,
     },
+    /// The key that was given is another agent's.
+    #[error("the given key is the agent {other}'s, not {name}'s")]
+    OtherAgent {
+        /// The name.
+        name: String,
+        /// Whose key it is.
+        other: String,
+    },
     /// The hub does not know the key.
     #[error("the hub does not take the key in {}", path.display())]
     KeyRefused {

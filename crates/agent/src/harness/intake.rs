@@ -14,7 +14,9 @@ use super::session::Session;
 use super::turn::Turn;
 use crate::{Client, ConnectionOptions, ConnectionServer, Inbox, InboxItem, ReceiveOptions, Receiver};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::relay::Notice;
 use chorus_protocol::words::EntryKind;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -169,6 +171,8 @@ impl Reader {
         let (id, read) = match item {
             InboxItem::Message { id, message } => (id, Turn::message(message)),
             InboxItem::Other { event, id, data } => match EntryKind::parse(&event) {
+                // What was taken back says nothing any more.
+                Some(EntryKind::Chat) if is_deleted(&data) => return nothing(id),
                 Some(EntryKind::Chat) => (id, Turn::chat(&data)),
                 Some(EntryKind::Channel) => (id, Turn::channel(&data)),
                 Some(EntryKind::Job) if self.jobs.is_some() => {
@@ -179,6 +183,8 @@ impl Reader {
                     self.jobs.iter().for_each(|jobs| jobs.take_quote(&data));
                     return nothing(id);
                 }
+                // The hub says why to whoever comes again.
+                None if Notice::parse(&event) == Some(Notice::Revoked) => return None,
                 // A message comes as one; who offers nothing does no jobs.
                 Some(
                     EntryKind::Message
@@ -219,4 +225,9 @@ impl Reader {
             }
         }
     }
+}
+
+/// Whether what was said in a channel was taken back before it was read.
+fn is_deleted(data: &str) -> bool {
+    serde_json::from_str::<Value>(data).is_ok_and(|chat| chat["event"]["deleted"] == true)
 }

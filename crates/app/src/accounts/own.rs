@@ -5,6 +5,7 @@ use crate::app::AppState;
 use crate::audit::RequestContext;
 use crate::caller::{Caller, Person};
 use crate::error::Error;
+use crate::market;
 use chorus_protocol::api::accounts::{AccountChange, Deletion, Line, Me};
 use chorus_protocol::faults::Faults;
 use chorus_store::audit::{Action, Actor, Subject};
@@ -37,6 +38,9 @@ pub async fn delete_me(
     }
     let (hub, id) = (Arc::clone(app), person.id);
     let delete = move |tx: &mut dyn Tx| {
+        // Its agents leave the market like any other: who waits for them gets back what is held.
+        let agents = access::agents_of(tx, id)?;
+        market::agents::refund(tx, &hub, &agents)?;
         access::delete_account(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (actor, subject) = (Actor::Principal(id.into()), Subject::Account(id));
         Ok(context.record_as(tx, &hub, actor, Action::AccountDeleted, subject, json!({}))?)

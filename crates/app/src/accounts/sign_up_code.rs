@@ -12,7 +12,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::api::accounts::{NewSignUpCode, OpenSignUpCode, SignUpCode, TokenPage};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::CredentialId;
+use chorus_protocol::ids::{AccountId, CredentialId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::accounts::{self, CredentialKind, NewCredential};
@@ -39,7 +39,7 @@ pub async fn make_sign_up_code(
             "sign-up is closed on this hub: an invitation lets nobody in",
         ));
     }
-    let account = caller.person().ok().map(|person| person.id);
+    let account = maker(&caller)?;
     let code = app.secret(SecretKind::SignUpCode);
     let expires_at = app.now() + new.days.unwrap_or(DAYS) * DAY_MS;
     let new = NewCredential {
@@ -74,7 +74,7 @@ pub async fn list_sign_up_codes(
     caller: &Caller,
     TokenPage { after, limit }: TokenPage,
 ) -> Result<Items<OpenSignUpCode>, Error> {
-    let (of, now) = (caller.person().ok().map(|person| person.id), app.now());
+    let (of, now) = (maker(caller)?, app.now());
     let find = move |tx: &mut dyn Tx| Ok(accounts::sign_up_codes(tx, of, now, after, limit + 1)?);
     let found = app.store.read::<_, Error, _>(find).await?;
     let shown = found.into_iter().map(|code| OpenSignUpCode {
@@ -93,7 +93,7 @@ pub async fn revoke_sign_up_code(
     caller: Caller,
     id: CredentialId,
 ) -> Result<(), Error> {
-    let (of, hub) = (caller.person().ok().map(|person| person.id), Arc::clone(app));
+    let (of, hub) = (maker(&caller)?, Arc::clone(app));
     let revoke = move |tx: &mut dyn Tx| {
         if accounts::revoke_sign_up_code(tx, of, id)? {
             let subject = Subject::Credential(id);
@@ -102,4 +102,27 @@ pub async fn revoke_sign_up_code(
         Ok(())
     };
     app.store.write::<_, Error, _>(revoke).await
+}
+
+/// Whose codes a caller makes and sees: a person its own, the operator everybody's (`None`), and nobody else any.
+fn maker(caller: &Caller) -> Result<Option<AccountId>, Error> {
+    match caller {
+        Caller::Operator => Ok(None),
+        caller => caller.person().map(|person| Some(person.id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::ids::WalletId;
+    use uuid::Uuid;
+
+    #[test]
+    fn only_the_operator_sees_everybodys() {
+        assert!(matches!(maker(&Caller::Operator), Ok(None)));
+        for stranger in [Caller::Nobody, Caller::Owner(WalletId(Uuid::nil()))] {
+            assert!(maker(&stranger).is_err());
+        }
+    }
 }

@@ -1,17 +1,16 @@
 //! Bringing an agent that registered itself into an account.
 
-use super::view;
+use super::{own, view};
 use crate::app::AppState;
 use crate::audit::RequestContext;
 use crate::caller::{Caller, Person, disabled, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
-use crate::usage::room;
 use chorus_protocol::api::agents::{AgentProof, AgentView};
 use chorus_protocol::code::Code;
+use chorus_store::Tx;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent};
-use chorus_store::{Tx, usage};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -37,8 +36,7 @@ pub async fn claim(
         if agent.owner.is_some() {
             return Err(Error::new(Code::Conflict, "this agent belongs to an account already"));
         }
-        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
-        directory::set_owner(tx, agent.id, Some(owner), None)?;
+        own(tx, &hub, agent.id, owner, None)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
         context.record(tx, &hub, &caller, Action::AgentClaimed, subject, detail)?;
         let (again, id) = (Arc::clone(&hub), agent.id);

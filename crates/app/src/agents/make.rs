@@ -1,6 +1,6 @@
 //! Making an agent that belongs to an account.
 
-use super::{card_fits, check_url, host, issued, seal};
+use super::{card_fits, check_url, host, issued, own, seal};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::{Person, key_hash};
@@ -9,7 +9,6 @@ use crate::delivery::challenge;
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::rate::rate_key;
-use crate::usage::room;
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::api::agents::{AgentName, EndpointUrl, MadeAgent, NewAgent};
 use chorus_protocol::code::Code;
@@ -17,9 +16,9 @@ use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, TraceId, is_id};
 use chorus_protocol::relay::check_endpoint;
+use chorus_store::Tx;
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::{self, Record};
-use chorus_store::{Tx, usage};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
@@ -54,9 +53,8 @@ pub async fn make(
         if directory::by_name(tx, &record.name)?.is_some() {
             return Err(Error::new(Code::Conflict, "an agent of this name is registered here already"));
         }
-        room("agents", usage::agents(tx, owner)?, hub.config.quotas.agents)?;
         directory::insert(tx, id, &record, &key_hash(&key), trace, now)?;
-        directory::set_owner(tx, id, Some(owner), description.as_deref())?;
+        own(tx, &hub, id, owner, description.as_deref())?;
         directory::set_foreign_secret(tx, id, &key_hash(&secret), now)?;
         if let Some(sealed) = &sealed {
             directory::set_connection(tx, id, Some(sealed), now)?;

@@ -36,6 +36,9 @@ pub fn attend(
     escalation: EventId,
 ) -> Result<bool, StoreError> {
     let Some(known) = obligations::of(tx, event, agent, now)? else { return Ok(false) };
+    // Who answers it holds the conversation, and so does another node that attends to it: how it stands is read once they are done.
+    tx.lock(known.conversation.0)?;
+    let Some(known) = obligations::of(tx, event, agent, now)? else { return Ok(false) };
     let Some((step, at)) = pending(&known).next_step() else {
         obligations::leave(tx, &known)?;
         return Ok(false);

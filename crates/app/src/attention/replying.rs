@@ -6,7 +6,7 @@
 use super::{Known, claiming, decide_each, disposing};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
-use chorus_attention::claims::Request;
+use chorus_attention::claims::{Claim, Request};
 use chorus_attention::disposition::Cause;
 use chorus_attention::outbound::{self, Refusal, Reply};
 use chorus_attention::{AuthorKind, Event, classify};
@@ -19,7 +19,7 @@ use chorus_store::conversation::{Candidate, Draft, DraftKind};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::members::{self, Member};
 use chorus_store::{StoreError, Tx, claims, obligations, work_streams};
-use serde::Deserialize;
+use serde_json::Value;
 
 /// An agent's answer, that was let through.
 #[derive(Debug, Clone, Copy)]
@@ -28,18 +28,17 @@ pub struct Answer {
     event: EventId,
 }
 
-/// What is answered, as far as rules read it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Said {
-    content: String,
-    to: Vec<String>,
-    intent: String,
-    priority: String,
-}
-
 /// Refuses a draft in which an agent answers what it may not, and claims for it what it answers.
 pub fn check(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Answer>, Error> {
+    let Some((answer, claim)) = look(tx, draft)? else { return Ok(None) };
+    if let Some(claim) = claim {
+        claiming::keep(tx, draft.act.conversation, answer.event, claim, draft.act.now)?;
+    }
+    Ok(Some(answer))
+}
+
+/// Refuses the same, and writes nothing: what it answers, and the claim that it would take.
+pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option<Claim>)>, Error> {
     let (DraftKind::Message(answered), Some(agent)) = (draft.kind, draft.act.author.agent()) else {
         return Ok(None);
     };
@@ -71,11 +70,9 @@ pub fn check(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Answer>, Error
         mentions: draft.names_somebody,
     };
     match outbound::check(now, agent, &reply) {
-        Ok(Some(claim)) => claiming::keep(tx, draft.act.conversation, event, claim, now)?,
-        Ok(None) => {}
-        Err(refusal) => return Err(refused(tx, draft, refusal)?),
+        Ok(claim) => Ok(Some((Answer { agent, event }, claim))),
+        Err(refusal) => Err(refused(tx, draft, refusal)?),
     }
-    Ok(Some(Answer { agent, event }))
 }
 
 fn refused(tx: &mut dyn Tx, draft: &Draft<'_>, refusal: Refusal) -> Result<Error, StoreError> {
@@ -175,12 +172,13 @@ fn decide_now(
     agent: AgentId,
     answered: &conversations::Event,
 ) -> Result<Attention, StoreError> {
-    let said: Said = serde_json::from_str(&answered.body).unwrap_or_default();
-    let names = mentions(&said.content);
-    let is_named = |name: &str| {
-        names.iter().any(|other| other.eq_ignore_ascii_case(name))
-            || said.to.iter().any(|other| other.eq_ignore_ascii_case(name))
-    };
+    let said: Value =
+        serde_json::from_str(&answered.body).map_err(|error| StoreError::Unexpected(error.into()))?;
+    let word = |name: &str| said[name].as_str();
+    let text = word("content").unwrap_or_default();
+    let beside = said["to"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names: Vec<&str> = mentions(text).into_iter().chain(beside).collect();
+    let is_named = |name: &str| names.iter().any(|other| other.eq_ignore_ascii_case(name));
     let mut candidate = Candidate {
         agent,
         handle: member.handle.clone(),
@@ -208,10 +206,14 @@ fn decide_now(
             Principal::Account(_) => AuthorKind::Human,
             Principal::Agent(_) => AuthorKind::Agent,
         },
-        text: &said.content,
-        names_somebody: !names.is_empty() || !said.to.is_empty(),
-        intent: Intent::parse(&said.intent),
-        priority: Priority::parse(&said.priority),
+        author_leads: conversation.owner == answered.author
+            || members::of(tx, conversation.id, answered.author)?.is_some_and(|author| author.lead),
+        text,
+        names_somebody: !names.is_empty(),
+        intent: word("intent").and_then(Intent::parse),
+        directedness: word("directedness").and_then(Directedness::parse),
+        priority: word("priority").and_then(Priority::parse),
+        deadline_ms: said["deadline_ms"].as_i64(),
         ..Event::EMPTY
     };
     let known = Known { shows: vec![Capabilities::default()], ..Known::default() };

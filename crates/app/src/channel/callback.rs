@@ -126,7 +126,11 @@ pub async fn take(
         conversation,
         token,
     };
-    let may = move |tx: &mut dyn Tx| answered(tx, delivery, conversation).map(drop);
+    // What is said again is answered again, to whoever may say it now.
+    let may = move |tx: &mut dyn Tx| {
+        answered(tx, delivery, conversation)?;
+        answering(tx, &token).map(drop)
+    };
     let (hub, counted) = (Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
         // Not for whatever conversation the path names, nor for what is only said again. The transaction may run again: what was
@@ -206,6 +210,21 @@ fn answered(tx: &mut dyn Tx, delivery: DeliveryId, conversation: ConversationId)
     if sent.conversation == conversation { Ok(sent) } else { Err(unknown()) }
 }
 
+/// The agent that a token was given to, as long as it may use it.
+fn answering(tx: &mut dyn Tx, token: &CallbackToken) -> Result<Agent, Error> {
+    let agent = directory::by_id(tx, token.delivery.agent)?;
+    let agent = agent.ok_or_else(|| gone("the agent is not registered any more"))?;
+    if agent.epoch != token.epoch {
+        return Err(gone(
+            "the agent's key or connection was replaced since; newer messages carry valid callbacks",
+        ));
+    }
+    if agent.disabled_at.is_some() {
+        return Err(disabled("agent"));
+    }
+    Ok(agent)
+}
+
 /// An event on its way into the log.
 struct Answer {
     app: AppState,
@@ -224,16 +243,7 @@ struct Answer {
 impl Answer {
     fn record(&self, tx: &mut dyn Tx) -> Result<Recorded, Error> {
         let sent = answered(tx, self.token.delivery, self.conversation)?;
-        let agent = directory::by_id(tx, self.token.delivery.agent)?;
-        let agent = agent.ok_or_else(|| gone("the agent is not registered any more"))?;
-        if agent.epoch != self.token.epoch {
-            return Err(gone(
-                "the agent's key or connection was replaced since; newer messages carry valid callbacks",
-            ));
-        }
-        if agent.disabled_at.is_some() {
-            return Err(disabled("agent"));
-        }
+        let agent = answering(tx, &self.token)?;
         if self.document.is_some() && matches!(sent.kind, EventKind::Envelope | EventKind::Job) {
             let what = "a document is put into a conversation, and what this answers came from none";
             return Err(Faults::one("type", what).into());

@@ -67,6 +67,8 @@ pub async fn make(
 }
 
 fn room(tx: &mut dyn Tx, owner: AccountId) -> Result<(), Error> {
+    // Of two at once the second counts the first.
+    tx.lock(owner.0)?;
     if choir::count(tx, owner)? >= MOST_SCORES {
         let full = format_args!("you have {MOST_SCORES} Scores, which is all that an account may have");
         return Err(Error::new(Code::QuotaExceeded, full));

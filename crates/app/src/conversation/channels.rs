@@ -117,7 +117,8 @@ pub async fn change_channel(
         .map_err(only(OWNERS))?;
         hub.count_bytes(tx, who, said_of(&new))?;
         if new.owner != conversation.owner {
-            // It is among those of its new owner by now.
+            // It is among those of its new owner by now. Of two at once the second counts the first.
+            tx.lock(new.owner.uuid())?;
             let used = usage::channels(tx, new.owner)? - 1;
             room("channels", used, hub.config.quotas.channels)?;
             let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
@@ -157,6 +158,8 @@ pub async fn restore(
         let (conversation, _) = conversation::as_reader(tx, id, who)?;
         not_of_two(&conversation)?;
         if conversation.archived_at.is_some() && conversation.owner == who {
+            // The conversation first, as everywhere.
+            tx.lock(id.0)?;
             hub.room_for_channel(tx, who)?;
         }
         let restored = conversation::restore(tx, &act).map_err(only(OWNERS))?;

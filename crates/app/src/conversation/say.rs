@@ -111,6 +111,7 @@ pub async fn preview(
     let (left_out, held) = (post.left_out.clone(), new.requires_approval);
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
+        attention::replying::look(tx, &draft)?;
         Ok((attention::decide(tx, &draft)?.reach, draft.unknown))
     };
     let (reach, unknown) = app.store.read::<_, Error, _>(find).await?;

@@ -7,6 +7,7 @@
 use super::follow::DIALECT;
 use super::{act, is_member, kinds, prepare};
 use crate::app::AppState;
+use crate::attention::replying;
 use crate::audit::note;
 use crate::charge::may_say;
 use crate::error::Error;
@@ -43,6 +44,7 @@ pub(super) async fn show(
             counted.get_or_init(|| may_say(&hub, who, conversation, 1)).clone()?;
         }
         let draft = conversation::draft_message(tx, &act, &post)?;
+        replying::check(tx, &draft)?;
         let content = post.body.text("content");
         let (id, thread) = (act.event.to_string(), draft.thread.map(|thread| thread.to_string()));
         let author = views::author(who, Some(draft.handle.clone()));

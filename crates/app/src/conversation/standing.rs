@@ -7,7 +7,9 @@ use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{ClaimState, ConversationKind, EventKind};
 use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::members::Member;
 use chorus_store::{Tx, claims, conversation, members, readings};
+use serde_json::Value;
 
 pub use chorus_store::readings::{MAX_COUNT, Standing};
 
@@ -29,25 +31,24 @@ pub struct Addressed {
     pub event: EventView,
 }
 
-/// What is new and addressed to a person, by name or in a conversation of two: the newest of each conversation, in order.
+/// What is new and addressed to a person, by its name or a role of its or in a conversation of two: the newest of each conversation,
+/// in order.
 pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, Error> {
     let (who, max_bytes) = (Principal::from(account), app.config.quotas.page_bytes as usize);
     let find = move |tx: &mut dyn Tx| {
         let standings = readings::of_account(tx, account, MOST)?;
         let mut found = vec![];
         for standing in standings.into_iter().filter(|standing| standing.new > 0).take(LOOKED_INTO) {
-            let (place, _) = conversation::as_reader(tx, standing.conversation, who)?;
+            let (place, member) = conversation::as_reader(tx, standing.conversation, who)?;
             let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
             let page = log::page(tx, &place, who, &filter, At::Before(i64::MAX), LOOKED_BACK, max_bytes)?;
             let events = views::events(&page.events, &page.standing.changes, &page.standing.replies);
             let own = who.to_string();
             let for_me = |event: &EventView| {
-                let named = || mentions(event.content.as_deref().unwrap_or_default());
                 event.sequence > standing.read
                     && event.author.id != own
                     && !event.deleted
-                    && (standing.kind == ConversationKind::Dm
-                        || named().iter().any(|name| name.eq_ignore_ascii_case(&standing.handle)))
+                    && (standing.kind == ConversationKind::Dm || names(event, &member))
             };
             let new = events.into_iter().filter(for_me);
             found.extend(new.map(|event| Addressed { standing: standing.clone(), event }));
@@ -56,6 +57,17 @@ pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, 
         Ok(found)
     };
     app.store.read::<_, Error, _>(find).await
+}
+
+/// Whether a message names a member, in its text or beside it, or a role that it has.
+fn names(event: &EventView, member: &Member) -> bool {
+    let in_text = mentions(event.content.as_deref().unwrap_or_default()).into_iter();
+    let beside = event.more.get("to").and_then(Value::as_array).into_iter().flatten();
+    let mut named = in_text.chain(beside.filter_map(Value::as_str));
+    named.any(|name| {
+        let is = |other: &String| other.eq_ignore_ascii_case(name);
+        is(&member.handle) || member.roles.iter().any(is)
+    })
 }
 
 /// Who holds which of these messages now: its id, what the holder is called there, and until when.

@@ -3,8 +3,8 @@
 //! This goes through everything there is. So it is a task of its own, in small steps that the next start goes on with: whatever
 //! must not wait is in [`reconcile`](super::reconcile). A row that cannot be indexed is left out, and keeps no other from it.
 
-use super::reconcile::report;
 use crate::app::{App, AppState};
+use crate::background::report;
 use crate::sealing::{self, Walk};
 use chorus_store::{StoreError, Tx, directory, search};
 use std::time::Duration;

@@ -150,7 +150,7 @@ impl Reader {
         let dialect = self.inbox.dialect;
         (self.cursor, self.begun_after, self.begun_at) = (place, place, opened.head);
         if dialect.greets() {
-            let connected = Connected { agent_id: self.app.address(&self.identity.name), after: place };
+            let connected = Connected { agent_id: self.app.address(&self.identity.name), after: Some(place) };
             let bytes = dialect.notice(Notice::Connected, &connected)?;
             self.ready.push_back(self.piece(bytes, Holds::Notice));
         }

@@ -10,6 +10,7 @@ use crate::app::{App, AppState};
 use crate::attention::digesting;
 use crate::attention::overdue::{self, Due};
 use crate::away::tell_away;
+use crate::background::{each, report};
 use crate::conversation;
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_store::{Kind, StoreError, Tx, approvals, inboxes, sent, streams};
@@ -99,12 +100,6 @@ impl Ticks {
     }
 }
 
-pub(super) fn report<T>(step: &str, result: Result<T, StoreError>) {
-    if let Err(error) = result {
-        tracing::warn!(error = &error as &dyn std::error::Error, "could not {step}; it is tried again");
-    }
-}
-
 /// Writes the watermarks that rose since the last time, all in one transaction.
 pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
     record_receipts(app, &inboxes).await?;
@@ -168,13 +163,13 @@ async fn attend(app: &App) -> Result<(), StoreError> {
     for due in given {
         let escalation = EventId(app.environment.uuid_v7());
         let step = move |tx: &mut dyn Tx| overdue::attend(tx, now, due, escalation);
-        sent |= app.store.write::<_, StoreError, _>(step).await?;
+        sent |= each("take a step of what is due", app.store.write(step).await)?;
     }
     for due in claims {
         let step = move |tx: &mut dyn Tx| {
             overdue::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
         };
-        sent |= app.store.write::<_, StoreError, _>(step).await?;
+        sent |= each("offer something again", app.store.write(step).await)?;
     }
     if sent {
         app.due.notify_one();
@@ -189,7 +184,7 @@ async fn end_waiting(app: &AppState) -> Result<(), StoreError> {
     for id in app.store.read::<_, StoreError, _>(find).await? {
         let (hub, told) = (Arc::clone(app), EventId(app.environment.uuid_v7()));
         let step = move |tx: &mut dyn Tx| conversation::end_by_itself(&hub, tx, now, id, told);
-        app.store.write::<_, StoreError, _>(step).await?;
+        each("end one that waits for a person", app.store.write(step).await)?;
     }
     Ok(())
 }
@@ -205,7 +200,7 @@ async fn sum_up(app: &App) -> Result<(), StoreError> {
     for of in found {
         let ids = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
         let step = move |tx: &mut dyn Tx| digesting::tell(tx, now, of, ids);
-        let events = app.store.write::<_, StoreError, _>(step).await?;
+        let events = each("sum up for one who leads", app.store.write(step).await)?;
         app.metrics.digested.inc_by(events);
     }
     // Some may be for harnesses that are called.

@@ -156,7 +156,7 @@ pub async fn unregister(
                 "only the agent itself, its owner or the operator takes it off",
             ));
         }
-        refund(tx, &hub, id)?;
+        refund(tx, &hub, &[id])?;
         access::delete_agent(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
@@ -167,9 +167,13 @@ pub async fn unregister(
     Ok(Unregistered { agent_id, removed: deleted.is_some() })
 }
 
-/// An agent leaves, by whatever door: what is held for its open jobs goes back, of the first ones at once.
-pub fn refund(tx: &mut dyn Tx, app: &App, id: AgentId) -> Result<(), Error> {
-    let open = jobs::open_of_agent(tx, id, app.now(), REFUNDED_AT_ONCE)?;
+/// Agents leave, by whatever door: what is held for their open jobs goes back, of the first ones at once.
+pub fn refund(tx: &mut dyn Tx, app: &App, ids: &[AgentId]) -> Result<(), Error> {
+    let mut open = vec![];
+    for id in ids {
+        let left = REFUNDED_AT_ONCE - open.len() as i64;
+        open.extend(jobs::open_of_agent(tx, *id, app.now(), left)?);
+    }
     let found = open.into_iter().map(|job| jobs::by_id(tx, job)).collect::<Result<Vec<_>, _>>()?;
     let found: Vec<_> = found.into_iter().flatten().collect();
     // All of them first, so that two that leave at once take wallets in one order.

@@ -1,11 +1,13 @@
 //! What a node knows of the market in memory: signs of life, what searches found lately, and who was asked lately whether it lives.
 //!
-//! Everything here is bounded, knows no store, and may be lost at any time. What time it is, is an argument.
+//! Everything here is bounded, knows no store, and may be lost at any time. What time it is, is an argument: that which passes
+//! whatever is done to the clock, but for signs of life, which are written, and are the clock's.
 
 use super::pages::{Asked, Pages};
 use super::schemas::Schemas;
 use chorus_protocol::ids::AgentId;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
@@ -47,10 +49,11 @@ pub struct Market {
 }
 
 impl Market {
-    /// Whether there was a sign of life of an agent since then.
-    pub(super) fn was_seen(&self, agent: AgentId, since: i64) -> bool {
+    /// Whether there was a sign of life of an agent lately. What is ahead of the clock was seen before that was set back, and says
+    /// nothing.
+    pub(super) fn was_seen(&self, agent: AgentId, lately: RangeInclusive<i64>) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(&agent).is_some_and(|(at, _)| *at >= since)
+        seen.get(&agent).is_some_and(|(at, _)| lately.contains(at))
     }
 
     /// An agent lives; it is written with the others.
@@ -70,12 +73,12 @@ impl Market {
         *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner) = Some((is_right, now));
     }
 
-    /// The signs of life that are still to be written; those before `oldest` are forgotten.
-    pub(super) fn take_seen(&self, oldest: i64) -> Vec<(AgentId, i64)> {
+    /// The signs of life that are still to be written; all that are not of late are forgotten.
+    pub(super) fn take_seen(&self, lately: RangeInclusive<i64>) -> Vec<(AgentId, i64)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let unwritten = seen.iter().filter(|(_, (_, unwritten))| *unwritten);
         let found: Vec<_> = unwritten.map(|(agent, (at, _))| (*agent, *at)).collect();
-        seen.retain(|_, (at, _)| *at >= oldest);
+        seen.retain(|_, (at, _)| lately.contains(at));
         for (_, unwritten) in seen.values_mut() {
             *unwritten = false;
         }
@@ -134,7 +137,9 @@ impl Online {
 /// When somebody was asked, and whether it answered. Whoever comes meanwhile waits for the same answer.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
-    pub(super) at: i64,
+    at: i64,
+    /// The same by the clock: what is kept of an answer.
+    pub(super) seen_at: i64,
     /// How often it had been silent before, one time after the other.
     silences: u32,
     pub(super) answered: Arc<OnceCell<bool>>,
@@ -167,7 +172,12 @@ impl Probes {
     }
 
     /// The question to this one: the one that was put lately, or a new one.
-    pub(super) fn question(&self, agent: AgentId, now: i64, pause_ms: i64) -> Option<Probe> {
+    pub(super) fn question(
+        &self,
+        agent: AgentId,
+        (now, seen_at): (i64, i64),
+        pause_ms: i64,
+    ) -> Option<Probe> {
         let mut probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if probes.len() >= MOST_ASKED {
             probes.retain(|_, probe| probe.is_recent(now, pause_ms));
@@ -178,7 +188,7 @@ impl Probes {
             None if probes.len() >= MOST_ASKED => None,
             _ => {
                 let silences = known.filter(|probe| probe.was_silent()).map_or(0, |probe| probe.silences + 1);
-                let probe = Probe { at: now, silences, answered: Arc::default() };
+                let probe = Probe { at: now, seen_at, silences, answered: Arc::default() };
                 probes.insert(agent, probe.clone());
                 Some(probe)
             }

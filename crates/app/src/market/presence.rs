@@ -12,7 +12,8 @@ pub(super) fn seen_since(app: &App) -> i64 {
 
 /// Whether a sign of life of an agent is so young that nothing needs to be looked up.
 pub(super) fn is_alive(app: &App, agent: AgentId) -> bool {
-    app.market.was_seen(agent, app.now() - app.config.presence.as_millis() as i64 / 2)
+    let now = app.now();
+    app.market.was_seen(agent, now - app.config.presence.as_millis() as i64 / 2..=now)
 }
 
 /// The signs of life of an agent.

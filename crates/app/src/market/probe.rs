@@ -38,7 +38,7 @@ const PAUSE_MS: i64 = 15_000;
 /// searched for all the time.
 pub(super) async fn wake_shown(app: &AppState, search: &Search, shown: usize) -> Result<(), Error> {
     let Search { skill, min_reputation, max_cost, words, .. } = search;
-    let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?} {shown}"), app.now());
+    let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?} {shown}"), app.elapsed());
     if app.market.probes.has_looked(&key, now) {
         return Ok(());
     }
@@ -56,7 +56,7 @@ fn pause_ms(app: &App) -> i64 {
 pub(super) async fn wake_found(app: &AppState, search: &Search, enough: usize) -> Result<(), Error> {
     let (hub, search) = (Arc::clone(app), search.clone());
     let find = move |tx: &mut dyn Tx| {
-        let (now, pause_ms) = (hub.now(), pause_ms(&hub));
+        let (now, pause_ms) = (hub.elapsed(), pause_ms(&hub));
         let wanted = |agent| !hub.market.probes.is_silent(agent, now, pause_ms);
         let found = discovery::away(tx, &search, seen_since(&hub), (MOST_ASKED, enough), &wanted)?;
         workers(tx, &hub, &found)
@@ -96,7 +96,8 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
 }
 
 async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {
-    let (now, pause_ms, answered) = (app.now(), pause_ms(app), &AtomicUsize::new(0));
+    let (pause_ms, answered) = (pause_ms(app), &AtomicUsize::new(0));
+    let now = (app.elapsed(), app.now());
     let answers = join_all(workers.iter().zip(0..).map(|(to, place)| async move {
         if place >= AT_ONCE {
             tokio::time::sleep(NEXT_AFTER * (place / AT_ONCE) as u32).await;
@@ -107,7 +108,7 @@ async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {
         let probe = app.market.probes.question(to.receiver, now, pause_ms)?;
         let lives = *probe.answered.get_or_init(|| app.outbound.probe(to, PATIENCE)).await;
         answered.fetch_add(usize::from(lives), Ordering::Relaxed);
-        lives.then_some((to.receiver, probe.at))
+        lives.then_some((to.receiver, probe.seen_at))
     }));
     let alive: Vec<_> = answers.await.into_iter().flatten().collect();
     if alive.is_empty() {

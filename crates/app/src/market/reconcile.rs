@@ -51,7 +51,20 @@ pub async fn run(app: AppState) {
 
 fn report(what: &str, done: Result<(), Error>) {
     if let Err(error) = done {
-        tracing::warn!(error = error.message, "could not {what}; it is tried again");
+        let cause = error.cause.as_deref().map(|cause| cause as &dyn std::error::Error);
+        tracing::warn!(error = error.message, cause, "could not {what}; it is tried again");
+    }
+}
+
+/// One of many was dealt with: whether it was. What is wrong with it keeps no other from its refund; what hinders the store
+/// hinders all of them, and ends this turn.
+fn each(what: &str, done: Result<(), Error>) -> Result<bool, Error> {
+    match done {
+        Err(error) if error.code != Code::Overloaded => {
+            report(what, Err(error));
+            Ok(false)
+        }
+        done => done.map(|()| true),
     }
 }
 
@@ -61,12 +74,13 @@ pub async fn end_overdue(app: &AppState) -> Result<(), Error> {
         let now = app.now();
         let find = move |tx: &mut dyn Tx| jobs::find_overdue(tx, now, STEP);
         let overdue = app.store.read::<_, StoreError, _>(find).await?;
-        let more = overdue.len() as i64 == STEP;
+        let (found, mut ended) = (overdue.len() as i64, 0);
         for id in overdue {
             let hub = Arc::clone(app);
-            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| overdue_in(tx, &hub, id)).await?;
+            let end = move |tx: &mut dyn Tx| overdue_in(tx, &hub, id);
+            ended += i64::from(each("end an overdue job", app.store.write::<_, Error, _>(end).await)?);
         }
-        if !more || app.stopping.is_cancelled() {
+        if found < STEP || ended == 0 || app.stopping.is_cancelled() {
             return Ok(());
         }
     }
@@ -112,7 +126,8 @@ pub async fn refund_left(app: &AppState) -> Result<(), Error> {
     for (agent, left_at, is_done) in app.store.read::<_, StoreError, _>(find).await? {
         let hub = Arc::clone(app);
         if !is_done {
-            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| refund(tx, &hub, agent)).await?;
+            let refund = move |tx: &mut dyn Tx| refund(tx, &hub, &[agent]);
+            each("refund the jobs of one that left", app.store.write::<_, Error, _>(refund).await)?;
         } else if left_at < now - LEAVING_MS {
             app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| Ok(agents::has_left(tx, agent)?)).await?;
         }
@@ -121,7 +136,8 @@ pub async fn refund_left(app: &AppState) -> Result<(), Error> {
 }
 
 async fn write_seen(app: &App) -> Result<(), StoreError> {
-    let seen = app.market.take_seen(app.now() - app.config.presence.as_millis() as i64);
+    let now = app.now();
+    let seen = app.market.take_seen(now - app.config.presence.as_millis() as i64..=now);
     if seen.is_empty() {
         return Ok(());
     }
@@ -142,9 +158,13 @@ async fn forget_quotes(app: &App) -> Result<(), StoreError> {
     let cutoff = app.now() - QUOTES_KEPT_MS;
     let usage = Arc::clone(&app.usage);
     let old = move |tx: &mut dyn Tx| {
-        let removed = quotes::remove_before(tx, cutoff, STEP)?.into_iter();
+        let removed = quotes::remove_before(tx, cutoff, STEP)?;
+        let is_full = removed.len() as i64 == STEP;
+        let removed = removed.into_iter();
         usage.give_back(tx, removed.map(|(wallet, bytes)| (who::by_wallet(wallet), bytes + ROW_BYTES)));
-        Ok(())
+        Ok(is_full)
     };
-    app.store.write::<_, StoreError, _>(old).await
+    // In steps that others do not wait for long, until all are gone.
+    while app.store.write::<_, StoreError, _>(old.clone()).await? && !app.stopping.is_cancelled() {}
+    Ok(())
 }

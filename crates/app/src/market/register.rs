@@ -5,6 +5,7 @@
 
 use super::who::{self, Fresh};
 use crate::admission::Admission;
+use crate::agents::own;
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::{Caller, key_hash};
@@ -295,7 +296,7 @@ impl Act {
         let record = Record { name, endpoint: None, card: None };
         let agent = directory::insert(tx, id, &record, &self.agent_key, self.fresh.trace, self.fresh.now)?;
         if let Caller::Account(person) = &self.caller {
-            directory::set_owner(tx, id, Some(person.id), None)?;
+            own(tx, &self.app, id, person.id, None)?;
         }
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name, "endpoint": null}));
         self.context.record(tx, &self.app, &self.caller, Action::AgentRegistered, subject, detail)?;

@@ -48,29 +48,56 @@ fn shown(recorded: Recorded) -> RecordedAct {
     }
 }
 
-/// The id that a filter means: as it stands, whether or not there is anybody behind it any more, or of whoever has this name or
-/// address now. An email address goes before an agent's that looks the same.
+/// The id that a filter of the operator's means: as it stands, whether or not there is anybody behind it any more, or of whoever has
+/// this name or address now. An email address goes before an agent's that looks the same.
 pub(crate) fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Result<String, Error> {
-    let id = AgentId::parse(text)
-        .map(|id| id.to_string())
-        .or_else(|| AccountId::parse(text).map(|id| id.to_string()))
-        .or_else(|| ConversationId::parse(text).map(|id| id.to_string()))
-        .or_else(|| CredentialId::parse(text).map(|id| id.to_string()))
-        .or_else(|| ScoreId::parse(text).map(|id| id.to_string()))
-        .or_else(|| StreamId::parse(text).map(|id| id.to_string()))
-        .or_else(|| ["operator", "nobody", "hub"].contains(&text).then(|| text.to_owned()));
-    if let Some(id) = id {
-        return Ok(id);
-    }
-    if let Some(account) = accounts::by_email(tx, text)? {
-        return Ok(account.id.to_string());
-    }
-    let agent = AgentRef::parse(app, text).ok().map(|agent| agent.find(tx)).transpose()?.flatten();
-    let id = agent.map(|agent| agent.id.to_string());
+    let account = match written_id(text) {
+        Some(id) => return Ok(id),
+        None => accounts::by_email(tx, text)?,
+    };
+    let id = match account {
+        Some(account) => Some(account.id.to_string()),
+        None => agent_called(tx, app, text)?,
+    };
     id.ok_or_else(|| {
         let takes = "an agent's id, name or address, an account's id (acc_…) or email address, a channel's id (ch_…), a \
                      credential's (crd_…), a Score's (sc_…), a work stream's (stream_…), `operator`, `nobody` or `hub`; this is none of \
                      them, or nobody has it now";
         Error::new(Code::NotFound, format_args!("{name}: takes {takes}"))
     })
+}
+
+/// The same for whoever owns a channel. Email addresses are not looked up: who has an account here is nobody's to find out.
+pub(crate) fn party_id_for_owner(
+    tx: &mut dyn Tx,
+    app: &App,
+    name: &str,
+    text: &str,
+) -> Result<String, Error> {
+    let id = match written_id(text) {
+        Some(id) => Some(id),
+        None => agent_called(tx, app, text)?,
+    };
+    id.ok_or_else(|| {
+        let takes = "an agent's id, name or address, an account's id (acc_…), `operator`, `nobody` or `hub`; this is none of \
+                     them, or nobody has it now";
+        Error::new(Code::NotFound, format_args!("{name}: takes {takes}"))
+    })
+}
+
+/// What is an id, or a word for somebody, as it stands.
+fn written_id(text: &str) -> Option<String> {
+    AgentId::parse(text)
+        .map(|id| id.to_string())
+        .or_else(|| AccountId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ConversationId::parse(text).map(|id| id.to_string()))
+        .or_else(|| CredentialId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ScoreId::parse(text).map(|id| id.to_string()))
+        .or_else(|| StreamId::parse(text).map(|id| id.to_string()))
+        .or_else(|| ["operator", "nobody", "hub"].contains(&text).then(|| text.to_owned()))
+}
+
+fn agent_called(tx: &mut dyn Tx, app: &App, text: &str) -> Result<Option<String>, Error> {
+    let agent = AgentRef::parse(app, text).ok().map(|agent| agent.find(tx)).transpose()?.flatten();
+    Ok(agent.map(|agent| agent.id.to_string()))
 }

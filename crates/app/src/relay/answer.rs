@@ -25,7 +25,7 @@ use chorus_store::{StoreError, Tx};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The most a receiver may say in one stream.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -215,6 +215,9 @@ async fn from_reply(
     // Followed before the first look, so that nothing in between goes unnoticed.
     let mut written = app.live.follow(reply_lines::stream(to.agent)).0;
     let mut last_line = 0;
+    // What others are answered by the same receiver moves its stream, and tells nothing of this answer.
+    let silence = sleep(patience);
+    tokio::pin!(silence);
     loop {
         written.mark_unchanged();
         for SaidLine { line, kind, data } in read_lines(app, to, &mut last_line).await? {
@@ -226,6 +229,7 @@ async fn from_reply(
                 // It lives.
                 None => {}
             }
+            silence.set(sleep(patience));
         }
         let said = async {
             match &mut here {
@@ -238,15 +242,13 @@ async fn from_reply(
                 changed.map_err(|_| Broken::new(Code::AgentUnreachable, "the hub stops"))?;
                 continue;
             }
-            said = timeout(patience, said) => said,
+            () = &mut silence => {
+                let late = format_args!("the receiver said nothing for {} s", patience.as_secs_f64());
+                return Err(Broken::new(Code::Timeout, late));
+            }
+            said = said => said,
         };
-        let late = || {
-            Broken::new(
-                Code::Timeout,
-                format_args!("the receiver said nothing for {} s", patience.as_secs_f64()),
-            )
-        };
-        match said.map_err(|_| late())? {
+        match said {
             Some(Line::Chunk(data)) => relay_chunk(frames, &data).await?,
             Some(Line::Last(last)) => return Ok(last),
             Some(Line::Malformed(why)) => return Err(Broken::new(Code::AgentUnreachable, why)),
@@ -257,6 +259,7 @@ async fn from_reply(
                 ));
             }
         }
+        silence.set(sleep(patience));
     }
 }
 

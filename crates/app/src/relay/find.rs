@@ -22,7 +22,7 @@ pub(super) fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Regi
         agent_id: app.address(&agent.name),
         endpoint: agent.endpoint.filter(|_| show_endpoint),
         agent_card: agent.card.and_then(|card| serde_json::from_str(&card).ok()),
-        online: agent.open_until > app.now(),
+        online: Some(agent.open_until > app.now()),
         registered_at: rfc3339(agent.registered_at),
         updated_at: rfc3339(agent.updated_at),
     }

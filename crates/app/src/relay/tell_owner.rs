@@ -33,7 +33,9 @@ pub(super) fn tell_owner(
             tracing::warn!("an owner was not told of a replaced key: too many mails are on their way");
             return;
         };
-        runtime.spawn(async move { hub.mailer.send(letter, slot).await });
+        // A hub that stops waits for it.
+        let (tasks, send) = (hub.tasks.clone(), async move { hub.mailer.send(letter, slot).await });
+        tasks.spawn_on(send, &runtime);
     }));
     Ok(())
 }

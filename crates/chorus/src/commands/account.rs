@@ -1,11 +1,13 @@
-//! `chorus account`: people, as the operator makes them.
+//! `chorus account`: people, as the operator makes them, and one's own account.
 
+use super::channel::{done, without_nulls};
 use crate::answer::tell;
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::Method;
-use chorus_protocol::api::accounts::MadeAccount;
-use clap::Subcommand;
+use chorus_protocol::api::accounts::{MadeAccount, Me};
+use clap::{ArgGroup, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -13,12 +15,15 @@ const EXAMPLES: &str = "\
 Examples:
   chorus account create anna@example.org            prints anna's token, this once
   chorus account create anna@example.org --name Anna
+  chorus account show                               whose key this is
+  chorus account edit --name Anna --mails off       your own, with your token
+  chorus account delete --confirm anna@example.org  your own, for good
 
-The key (--key or CHORUS_KEY) is the operator's co_…, which the hub prints at its first start.
-People can also sign in by themselves, on the hub's page. `chorus operator --help` keeps them out
-and lets them in.";
+create is for the operator (a key co_…, which the hub prints at its first start), edit and delete
+are for a person (a token ct_…). People can also sign in by themselves, on the hub's page.
+`chorus operator --help` keeps them out and lets them in.";
 
-/// Accounts of people: make them, as the operator
+/// Accounts of people: make them, as the operator; change or delete your own
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -36,15 +41,61 @@ enum Command {
         #[arg(long)]
         name: Option<String>,
     },
+    /// Show whose the key is
+    Show,
+    /// Change your account; what is not named stays
+    #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["name", "mails"]))]
+    Edit {
+        /// What others call you from now on
+        #[arg(long)]
+        name: Option<String>,
+        /// Whether you are told by mail of what waits for you while you are away
+        #[arg(long, value_parser = ["on", "off"])]
+        mails: Option<String>,
+    },
+    /// Delete your account with its agents, tokens and sessions; what you wrote stays
+    Delete {
+        /// Your email address, so that nobody does this by accident
+        #[arg(long, value_name = "EMAIL")]
+        confirm: String,
+    },
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
-    let Command::Create { email, name } = args.command;
-    let body = super::channel::without_nulls(json!({"email": email, "name": name}));
-    let made = global.keyed_client()?.api_write(Method::POST, &["accounts"], &[], Some(&body)).await?;
-    tell(global, &made, |made: MadeAccount| {
-        one_line(&format!("{}  {}  {}", made.account_id, made.email, made.api_token))
-    })?;
-    output::talk("keep the token: it is not shown again");
+    match args.command {
+        Command::Create { email, name } => {
+            let body = without_nulls(json!({"email": email, "name": name}));
+            let client = global.operator_client()?;
+            let made = client.api_write(Method::POST, &["accounts"], &[], Some(&body)).await?;
+            tell(global, &made, |made: MadeAccount| {
+                one_line(&format!("{}  {}  {}", made.account_id, made.email, made.api_token))
+            })?;
+            output::talk("keep the token: it is not shown again");
+        }
+        Command::Show => tell(global, &global.keyed_client()?.api_get(&["me"], &[]).await?, shown)?,
+        Command::Edit { name, mails } => {
+            let body = without_nulls(json!({"name": name, "mails": mails.map(|mails| mails == "on")}));
+            let client = global.keyed_client()?;
+            tell(global, &client.api_write(Method::PATCH, &["me"], &[], Some(&body)).await?, shown)?;
+        }
+        Command::Delete { confirm } => {
+            let client = global.keyed_client()?;
+            let query = [("confirm", confirm.as_str())];
+            client.api_write::<IgnoredAny>(Method::DELETE, &["me"], &query, None).await?;
+            let line = format!("{} is deleted", one_line(&confirm));
+            done(global, &json!({"account": confirm, "deleted": true}), &line)?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Somebody in a line.
+fn shown(me: Me) -> String {
+    let mails = match me.mails {
+        Some(true) => "  told by mail of what waits",
+        Some(false) => "  not told by mail of what waits",
+        None => "",
+    };
+    let address = me.email.or(me.address).unwrap_or_default();
+    one_line(&format!("{}  {}  {}  {address}{mails}", me.id, me.kind, me.name))
 }

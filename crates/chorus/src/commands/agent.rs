@@ -186,7 +186,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         if running.is_empty() && failed.is_none() {
             return Err(error);
         }
-        let code = failure::report(&error, global.key_kind());
+        let code = failure::report(&error, global.key_kind(), global.json);
         failed.get_or_insert(code);
     }
     Ok(failed.unwrap_or(ExitCode::SUCCESS))
@@ -226,6 +226,11 @@ fn explain(error: HarnessError) -> anyhow::Error {
         HarnessError::OtherHub { .. } => Explained::refused(
             what,
             "give this agent a --state folder of its own; if it is the same hub at another address, remove that file",
+        )
+        .into(),
+        HarnessError::OtherAgent { .. } => Explained::usage(
+            what,
+            "give its own key, or --name the agent whose key it is; `unset CHORUS_KEY` if you meant a new agent",
         )
         .into(),
         HarnessError::KeyRefused { .. } => Explained::refused(

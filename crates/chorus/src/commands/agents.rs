@@ -48,6 +48,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// List everybody, as without a command
+    List,
     /// Give an agent a new key; the old one and everything given out under it stop at once
     ResetKey {
         /// The agent's name, address or id
@@ -86,6 +88,7 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
     let client = global.keyed_client()?;
     let post = async |path: &[&str]| client.api_write(Method::POST, path, &[], None).await;
     match command {
+        Command::List => {}
         Command::ResetKey { agent, detach, release } => {
             let (path, body) = (["agents", &agent, "key", "reset"], json!(KeyReset { detach, release }));
             let answer = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
@@ -136,9 +139,12 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(command) = args.command {
-        change(global, command).await?;
-        return Ok(ExitCode::SUCCESS);
+    match args.command {
+        Some(Command::List) | None => {}
+        Some(command) => {
+            change(global, command).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     let client = global.client()?;
     let agents = match &args.name {
@@ -217,7 +223,11 @@ fn row(agent: &Registration) -> [String; 5] {
     let card = agent.agent_card.as_ref().and_then(|card| AgentCard::deserialize(card).ok());
     let (culture, languages) = card.map(|card| (card.user_culture.0, card.supported_languages)).unzip();
     let languages: Vec<_> = languages.into_iter().flatten().map(|language| language.0).collect();
-    let online = if agent.online { "yes" } else { "no" };
+    let online = match agent.online {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    };
     [&agent.agent_id, online, &or_dash(culture), &joined(&languages), &agent.registered_at].map(one_line)
 }
 

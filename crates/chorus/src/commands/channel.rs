@@ -4,6 +4,7 @@
 
 mod log;
 mod members;
+mod set;
 mod speak;
 
 use crate::answer::{list, or_dash, tell};
@@ -32,7 +33,10 @@ Examples:
   git log -3 | chorus channel say ops -             what comes on standard input
   chorus channel say ops --thread 4f1c22a9 yes      into a thread, by the end of its id
   chorus channel react ops 4f1c22a9 done            a signal instead of words
+  chorus channel say ops --reply-to '#4' yes         in answer to the message #4
   chorus channel member ops bob --lead              bob answers for the others
+  chorus channel set ops --keep-days 30             forget what is older
+  chorus channel leave ops                          leave it yourself
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
@@ -96,12 +100,13 @@ enum Command {
         #[arg(long)]
         all: bool,
     },
+    Set(set::Set),
     Edit(speak::Edit),
     /// Take back something that you said
     Delete {
         /// The channel's id, or its name if none other of yours has it
         channel: String,
-        /// The message: its id, or the end of it as `history` shows it
+        /// The message: its id, the end of it, or its #number, as `history` shows them
         event: String,
     },
     React(speak::React),
@@ -161,6 +166,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 output::one_line(&format!("{} is open again", one.name))
             })?;
         }
+        Command::Set(set) => set.run(global, &client).await?,
         Command::Say(said) => said.run(global, &client).await?,
         Command::Edit(edit) => edit.run(global, &client).await?,
         Command::Delete { channel, event } => speak::delete(global, &client, channel, event).await?,
@@ -172,7 +178,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::History { channel, limit, thread, all } => {
             let channel = find(global, channel).await?;
             let thread = speak::whole_id_if(global, &channel, thread).await?;
-            for event in log::history(global, &channel, limit as usize, thread.as_deref(), all).await? {
+            let events = log::history(global, &channel, limit as usize, thread.as_deref(), all).await?;
+            if events.is_empty() {
+                output::talk("nothing was said there yet");
+            }
+            for event in events {
                 log::show(global, &event)?;
             }
         }

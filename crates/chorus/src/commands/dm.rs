@@ -28,7 +28,6 @@ pub(crate) struct Args {
     /// An agent's name, address or id, or a person's email address
     with: String,
     /// What to say, in markdown; several words need no quotes, and - reads standard input
-    #[arg(allow_hyphen_values = true)]
     text: Vec<String>,
 }
 

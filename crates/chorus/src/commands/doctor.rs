@@ -5,6 +5,7 @@
 use crate::failure;
 use crate::global::Global;
 use crate::output;
+use crate::settings::{self, Settings};
 use chorus_agent::{Client, ClientError, ExitClass};
 use chorus_hub::Environment;
 use chorus_protocol::api::accounts::{Me, Quota};
@@ -39,9 +40,9 @@ const QUOTA_WARNING: u128 = 80;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A data folder on this machine; looked at if it is there
-    #[arg(long, env = "CHORUS_DATA", default_value = "./chorus-data", value_name = "FOLDER")]
-    data: PathBuf,
+    /// A data folder on this machine [default: ./chorus-data, if it is there]
+    #[arg(long, env = "CHORUS_DATA", value_name = "FOLDER")]
+    data: Option<PathBuf>,
 }
 
 /// What one check found.
@@ -74,7 +75,7 @@ impl Finding {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let client = global.client()?;
     let (mut findings, reachable) = look_at_hub(&client, global.has_key()).await;
-    findings.extend(look_at_folder(&args.data));
+    findings.extend(look_at_folder(args.data));
     if global.json {
         output::json(&findings)?;
     } else {
@@ -124,17 +125,16 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
             return (vec![Finding::bad("hub", failure::sentence(&error), hint)], reachable);
         }
     };
-    let mut findings = vec![
-        Finding::good(
-            "hub",
-            format_args!(
-                "answers; version {}, addresses name@{}",
-                or_unknown(&health.version),
-                or_unknown(&health.host)
-            ),
+    let mut findings = vec![Finding::good(
+        "hub",
+        format_args!(
+            "answers; version {}, addresses name@{}",
+            or_unknown(&health.version),
+            or_unknown(&health.host)
         ),
-        store(&health.store),
-    ];
+    )];
+    // A hub that goes by the document alone says nothing of its store.
+    findings.extend((!health.store.kind.is_empty()).then(|| store(&health.store)));
     findings.extend(health.market.as_ref().map(ledger));
     findings.extend(parse_rfc3339(&health.time).map(clock));
     if has_key {
@@ -156,7 +156,7 @@ fn ledger(market: &MarketReport) -> Finding {
 
 fn store(store: &StoreReport) -> Finding {
     let StoreReport { kind, durability, write_latency_ms: latency, queued } = store;
-    let (kind, durability) = (or_unknown(kind), or_unknown(durability));
+    let durability = or_unknown(durability);
     let detail = format!("{kind} wrote in {latency} ms, durability {durability}, {queued} writes wait");
     if *latency > 1000 {
         return Finding::bad(
@@ -264,9 +264,18 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "?" } else { text }
 }
 
-/// The data folder, if there is one here.
-fn look_at_folder(folder: &Path) -> Vec<Finding> {
+/// The data folder, if one was named or is here.
+fn look_at_folder(named: Option<PathBuf>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let folder = match named {
+        Some(folder) if !folder.is_dir() => {
+            let detail = format!("there is no folder {}", folder.display());
+            let hint = "name the data folder of a hub with --data or CHORUS_DATA";
+            return vec![Finding::bad("data", detail, hint)];
+        }
+        Some(folder) => folder,
+        None => "./chorus-data".into(),
+    };
     for name in ["master.key", "chorus.db", "chorus.db-wal"] {
         let path = folder.join(name);
         let Ok(data) = fs::metadata(&path) else { continue };
@@ -282,9 +291,29 @@ fn look_at_folder(folder: &Path) -> Vec<Finding> {
     }
     let database = folder.join("chorus.db");
     if database.exists() {
-        findings.push(look_at_database(&database));
+        let finding = look_at_database(&database);
+        let sound = finding.ok;
+        findings.push(finding);
+        findings.extend(look_at_key(&folder).filter(|_| sound));
     }
     findings
+}
+
+/// What keeps a hub from starting with this folder: its key is missing or another's, an import was not finished.
+fn look_at_key(folder: &Path) -> Option<Finding> {
+    let layer = [("CHORUS_DATA".to_owned(), folder.display().to_string())].into_iter().collect();
+    let hint = "`chorus serve --help` lists every setting";
+    let settings = match Settings::load(&[layer, settings::environment()]) {
+        Ok(settings) => settings,
+        Err(faults) => return Some(Finding::bad("settings", faults, hint)),
+    };
+    // A hub on PostgreSQL has nothing to do with the file.
+    if settings.database_url.is_some() {
+        return None;
+    }
+    let error = super::serve::look_at_key(&settings).err()?;
+    let hint = failure::hint(&error, None).unwrap_or("`chorus serve` would not start with this folder");
+    Some(Finding::bad("start", failure::sentence(error.as_ref()), hint))
 }
 
 fn look_at_database(path: &Path) -> Finding {

@@ -3,6 +3,7 @@
 use super::channel::{done, find, without_nulls};
 use super::send::read_text;
 use crate::answer::{list, read};
+use crate::failure::Explained;
 use crate::global::Global;
 use crate::output::{self, many_lines, one_line};
 use anyhow::{Context as _, bail};
@@ -50,7 +51,7 @@ enum Command {
     Read {
         /// The channel's id, or its name if none other of yours has it
         channel: String,
-        /// The document's slug
+        /// The document's slug, or its title
         slug: String,
     },
     /// Put a file: a new document, or the next version of one
@@ -76,7 +77,7 @@ enum Command {
     Get {
         /// The channel's id, or its name if none other of yours has it
         channel: String,
-        /// The document's slug
+        /// The document's slug, or its title
         slug: String,
         /// Where to write it [default: standard output]
         #[arg(short, long, value_name = "FILE")]
@@ -133,12 +134,16 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
         Command::Read { channel, slug } => {
             let channel = find(global, channel).await?;
-            let found: Value = client.api_get(&["channels", &channel, "artifacts", &slug], &[]).await?;
-            if !global.json && found["encoding"] == Encoding::Base64.as_str() {
+            let found = look_up(global, &client, &channel, &slug, &[]).await?;
+            if global.json {
+                output::json(&found)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let document: Document = read(&found)?;
+            if document.encoding == Encoding::Base64 {
                 bail!("this is no text; `chorus document get` gets it as it is");
             }
-            let text = found["content"].as_str().map(many_lines).unwrap_or_default();
-            done(global, &found, &text)?;
+            print(&document)?;
         }
         Command::Put { channel, file, slug, title, content_type, base } => {
             let channel = find(global, channel).await?;
@@ -149,8 +154,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let channel = find(global, channel).await?;
             let at = at.map(|version| version.to_string());
             let query: Vec<_> = at.as_deref().map(|version| ("version", version)).into_iter().collect();
-            let path = ["channels", &channel, "artifacts", &slug];
-            save(&read::<Document>(&client.api_get::<Value>(&path, &query).await?)?, output)?;
+            let found = look_up(global, &client, &channel, &slug, &query).await?;
+            match output {
+                Some(path) => save(global, &read(&found)?, &path)?,
+                None if global.json => output::json(&found)?,
+                None => print(&read(&found)?)?,
+            }
         }
         Command::Create { channel, slug, title, file } => {
             let channel = find(global, channel).await?;
@@ -178,6 +187,29 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
+/// A document that was named by its slug, or by its title if only one has it.
+async fn look_up(
+    global: &Global,
+    client: &Client,
+    channel: &str,
+    named: &str,
+    query: &[(&str, &str)],
+) -> anyhow::Result<Value> {
+    let refused = match client.api_get(&["channels", channel, "artifacts", named], query).await {
+        Err(error @ ClientError::Refused { status: 400 | 404, .. }) => error,
+        found => return Ok(found?),
+    };
+    let all: Vec<Value> = global.all_items(&["channels", channel, "artifacts"], &[]).await?;
+    let mut slugs = all.iter().filter(|one| one["title"] == named).filter_map(|one| one["slug"].as_str());
+    match (slugs.next(), slugs.next()) {
+        (Some(slug), None) => Ok(client.api_get(&["channels", channel, "artifacts", slug], query).await?),
+        (None, _) => Err(refused.into()),
+        (Some(_), Some(_)) => {
+            bail!("several documents are called {named:?}; `chorus document list` tells their slugs")
+        }
+    }
+}
+
 /// A file that becomes a document.
 struct File {
     path: PathBuf,
@@ -191,7 +223,14 @@ async fn put(client: &Client, channel: &str, file: File, base: Option<i64>) -> a
     let File { path, slug, title, content_type } = file;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let slug = slug.unwrap_or_else(|| slug_of(&path));
+    let slug = match slug {
+        Some(slug) => slug,
+        None => {
+            let slug = slug_of(&path);
+            refuse_other(client, channel, &slug, title.as_deref().unwrap_or(&name)).await?;
+            slug
+        }
+    };
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     let content_type = content_type.or_else(|| type_of(&ending).map(str::to_owned));
     let (content, encoding) = match String::from_utf8(bytes) {
@@ -211,6 +250,20 @@ async fn put(client: &Client, channel: &str, file: File, base: Option<i64>) -> a
     }
 }
 
+/// Refuses to put a file on top of another that only happens to have the same slug.
+async fn refuse_other(client: &Client, channel: &str, slug: &str, title: &str) -> anyhow::Result<()> {
+    let known = match client.api_get::<Document>(&["channels", channel, "artifacts", slug], &[]).await {
+        Err(ClientError::Refused { status: 404, .. }) => return Ok(()),
+        known => known?,
+    };
+    if known.title == title {
+        return Ok(());
+    }
+    let what = format!("the document {slug} is {:?}, not {title:?}", known.title);
+    let hint = "--slug says which document it is: that one, of which it is the next version then, or another";
+    Err(Explained::usage(output::one_line(&what), hint).into())
+}
+
 /// What a file is called in addresses.
 fn slug_of(path: &Path) -> String {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
@@ -220,27 +273,42 @@ fn slug_of(path: &Path) -> String {
     words.join("-").chars().take(MAX_SLUG).collect()
 }
 
-/// Writes a document as the bytes it is.
-fn save(document: &Document, output: Option<PathBuf>) -> anyhow::Result<()> {
+/// A document as the bytes it is.
+fn bytes_of(document: &Document) -> anyhow::Result<Vec<u8>> {
     let content = document.content.as_deref().unwrap_or_default();
-    let bytes = match document.encoding {
+    Ok(match document.encoding {
         Encoding::Text => content.as_bytes().to_vec(),
         Encoding::Base64 => BASE64.decode(content.as_bytes()).context("the hub sent no base64")?,
+    })
+}
+
+/// Prints a document: as the bytes it is, and to a terminal as that may have it.
+fn print(document: &Document) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let bytes = match out.is_terminal() {
+        true => for_terminal(document.encoding, document.content.as_deref().unwrap_or_default())?,
+        false => bytes_of(document)?,
     };
-    let Some(path) = output else {
-        let mut out = std::io::stdout().lock();
-        let bytes = if out.is_terminal() { for_terminal(document.encoding, content)? } else { bytes };
-        return Ok(out.write_all(&bytes).and_then(|()| out.flush())?);
-    };
-    std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    output::talk(format_args!("version {} written to {}", document.version, path.display()));
+    Ok(out.write_all(&bytes).and_then(|()| out.flush())?)
+}
+
+/// Writes a document into a file, as the bytes it is.
+fn save(global: &Global, document: &Document, path: &Path) -> anyhow::Result<()> {
+    let bytes = bytes_of(document)?;
+    std::fs::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    let Document { slug, version, .. } = document;
+    if global.json {
+        return output::json(&json!({"slug": slug, "version": version, "file": path, "bytes": bytes.len()}));
+    }
+    output::talk(format_args!("version {version} written to {}", path.display()));
     Ok(())
 }
 
 /// A document as a terminal may have it: what would be obeyed there is shown.
 fn for_terminal(encoding: Encoding, content: &str) -> anyhow::Result<Vec<u8>> {
     match encoding {
-        Encoding::Text => Ok(many_lines(content).into_bytes()),
+        // The next prompt begins a line of its own.
+        Encoding::Text => Ok(format!("{}\n", many_lines(content).trim_end_matches('\n')).into_bytes()),
         Encoding::Base64 => bail!("this is no text; write it to a file with -o"),
     }
 }
@@ -266,7 +334,7 @@ mod tests {
     #[test]
     fn a_document_cannot_drive_the_terminal() {
         let shown = for_terminal(Encoding::Text, "a\u{1b}]0;x\u{7}b\n\u{202e}c").unwrap();
-        assert_eq!(String::from_utf8(shown).unwrap(), "a\\u{1b}]0;x\\u{7}b\nc");
+        assert_eq!(String::from_utf8(shown).unwrap(), "a\\u{1b}]0;x\\u{7}b\nc\n");
         for_terminal(Encoding::Base64, "eA==").unwrap_err();
     }
 }

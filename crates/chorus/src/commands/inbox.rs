@@ -108,6 +108,9 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
                     }
                 }
             }
+            InboxItem::Other { event, data, .. } if Notice::parse(&event) == Some(Notice::Revoked) => {
+                return Err(revoked(&data).into());
+            }
             InboxItem::Other { event, id, data } => {
                 // What has a place in the inbox is a message, whatever it came by.
                 count += u64::from(id.is_some());
@@ -133,6 +136,14 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why the hub ends the stream.
+fn revoked(data: &str) -> Explained {
+    let data: Value = serde_json::from_str(data).unwrap_or_default();
+    let why = data["reason"].as_str().unwrap_or("the key is not valid any more");
+    let hint = "the newest key of the agent opens it: each `chorus register NAME` makes the old one useless";
+    Explained::refused(format!("the hub ended this inbox: {}", output::one_line(why)), hint)
 }
 
 async fn expiry(end: Option<Instant>) {

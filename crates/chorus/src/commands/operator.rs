@@ -80,7 +80,7 @@ struct Filter {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
-    let client = global.keyed_client()?;
+    let client = global.operator_client()?;
     match args.command {
         Command::Disable { account } => {
             let path = ["operator", "accounts", &account, "disable"];

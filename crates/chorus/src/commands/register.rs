@@ -3,12 +3,12 @@
 //! Nothing is stored on this machine: the key is printed once, and keeping it is the caller's business.
 
 use super::channel::without_nulls;
-use crate::failure::Explained;
+use crate::failure::{self, Explained};
 use crate::global::Global;
 use crate::{answer, output};
 use anyhow::Context;
-use chorus_agent::{Change, Client, Method, RegisterBody};
-use chorus_protocol::api::agents::MadeAgent;
+use chorus_agent::{Change, Client, ClientError, Method, RegisterBody};
+use chorus_protocol::api::agents::{AgentView, MadeAgent};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::json;
@@ -86,7 +86,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 async fn register_own(global: &Global, client: &Client, args: Args) -> anyhow::Result<ExitCode> {
     let body =
         without_nulls(json!({"name": args.name, "card": card(&args, None)?, "endpoint": args.endpoint}));
-    let answer: Value = client.api_write(Method::POST, &["agents"], &[], Some(&body)).await?;
+    let answer: Value = match client.api_write(Method::POST, &["agents"], &[], Some(&body)).await {
+        Err(error) if error.code() == Some(Code::Conflict) => {
+            return Err(taken(client, &args.name, error).await);
+        }
+        answer => answer?,
+    };
     if global.json {
         output::json(&answer)?;
         return Ok(ExitCode::SUCCESS);
@@ -102,6 +107,20 @@ async fn register_own(global: &Global, client: &Client, args: Args) -> anyhow::R
     ));
     talk_of_challenge(made.endpoint_proven);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do about a name that is taken: it may be by an agent of one's own.
+async fn taken(client: &Client, name: &str, error: ClientError) -> anyhow::Error {
+    // Whom an agent belongs to is shown to its owner alone.
+    let owned =
+        client.api_get::<AgentView>(&["agents", name], &[]).await.is_ok_and(|agent| agent.owner.is_some());
+    let hint = match owned {
+        true => {
+            "it is yours: `chorus agents reset-key NAME` gives it a new key, `chorus unregister NAME` takes it off the hub"
+        }
+        false => "choose another name",
+    };
+    Explained::refused(failure::sentence(&error), hint).into()
 }
 
 fn talk_of_challenge(endpoint_proven: Option<bool>) {

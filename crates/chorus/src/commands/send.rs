@@ -8,6 +8,7 @@ use crate::global::Global;
 use crate::output;
 use anyhow::Context;
 use chorus_agent::{Answered, Environment, ReplyEvent, ReplyStream, Retry, SendBody, send_direct};
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::relay::{MAX_BODY, Outcome, ReceiverReply, ReceiverStatus, ReplyKind};
 use chorus_protocol::words::DeliveryState;
 use owo_colors::OwoColorize;
@@ -85,6 +86,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     if let Some(url) = args.to.clone() {
         let reply = send_direct(&url, &compose(args)?, retry, &Environment::system()).await?;
         return tell_reply(global, &url, &reply);
+    }
+    if global.key_kind() == Some(SecretKind::ApiToken) {
+        let hint = "`chorus dm NAME TEXT` writes to an agent as a person; or use an agent's own key ca_…";
+        let what = "this key is a person's token, and envelopes are sent by agents";
+        return Err(Explained::usage(what, hint).into());
     }
     let client = global.agent_client()?;
     let (to, key) = (args.name.clone().unwrap_or_default(), args.idempotency_key.clone());
@@ -215,8 +221,10 @@ fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
         }
     };
     let answer = match &outcome.receiver_response {
+        // An endpoint that took it and said nothing.
+        Some(Value::Null) | None => String::new(),
+        Some(Value::String(text)) if text.is_empty() => String::new(),
         Some(answer) => format!("; answer {}", cut(&output::json_line(answer)?)),
-        None => String::new(),
     };
     let delivery = outcome.delivery.as_str();
     let delivery = match outcome.delivery {
@@ -261,6 +269,10 @@ mod tests {
         assert_eq!(
             shown(json!({"delivery": "delivered", "receiver_response": {"status": "ok"}, "trace_id": trace})),
             format!("delivered: bob's endpoint took it; answer {{\"status\":\"ok\"}}; trace {trace}")
+        );
+        assert_eq!(
+            shown(json!({"delivery": "delivered", "receiver_response": "", "trace_id": trace})),
+            format!("delivered: bob's endpoint took it; trace {trace}")
         );
     }
 

@@ -160,11 +160,26 @@ pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening))
 /// A database into which an import was begun is not served before it is whole.
 async fn refuse_half(store: &Store) -> anyhow::Result<()> {
     let begun = |tx: &mut dyn Tx| store_settings::get(tx, IMPORTING);
-    if store.read::<_, StoreError, _>(begun).await?.is_some() {
-        let hint = "run the same `chorus import` again: it goes on where it was";
-        return Err(
-            Explained::failed("an import into this database was begun and is not finished", hint).into()
-        );
+    match store.read::<_, StoreError, _>(begun).await? {
+        Some(_) => Err(half()),
+        None => Ok(()),
+    }
+}
+
+fn half() -> anyhow::Error {
+    let hint = "run the same `chorus import` again: it goes on where it was";
+    Explained::failed("an import into this database was begun and is not finished", hint).into()
+}
+
+/// Whether a hub would start with the database and the key that are in the data folder. Changes nothing.
+pub(super) fn look_at_key(settings: &Settings) -> anyhow::Result<()> {
+    let place = Place::of(settings, Uuid::nil());
+    let Some(key) = kept_key(settings)? else { return Ok(()) };
+    let held = place.peek(FINGERPRINT)?;
+    check_fingerprint(&with_former(key, settings), held.as_deref())
+        .map_err(|error| explain_key(settings, error))?;
+    if place.peek(IMPORTING)?.is_some() {
+        return Err(half());
     }
     Ok(())
 }
@@ -216,17 +231,29 @@ pub(super) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
 
 /// The key from which the hub's secrets are derived, with the one it replaces.
 fn master_key(settings: &Settings, environment: &Environment) -> anyhow::Result<MasterKey> {
-    let key = MasterKey::new(current_key(settings, environment)?);
-    Ok(match settings.former_key {
-        FormerKey::Given(former) => key.replacing(former),
-        FormerKey::None | FormerKey::Lost => key,
-    })
+    let key = match kept_key(settings)? {
+        Some(key) => key,
+        None => new_key(settings, environment)?,
+    };
+    Ok(with_former(key, settings))
 }
 
-/// Given, or kept in the data folder, or made there for a new hub.
-fn current_key(settings: &Settings, environment: &Environment) -> anyhow::Result<[u8; 32]> {
-    if let Some(key) = settings.master_key {
-        return Ok(key);
+fn with_former(key: [u8; 32], settings: &Settings) -> MasterKey {
+    let key = MasterKey::new(key);
+    match settings.former_key {
+        FormerKey::Given(former) => key.replacing(former),
+        FormerKey::None | FormerKey::Lost => key,
+    }
+}
+
+fn key_told(path: &Path) -> String {
+    format!("cannot use the master key in {}", path.display())
+}
+
+/// Given, or kept in the data folder. A new hub has none yet.
+fn kept_key(settings: &Settings) -> anyhow::Result<Option<[u8; 32]>> {
+    if settings.master_key.is_some() {
+        return Ok(settings.master_key);
     }
     if settings.database_url.is_some() {
         return Err(Explained::failed(
@@ -236,7 +263,7 @@ fn current_key(settings: &Settings, environment: &Environment) -> anyhow::Result
         .into());
     }
     let path = settings.data.join("master.key");
-    let told = || format!("cannot use the master key in {}", path.display());
+    let told = || key_told(&path);
     match fs::read_to_string(&path) {
         Ok(text) => {
             let mode = fs::metadata(&path).with_context(told)?.permissions().mode();
@@ -247,7 +274,7 @@ fn current_key(settings: &Settings, environment: &Environment) -> anyhow::Result
                 )
                 .into());
             }
-            settings::master_key(&text).context("it is not 64 hex digits").with_context(told)
+            settings::master_key(&text).context("it is not 64 hex digits").with_context(told).map(Some)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let database = settings.data.join("chorus.db");
@@ -259,18 +286,21 @@ fn current_key(settings: &Settings, environment: &Environment) -> anyhow::Result
                 )
                 .into());
             }
-            let text = format!("{}{}", environment.random_hex(), environment.random_hex());
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-                .with_context(told)?;
-            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(told)?;
-            settings::master_key(&text).with_context(told)
+            Ok(None)
         }
         Err(error) => Err(error).with_context(told),
     }
+}
+
+/// The key of a new hub, kept in its data folder.
+fn new_key(settings: &Settings, environment: &Environment) -> anyhow::Result<[u8; 32]> {
+    let path = settings.data.join("master.key");
+    let told = || key_told(&path);
+    let text = format!("{}{}", environment.random_hex(), environment.random_hex());
+    let mut file =
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(told)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(told)?;
+    settings::master_key(&text).with_context(told)
 }
 
 /// Why this key is not the one, and what to do.

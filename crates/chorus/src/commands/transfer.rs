@@ -133,7 +133,12 @@ pub(crate) async fn export(global: &Global, args: ExportArgs) -> anyhow::Result<
         file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
         Ok(rows)
     };
-    let rows = store.read::<_, TransferError, _>(work).await.with_context(told)?;
+    let exported = store.read::<_, TransferError, _>(work).await;
+    if exported.is_err() {
+        // A part of an export is of no use to anybody; that it stays if it cannot be removed is told by the next try.
+        std::fs::remove_file(&args.to).ok();
+    }
+    let rows = exported.with_context(told)?;
     if global.json {
         output::json(&json!({"file": args.to, "rows": rows}))?;
         return Ok(ExitCode::SUCCESS);
@@ -171,11 +176,11 @@ pub(crate) async fn import(global: &Global, args: ImportArgs) -> anyhow::Result<
     let store = Place::of(&settings, Environment::system().uuid_v4()).open()?;
     let rows = fill(&store, &mut import).await.with_context(told)?;
     if global.json {
-        output::json(&json!({"file": args.from, "lines": rows}))?;
+        output::json(&json!({"file": args.from, "rows": rows}))?;
         return Ok(ExitCode::SUCCESS);
     }
     output::talk(format_args!(
-        "imported {rows} lines; messages are found by their words again once the hub has indexed them"
+        "imported {rows} rows; messages are found by their words again once the hub has indexed them"
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -191,15 +196,13 @@ async fn fill(store: &Store, import: &mut Import<BufReader<File>>) -> Result<u64
         output::talk(format_args!("going on after line {begun}"));
     }
     let mut steps = 0_u64;
-    let mut through = begun;
     while let Some(step) = import.next_step()? {
-        through = step.through();
         let id = id.clone();
         store.write::<_, TransferError, _>(move |tx: &mut dyn Tx| transfer::write(tx, &id, &step)).await?;
         steps += 1;
         if steps.is_multiple_of(10) {
-            output::talk(format_args!("{through} lines"));
+            output::talk(format_args!("{} rows", import.rows()));
         }
     }
-    Ok(through)
+    Ok(import.rows())
 }

@@ -10,8 +10,8 @@ const EXAMPLES: &str = "\
 Examples:
   CHORUS_KEY=ca_… chorus unregister alice           alice leaves; what she said stays
 
-The key (--key or CHORUS_KEY) is the agent's own ca_… or the operator's co_…. The name is free
-afterwards, and whoever registers it is another agent.";
+The key (--key or CHORUS_KEY) is the agent's own ca_…, its owner's token ct_… or the operator's
+co_…. The name is free afterwards, and whoever registers it is another agent.";
 
 /// Take an agent off the hub; one that is not there is no error
 #[derive(clap::Args)]

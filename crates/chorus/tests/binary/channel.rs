@@ -219,7 +219,7 @@ async fn invitations_from_the_terminal() {
     assert!(printed(&hub, eve, &["invitations", "block", &ids[2]]).starts_with("declined, and kept out"));
     assert_eq!(printed(&hub, eve, &["invitations", "list", "--json"]).trim(), "[]");
     assert!(printed(&hub, eve, &["channel", "list"]).contains("ops"));
-    let doctor = printed(&hub, anna, &["doctor", "--data", "/nowhere"]);
+    let doctor = printed(&hub, anna, &["doctor"]);
     assert!(doctor.contains("quotas") && doctor.contains("channels 3 of 1000 (0 %)"), "{doctor}");
 }
 
@@ -234,10 +234,10 @@ async fn doctor_warns_of_a_quota_that_is_nearly_used_up() {
     for n in 0..4 {
         printed(&hub, &key, &["channel", "create", &format!("c{n}")]);
     }
-    assert!(printed(&hub, &key, &["doctor", "--data", "/nowhere"]).contains("channels 4 of 5 (80 %)"));
+    assert!(printed(&hub, &key, &["doctor"]).contains("channels 4 of 5 (80 %)"));
     printed(&hub, &key, &["channel", "create", "last"]);
     let mut doctor = chorus();
-    doctor.args(["doctor", "--data", "/nowhere"]).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &key);
+    doctor.args(["doctor"]).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &key);
     let output = doctor.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -253,16 +253,16 @@ async fn doctor_says_what_is_dangerous() {
     let hub = Hub::run(command);
     let person = json!({"email": "anna@example.org"});
     let key = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
-    let said = printed(&hub, &key, &["doctor", "--data", "/nowhere"]);
+    let said = printed(&hub, &key, &["doctor"]);
     assert!(said.contains("a person's token, and valid") && !said.contains("settings"), "{said}");
-    let said = printed(&hub, OPERATOR, &["doctor", "--data", "/nowhere"]);
+    let said = printed(&hub, OPERATOR, &["doctor"]);
     assert!(said.contains("the operator's key, and valid"), "{said}");
     for dangerous in ["CHORUS_RATE_LIMIT", "CHORUS_SIGNUP", "CHORUS_ENDPOINT_CHALLENGE", "CHORUS_MAIL"] {
         assert!(said.contains("WARN settings") && said.contains(dangerous), "{dangerous}: {said}");
     }
     drop(hub);
     let hub = Hub::start(dir.path(), None);
-    let said = printed(&hub, OPERATOR, &["doctor", "--data", "/nowhere"]);
+    let said = printed(&hub, OPERATOR, &["doctor"]);
     assert!(said.contains("nothing dangerous"), "{said}");
 }
 

@@ -25,6 +25,8 @@ mod demo;
 #[cfg(test)]
 mod durability;
 #[cfg(test)]
+mod first_sight;
+#[cfg(test)]
 mod hub;
 #[cfg(test)]
 mod keys;

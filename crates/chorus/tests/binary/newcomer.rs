@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -21,7 +22,14 @@ fn a_person_who_was_not_met_yet_is_asked() {
     at.good(&eve, &["invitations", "accept", &invitation]);
     let said = at.good(&anna, &["dm", "eve@example.org", "hello", "again"]);
     assert!(said.starts_with('#') && said.contains(" evt_"), "{said}");
+    // Its options are options, and no part of what is said.
+    let said = at.json(&anna, &["dm", "eve@example.org", "and", "again"]);
+    assert!(text(&said["event_id"]).starts_with("evt_"), "{said}");
+    at.good("", &["dm", "eve@example.org", "by key", "--key", &anna]);
+    at.run(&anna, &["dm", "eve@example.org", "hello", "--dry-run"]).failed(2, "--dry-run");
     let id = text(&at.json(&anna, &["dm", "eve@example.org"])["id"]);
+    let said = at.good(&eve, &["channel", "history", &id]);
+    assert!(said.contains("by key") && !said.contains("--"), "{said}");
     assert!(at.good(&eve, &["channel", "history", &id]).contains("hello again"));
 }
 
@@ -258,11 +266,33 @@ fn doctor_says_that_something_else_answers() {
             stream.write_all(answer.as_bytes()).ok();
         }
     });
-    let output = chorus().args(["doctor", "--data", "/nowhere", "--url", &url]).output().unwrap();
+    let output = chorus().args(["doctor", "--url", &url]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("something else than a hub answers there"), "{said}");
     assert!(!said.contains("disk"), "{said}");
+}
+
+#[test]
+fn doctor_says_why_a_hub_would_not_start() {
+    let at = Terminal::open();
+    let data = at.folder.path().join("hub");
+    let looked = |folder: &str| at.run("", &["doctor", "--data", folder]);
+    assert_eq!(looked("hub").code, 0, "{:?}", looked("hub"));
+    let nowhere = looked("nosuch");
+    assert!(nowhere.code == 1 && nowhere.out.contains("there is no folder nosuch"), "{nowhere:?}");
+    let key = fs::read(data.join("master.key")).unwrap();
+    fs::remove_file(data.join("master.key")).unwrap();
+    let missing = looked("hub");
+    assert!(missing.code == 1 && missing.out.contains("master.key is missing"), "{missing:?}");
+    assert!(missing.out.contains("CHORUS_MASTER_KEY"), "{missing:?}");
+    let other: Vec<_> = key.iter().map(|digit| if *digit == b'0' { b'1' } else { b'0' }).collect();
+    for (key, code) in [(other, 1), (key, 0)] {
+        fs::write(data.join("master.key"), key).unwrap();
+        fs::set_permissions(data.join("master.key"), fs::Permissions::from_mode(0o600)).unwrap();
+        let looked = looked("hub");
+        assert_eq!((looked.code, looked.out.contains("BAD  start")), (code, code == 1), "{looked:?}");
+    }
 }
 
 #[test]
@@ -277,7 +307,7 @@ fn files_for_programs_and_folders_that_are_made() {
     let exported = at.json("", &["export", "all.export", "--data", "new/folder"]);
     assert!(exported["file"] == "all.export" && exported["rows"].as_u64() > Some(0), "{exported}");
     let imported = at.json("", &["import", "all.export", "--data", "other"]);
-    assert!(imported["file"] == "all.export" && imported["lines"].as_u64() > Some(0), "{imported}");
+    assert!(imported["file"] == "all.export" && imported["rows"] == exported["rows"], "{imported}");
     let hash = at.fed("", &["hash", "--json"], "{\"b\": 1, \"a\": 2}");
     let hash: Value = serde_json::from_str(&hash.out).unwrap();
     assert_eq!(text(&hash["sha256"]), at.fed("", &["hash"], "{\"a\":2,\"b\":1}").out.trim());

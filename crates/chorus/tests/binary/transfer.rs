@@ -128,6 +128,12 @@ async fn out_of_sqlite_into_postgres_and_back() {
     let cut = import(&half, second.path(), Some(url)).output().unwrap();
     assert_eq!(cut.status.code(), Some(1), "{}", String::from_utf8_lossy(&cut.stderr));
     assert!(String::from_utf8_lossy(&cut.stderr).contains("cut off"));
+    let part = folder.path().join("part.export");
+    let unfinished =
+        chorus().arg("export").arg(&part).arg("--data").arg(second.path()).args(["--database", url]).output();
+    let unfinished = unfinished.unwrap();
+    assert!(String::from_utf8_lossy(&unfinished.stderr).contains("not finished"), "{unfinished:?}");
+    assert!(unfinished.status.code() == Some(1) && !part.exists(), "{unfinished:?}");
     let refused = serve(second.path(), Some(url)).output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not finished"), "{refused:?}");
     let resumed = ran(&mut import(&file, second.path(), Some(url)));
@@ -153,6 +159,26 @@ async fn out_of_sqlite_into_postgres_and_back() {
     assert_eq!(channels["items"].as_array().unwrap().len(), 1);
     let accounts = get(&http, &format!("{}/api/v1/operator/overview", hub.url), OPERATOR).await;
     assert!(accounts.is_object());
+}
+
+#[test]
+fn a_file_that_lost_a_line_is_refused() {
+    let (first, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    drop(start(first.path(), None));
+    let file = folder.path().join("hub.export");
+    ran(chorus().arg("export").arg(&file).arg("--data").arg(first.path()));
+    let whole = fs::read_to_string(&file).unwrap();
+    let row = whole.lines().position(|line| line.starts_with('[')).unwrap();
+    let short: Vec<_> = whole.lines().enumerate().filter(|(n, _)| *n != row).map(|(_, line)| line).collect();
+    fs::write(&file, short.join("\n")).unwrap();
+    let data = folder.path().join("new");
+    for _ in 0..2 {
+        let refused = import(&file, &data, None).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(1) && said.contains("were exported: it was changed"), "{said}");
+    }
+    let refused = serve(&data, None).env("CHORUS_MASTER_KEY", MASTER).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not finished"), "{refused:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::SOON;
+use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 
@@ -194,4 +195,41 @@ async fn two_agents_that_thank_each_other_stop() {
     two.ask(&json!({"content": "go on"})).await;
     let said = two.say(&two.keys[0], &body).await;
     assert_eq!(woken(&said), &json!(["bob"]));
+}
+
+/// Of a role one is asked; not one that takes nothing for now, as long as there is another.
+#[tokio::test]
+async fn who_is_paused_is_not_asked_first() {
+    for paused in NAMES {
+        let fixture = ChannelFixture::start().await;
+        let receiver = FakeAgent::start().await;
+        for name in NAMES {
+            let connection = format!("{}/inbox/{name}", receiver.url());
+            fixture.agent(&json!({"name": name, "connection_string": connection})).await;
+            let path = format!("/api/v1/channels/{}/members", fixture.channel);
+            let body = json!({"agent": name, "handle": name, "roles": ["ops"]});
+            assert_eq!(fixture.hub.post(&path, Some(&fixture.anna), &body).await.status, 201);
+        }
+        let path = format!("/api/v1/agents/{paused}");
+        let answer = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"paused": true})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let event = fixture.say("@ops please restart the cache").await;
+        let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+        let asked = &ladder.body["deliveries"][0]["recipient"]["handle"];
+        assert_ne!(asked, paused, "{}", ladder.text);
+        assert_eq!(ladder.body["deliveries"].as_array().unwrap().len(), 1, "{}", ladder.text);
+    }
+}
+
+/// What was only found is decided by all that its author declared, as what is given is.
+#[tokio::test]
+async fn what_is_declared_for_nobody_is_answered_by_nobody() {
+    let two = Two::start().await;
+    let told = json!({"content": "@bob looks after the builds now", "directedness": "ambient"});
+    let event = two.ask(&told).await["event_id"].clone();
+    assert!(two.went_to(event.as_str().unwrap()).await.is_empty());
+    let path = format!("/api/v1/channels/{}/messages", two.fixture.channel);
+    let reply = json!({"content": "I do", "reply_to": event});
+    let refused = two.fixture.hub.post(&path, Some(&two.keys[1]), &reply).await;
+    refused.own_failure(Code::PolicyForbidden);
 }

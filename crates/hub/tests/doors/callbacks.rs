@@ -81,6 +81,10 @@ async fn a_retried_event_is_recorded_once() {
     let other = timber.wait_for(2, SOON).await[1].body["callback"].clone();
     assert_eq!(send(&other, "k", "other").await.status, 200);
     assert_eq!(fixture.log().await.len(), 5);
+    // Who may say nothing any more is not told again what it said.
+    let rotate = "/api/v1/agents/timber/connection-string/rotate";
+    assert_eq!(fixture.hub.post(rotate, Some(&fixture.anna), &json!({})).await.status, 200);
+    send(&other, "k", "other").await.own_failure(Code::Gone);
 }
 
 #[tokio::test]

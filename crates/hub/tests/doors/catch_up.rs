@@ -11,7 +11,7 @@ async fn change(hub: &TestHub, statements: &'static [&'static str]) {
     hub.store().write::<_, StoreError, _>(write).await.unwrap();
 }
 
-async fn number(hub: &TestHub, sql: &'static str) -> i64 {
+pub(crate) async fn number(hub: &TestHub, sql: &'static str) -> i64 {
     let read = move |tx: &mut dyn Tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0));
     hub.store().read::<_, StoreError, _>(read).await.unwrap()
 }

@@ -91,3 +91,26 @@ async fn what_passes_by_is_limited_like_what_stays() {
     }
     assert_eq!(last, 429);
 }
+
+/// In the thread of what is for another, an agent that takes no part there says nothing, passing by or not; a dry run says so too.
+#[tokio::test]
+async fn what_passes_by_answers_nothing_that_may_not_be_answered() {
+    let fixture = ChannelFixture::start().await;
+    let bot = fixture.hub.register("bot").await;
+    let other = fixture.hub.register("other").await;
+    for name in ["bot", "other"] {
+        fixture.join(&fixture.channel, name).await;
+    }
+    let asked = fixture.say("@bot please restart the cache").await;
+    let in_thread =
+        |ephemeral: bool| json!({"content": "I could do that", "thread": asked, "ephemeral": ephemeral});
+    let dry = format!("/api/v1/channels/{}/messages?dry_run=true", fixture.channel);
+    let passing = in_thread(true);
+    show(&fixture, &other, &in_thread(false)).await.own_failure(Code::PolicyForbidden);
+    show(&fixture, &other, &passing).await.own_failure(Code::PolicyForbidden);
+    for body in [&passing, &in_thread(false)] {
+        fixture.hub.post(&dry, Some(&other), body).await.own_failure(Code::PolicyForbidden);
+        assert_eq!(fixture.hub.post(&dry, Some(&bot), body).await.status, 200);
+    }
+    assert_eq!(show(&fixture, &bot, &passing).await.status, 202);
+}

@@ -18,6 +18,8 @@ mod audit;
 #[cfg(test)]
 mod authorization;
 #[cfg(test)]
+mod background;
+#[cfg(test)]
 mod bad_bodies;
 #[cfg(test)]
 mod bad_http;

@@ -388,6 +388,39 @@ async fn an_agent_that_leaves_gives_back_what_is_held() {
     }
 }
 
+/// An account that is deleted takes its agents with it, and they leave like any other.
+#[tokio::test]
+async fn agents_of_a_deleted_account_give_back_what_is_held() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let hub = setup.start();
+        let (boss, anna) = (trader(&hub, "boss", 1).await, hub.account("anna@example.org").await);
+        let mut jobs = vec![];
+        for (n, name) in [(1, "one"), (2, "two")] {
+            let mut body = registration(name, "", "0.10");
+            body.as_object_mut().unwrap().remove("owner_id");
+            let worker = hub.post("/market/register", Some(&anna), &body).await;
+            assert_eq!(worker.status, 201, "{}", worker.text);
+            let alive = json!({"agent_id": worker.body["agent_id"]});
+            let heard = hub.post("/market/heartbeat", Some(&text(&worker.body["api_key"])), &alive).await;
+            assert!(heard.status < 300, "{}", heard.text);
+            let job = job(n, &text(&worker.body["agent_id"]));
+            hire(&hub, &boss.key, &job).await;
+            jobs.push(job);
+        }
+        assert_eq!(balance(&hub, &boss.owner).await.1, 0.3);
+        let gone = hub.delete("/api/v1/me?confirm=anna@example.org", Some(&anna)).await;
+        assert!(gone.status < 300, "{}", gone.text);
+        assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
+        for job in &jobs {
+            let failed = shown(&hub, &boss.key, job).await;
+            assert_eq!(failed["error"]["code"], "AGENT_OFFLINE", "{failed}");
+        }
+        let found = hub.get("/market/discover?skill=analyze_text&include_offline=true", None).await;
+        assert_eq!(found.body["agents"].as_array().map(Vec::len), Some(1), "the boss: {}", found.text);
+        assert_balanced(&hub).await;
+    }
+}
+
 /// Everybody at once, twice over: the sum stays, nothing is paid twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_jobs_at_once_with_retries() {

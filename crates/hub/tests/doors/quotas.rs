@@ -395,3 +395,38 @@ async fn nodes_count_together() {
         .await;
     }
 }
+
+/// By whichever door an account gets its agents, and however many come at once.
+#[tokio::test]
+async fn an_account_owns_so_many_agents_by_any_door() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let hub = setup.config(|config| config.quotas.agents = 5).start();
+        let anna = hub.account("anna@example.org").await;
+        let at_once = (0..12).map(|n| {
+            let body = json!({"name": format!("agent-{n}")});
+            tokio::spawn(Answer::of(
+                hub.request(reqwest::Method::POST, "/api/v1/agents", Some(&anna)).json(&body),
+            ))
+        });
+        let mut made = vec![];
+        for answer in at_once.collect::<Vec<_>>() {
+            let answer = answer.await.unwrap();
+            if answer.status == 201 {
+                made.push(answer.body["agent_id"].as_str().unwrap().to_owned());
+            } else {
+                refused(&answer, "agents", 5);
+            }
+        }
+        assert_eq!(made.len(), 5);
+        let market = json!({"agent_name": "worker", "skills": [{"skill_name": "dig", "cost_per_call": 1}]});
+        refused(&hub.post("/market/register", Some(&anna), &market).await, "agents", 5);
+        let own_key = hub.register("stray").await;
+        refused(
+            &hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": own_key})).await,
+            "agents",
+            5,
+        );
+        assert_eq!(hub.delete(&format!("/agents/{}", made[0]), Some(&anna)).await.status, 200);
+        assert_eq!(hub.post("/market/register", Some(&anna), &market).await.status, 201);
+    }
+}

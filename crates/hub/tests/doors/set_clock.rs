@@ -1,6 +1,7 @@
 //! Somebody sets the clock, by an hour, back or forth: over every cache, lease and limit, on both databases.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR};
+use crate::market::trader_at;
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
 use chorus_hub::{Config, Mail};
 use chorus_protocol::code::Code;
@@ -184,5 +185,22 @@ async fn people_can_sign_in() {
         ask(11).await;
         let page: Answer = hub.get("/signin", None).await;
         assert_eq!(page.status, 200);
+    }
+}
+
+/// An endpoint that was silent is asked again after a while.
+#[tokio::test]
+async fn who_was_silent_is_asked_again() {
+    for (setup, clock, step) in everywhere() {
+        let (hub, receiver) = (setup.start(), FakeAgent::start().await);
+        receiver.set(Reply::Json(503, json!({})));
+        trader_at(&hub, "worker", 0, Some(&receiver.url())).await;
+        clock.advance(HOUR);
+        let found = async || hub.get("/market/discover?skill=analyze_text", None).await.body["total"].clone();
+        assert_eq!(found().await, 0, "{step}");
+        clock.step(step);
+        receiver.set(Reply::Json(200, json!({})));
+        clock.advance(20_000);
+        assert_eq!(found().await, 1, "{step}");
     }
 }

@@ -91,6 +91,33 @@ async fn it_is_for_the_operator_and_for_owners_of_channels() {
     assert!(acts.iter().all(|act| act["client"] != ""), "{acts:?}");
 }
 
+/// Anybody can make a channel and own it.
+#[tokio::test]
+async fn an_owner_does_not_learn_who_has_an_account() {
+    let (fixture, bob, _) = story(&Setup::new()).await;
+    let hub = &fixture.hub;
+    hub.account("eve@example.org").await;
+    let made = hub.post("/api/v1/channels", Some(&bob), &json!({"name": "trap", "handle": "bob"})).await;
+    let channel = made.body["id"].as_str().unwrap();
+    for kind in ["act", "decision", "disposition", "claim", "tool_call", "send"] {
+        let ask = async |actor: &str| {
+            hub.get(&format!("/api/v1/audit?kind={kind}&channel={channel}&actor={actor}"), Some(&bob)).await
+        };
+        let (there, not_there) = (ask("eve@example.org").await, ask("nobody@example.org").await);
+        assert_eq!((there.status, not_there.status), (404, 404), "{kind}: {}", there.text);
+        assert_eq!(there.body["error"]["message"], not_there.body["error"]["message"], "{kind}");
+        assert_eq!(ask("bob").await.status, 200, "{kind}: an agent is in the directory");
+        assert_eq!(ask("nobody").await.status, if kind == "act" { 200 } else { 400 }, "{kind}");
+    }
+    // By its id somebody is found, and the operator finds it by its address as well.
+    let anna = hub.get("/api/v1/me", Some(&fixture.anna)).await.body["id"].clone();
+    let (hers, anna) = (&fixture.channel, anna.as_str().unwrap());
+    let acts = trail(hub, &fixture.anna, &format!("channel={hers}&actor={anna}")).await;
+    assert!(!acts.is_empty() && acts.iter().all(|act| act["actor"]["id"] == anna), "{acts:?}");
+    let same = trail(hub, OPERATOR, &format!("channel={hers}&actor=anna@example.org")).await;
+    assert_eq!(same.len(), acts.len());
+}
+
 #[tokio::test]
 async fn pages_hold_each_entry_once() {
     let fixture = ChannelFixture::start().await;

@@ -171,7 +171,9 @@ async fn strangers_learn_nothing_from_a_page() {
     let eve = house.hub.account("eve@mail.example").await;
     let path = format!("/c/{}", house.channel);
     let unknown = format!("/c/ch_{}", "0".repeat(32));
-    for rest in ["", "/items", "/live", "/documents/x", &format!("/t/{event}"), &format!("/why/{event}")] {
+    for rest in
+        ["", "/items", "/live", "/waiting", "/documents/x", &format!("/t/{event}"), &format!("/why/{event}")]
+    {
         let answer = house.hub.get(&format!("{path}{rest}"), Some(&eve)).await;
         let nothing = house.hub.get(&format!("{unknown}{rest}"), Some(&eve)).await;
         assert_eq!((answer.status, &answer.text), (404, &nothing.text), "{rest}");
@@ -207,6 +209,10 @@ async fn what_is_new_is_marked_until_it_is_read() {
     }
     house.hub.say(&house.api, &bob, &json!({"content": "one more"})).await;
     assert!(house.page("/inbox").await.text.contains(r#"class="unread""#));
+    // Who is named beside the text is named.
+    assert!(!house.main("/inbox").await.contains("a word, please"));
+    house.hub.say(&house.api, &bob, &json!({"content": "a word, please", "to": ["ann"]})).await;
+    assert!(house.main("/inbox").await.contains("a word, please"));
 }
 
 /// Forms change something only if they come from our own pages.
@@ -348,6 +354,7 @@ async fn nothing_that_anybody_says_is_markup() {
         format!("/directory/{id}"),
         format!("/c/{channel}"),
         format!("/c/{channel}/items"),
+        format!("/c/{channel}/waiting"),
         format!("/c/{channel}?side=documents"),
         format!("/c/{channel}/documents/d"),
         format!("/c/{channel}/why/{event}"),

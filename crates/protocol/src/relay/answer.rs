@@ -67,8 +67,8 @@ pub struct Registration {
     pub agent_card: Option<Value>,
     /// Whether its inbox is open now.
     #[serde(default)]
-    #[schema(required)]
-    pub online: bool,
+    #[schema(required, value_type = bool)]
+    pub online: Option<bool>,
     /// When the address was first registered.
     #[serde(default)]
     #[schema(required)]
@@ -148,9 +148,9 @@ pub struct Connected {
     /// Whose inbox this is; nothing, where a stream is a conversation's.
     #[serde(default)]
     pub agent_id: String,
-    /// Messages after this id follow.
+    /// Messages after this id follow. A hub that goes by the document alone does not say so.
     #[serde(default)]
-    pub after: i64,
+    pub after: Option<i64>,
 }
 
 /// SSE event `message`: an envelope and where it came from.

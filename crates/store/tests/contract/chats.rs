@@ -3,18 +3,20 @@
 
 use crate::channel::{Room, act, delete, edit, join, post, post_of, react, remove, room};
 use crate::counting::Counting;
-use crate::support::{Fixture, agent, deliver, fresh, message, on_both, read};
+use crate::support::{Fixture, agent, deliver, fresh, message, on_both, read, write};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
-use chorus_protocol::words::EntryKind;
+use chorus_protocol::words::{EntryKind, EventKind};
 use chorus_store::chats::{self, ChatEntry};
+use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, History};
-use chorus_store::deliveries::{self, Entry};
+use chorus_store::deliveries::{self, Bringing, Entry};
 use chorus_store::{Store, directory, log, members, push};
 
 on_both!(
     a_page_is_read_as_its_entries_are,
     a_page_costs_the_same_however_long_it_is,
     an_event_and_its_deliveries,
+    what_was_sent_again_reads_as_it_does_now,
     what_edits_added_counts
 );
 
@@ -129,6 +131,31 @@ async fn an_event_and_its_deliveries(fixture: Fixture) {
     assert!(of(EventId(fresh())).await.is_empty());
     let (entries, ..) = page(store, bob.id, 0, 1, usize::MAX).await;
     assert_eq!(entries[0].kind, EntryKind::Chat);
+}
+
+/// A page that holds a message and its reminders: none of them shows what was taken back.
+async fn what_was_sent_again_reads_as_it_does_now(fixture: Fixture) {
+    let store = &fixture.store;
+    let (bob, room) = (agent(store, "bob").await, room(store, History::All).await);
+    join(store, room, bob.id.into(), "bob").await;
+    let (edited, deleted) = (tell(store, room, "edited").await, tell(store, room, "deleted").await);
+    for event in [edited, deleted, edited] {
+        write(store, move |tx| {
+            let id = DeliveryId { agent: bob.id, seq: tx.next_seq(bob.id.0)? };
+            let again = Act { event, ..act(room, room.owner) };
+            let attention = push::get(tx, DeliveryId { seq: 1, ..id })?.unwrap().attention;
+            conversation::deliver(tx, &again, id, EntryKind::Chat, attention, Bringing::FIRST)
+        })
+        .await;
+    }
+    edit(store, room, room.owner, edited, "other").await;
+    react(store, room, room.owner, edited).await;
+    delete(store, room, room.owner, deleted).await.unwrap();
+    let (_, chats, _) = page(store, bob.id, 0, 64, usize::MAX).await;
+    let kinds = |chat: &ChatEntry| chat.changes.iter().map(|change| change.kind).collect::<Vec<_>>();
+    let found: Vec<_> = chats.iter().map(|chat| (chat.event.id, kinds(chat))).collect();
+    let now = [(edited, vec![EventKind::Edit, EventKind::Reaction]), (deleted, vec![EventKind::Delete])];
+    assert_eq!(found, [&now[..], &now[..], &now[..1]].concat());
 }
 
 async fn what_edits_added_counts(fixture: Fixture) {

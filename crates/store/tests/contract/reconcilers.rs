@@ -1,5 +1,6 @@
 //! Steps that bring the database to where it should be.
 
+use crate::channel::{act, join, post_of, room};
 use crate::support::{
     Fixture, LEASE_END, NODE, NOW, agent, count, deliver, entries, fresh, message, on_both, post, read,
     record, webhook, write,
@@ -7,6 +8,7 @@ use crate::support::{
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_protocol::relay::Outcome;
 use chorus_protocol::words::DeliveryState;
+use chorus_store::conversations::History;
 use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::Opened;
@@ -22,6 +24,7 @@ on_both![
     what_waits_is_not_skipped_for_what_was_posted,
     what_is_being_posted_stays,
     large_bodies_go_with_their_events,
+    what_never_arrives_keeps_nothing_else,
 ];
 
 async fn fail_abandoned(store: &Store, now: i64) -> u64 {
@@ -203,4 +206,31 @@ async fn large_bodies_go_with_their_events(fixture: Fixture) {
     assert_eq!(remove_before(store, 99, 100).await, removed(1));
     assert_eq!(count(store, "SELECT COUNT(*) FROM large_bodies").await, 1);
     assert_eq!(entries(store, bob.id).await[0].body.len(), 100_000);
+}
+
+/// Many conversations begin with what waits for ever; what is old in others goes all the same.
+async fn what_never_arrives_keeps_nothing_else(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = agent(store, "bob").await;
+    let mut rooms = vec![];
+    for _ in 0..25 {
+        let room = room(store, History::All).await;
+        join(store, room, bob.id.into(), "bob").await;
+        rooms.push(room);
+    }
+    rooms.sort_by_key(|room| room.id.0);
+    let (last, stuck) = rooms.split_last().unwrap();
+    let first_of_each = "UPDATE conversations SET oldest = (SELECT MAX(seq) FROM events WHERE conversation_id = conversations.id)";
+    for room in &rooms {
+        let to: &[&str] = if room.id == last.id { &[] } else { &["bob"] };
+        crate::channel::post(store, act(*room, room.owner), post_of("hello", to, None)).await.unwrap();
+    }
+    write(store, move |tx| tx.execute(first_of_each, &[])).await;
+    assert_eq!(
+        count(store, "SELECT COUNT(*) FROM chats WHERE next_at IS NOT NULL").await,
+        stuck.len() as i64
+    );
+    let step = |tx: &mut dyn Tx| retention::remove_said(tx, NOW + 1000, Some(1), 100);
+    assert_eq!(write(store, step).await.events, 1, "of the last one");
+    assert_eq!(write(store, step).await.events, 0);
 }

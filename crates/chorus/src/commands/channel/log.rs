@@ -12,10 +12,14 @@ use chorus_protocol::relay::Notice;
 use chorus_protocol::words::EventKind;
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
+use std::io::IsTerminal as _;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
+
+/// How much of an answer is shown while it is made, in characters.
+const GROWING: usize = 50;
 
 /// The largest page the hub gives.
 const PAGE: usize = 200;
@@ -58,7 +62,11 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
     let target = or_dash(event.target.as_deref().map(short_id));
     let what = match EventKind::parse(&event.kind) {
         Some(EventKind::Message) if event.deleted => "(deleted)".dimmed().to_string(),
-        Some(EventKind::Message) => output::many_lines(event.content.as_deref().unwrap_or_default()),
+        Some(EventKind::Message) => {
+            let edited = event.edited_at.as_ref().map(|_| format!(" {}", "(edited)".dimmed()));
+            let text = output::many_lines(event.content.as_deref().unwrap_or_default());
+            format!("{text}{}", edited.unwrap_or_default())
+        }
         Some(EventKind::Edit) => {
             let now = output::many_lines(event.content.as_deref().unwrap_or_default());
             format!("{} {now}", format_args!("edits {target}:").dimmed())
@@ -77,6 +85,13 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
             format!("is {}", shown(details.status)).dimmed().to_string()
         }
         Some(EventKind::ToolCall) => format!("uses {}", shown(details.name)).dimmed().to_string(),
+        Some(EventKind::ToolResult) => {
+            let content = event.more.get("content").or_else(|| event.more.get("result"));
+            let text =
+                content.map(|content| content.as_str().map_or_else(|| content.to_string(), str::to_owned));
+            let text = event.content.clone().or(text).unwrap_or_default();
+            format!("{} {}", "got:".dimmed(), output::many_lines(&text))
+        }
         Some(EventKind::Error) => format!("failed: {}", shown(details.message)).red().to_string(),
         Some(EventKind::Join) => coming(&event, "joined", "added").dimmed().to_string(),
         Some(EventKind::Leave) => coming(&event, "left", "removed").dimmed().to_string(),
@@ -130,7 +145,7 @@ pub(super) async fn follow(
     let mut interrupt = pin!(tokio::signal::ctrl_c());
     let end = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let (mut count, mut reached) = (0, false);
-    let mut growing = None;
+    let mut growing = Growing::default();
     while wanted != Some(count) {
         let item = tokio::select! {
             item = stream.next() => item,
@@ -148,14 +163,16 @@ pub(super) async fn follow(
         match item {
             InboxItem::Other { id: Some(_), data, .. } => {
                 (count, reached) = (count + 1, true);
+                growing.clear();
                 show(global, &serde_json::from_str(&data)?)?;
             }
             InboxItem::Other { id: None, event, data } if Notice::parse(&event) == Some(Notice::Growing) => {
-                show_growing(global, &mut growing, &serde_json::from_str(&data)?)?;
+                growing.show(global, &serde_json::from_str(&data)?)?;
             }
             InboxItem::Other { id: None, event, data }
                 if Notice::parse(&event) == Some(Notice::Ephemeral) =>
             {
+                growing.clear();
                 show_passing(global, &serde_json::from_str(&data)?)?;
             }
             InboxItem::Reconnecting { why, .. } if !reached && why.exit_class() == ExitClass::Unreachable => {
@@ -174,21 +191,40 @@ pub(super) async fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// An answer that is being made: to a program as it is; to a person what is new of it, beside what was said.
-fn show_growing(global: &Global, known: &mut Option<(String, usize)>, growing: &Value) -> anyhow::Result<()> {
-    if global.json {
-        return output::json(&json!({"event": Notice::Growing.as_str(), "data": growing}));
+/// The line at a terminal that shows an answer while it is made. It is written over, and gone once there is something to say.
+#[derive(Default)]
+struct Growing {
+    shown: bool,
+}
+
+impl Growing {
+    /// To a program as it is; to a person at a terminal the end of it, on one line. Elsewhere only the whole message counts.
+    fn show(&mut self, global: &Global, growing: &Value) -> anyhow::Result<()> {
+        if global.json {
+            return output::json(&json!({"event": Notice::Growing.as_str(), "data": growing}));
+        }
+        if std::io::stderr().is_terminal() {
+            let text = |name: &str| growing[name].as_str().unwrap_or_default();
+            self.clear();
+            output::unended(growing_line(text("handle"), text("content")).dimmed());
+            self.shown = true;
+        }
+        Ok(())
     }
-    let text = |name: &str| growing[name].as_str().unwrap_or_default();
-    let (event, content) = (text("event_id"), text("content"));
-    let shown = known.take().filter(|(known, _)| known == event).map_or(0, |(_, shown)| shown);
-    let new = content.get(shown..).unwrap_or(content).trim();
-    if !new.is_empty() {
-        let line = format!("{} is writing: {new}", text("handle"));
-        output::talk(output::one_line(&line).dimmed());
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            output::unended("\r\u{1b}[K");
+        }
     }
-    *known = Some((event.to_owned(), content.len()));
-    Ok(())
+}
+
+/// Who is writing what, as far as it fits into a line of most terminals.
+fn growing_line(who: &str, content: &str) -> String {
+    let line = output::one_line(&content.split_whitespace().collect::<Vec<_>>().join(" "));
+    let cut = line.char_indices().rev().nth(GROWING - 1).map_or(0, |(place, _)| place);
+    let dots = if cut > 0 { "…" } else { "" };
+    format!("{} is writing: {dots}{}", output::one_line(who), &line[cut..])
 }
 
 /// What is only for who looks now: to a program as it is, to a person beside what was said.
@@ -206,5 +242,17 @@ async fn expiry(end: Option<Instant>) {
     match end {
         Some(end) => sleep_until(end).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_grows_is_one_line() {
+        assert_eq!(growing_line("bob", "The\n  weather"), "bob is writing: The weather");
+        let long = growing_line("bob\u{1b}", &format!("{}end", "字".repeat(60)));
+        assert_eq!(long, format!("bob\\u{{1b}} is writing: …{}end", "字".repeat(47)));
     }
 }

@@ -5,6 +5,7 @@ use crate::answer::{joined, list, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::{Client, Method};
+use chorus_protocol::api::channels::ConversationDetail;
 use chorus_protocol::api::members::{Invited, MemberView};
 use clap::ArgGroup;
 use serde::Deserialize;
@@ -121,19 +122,23 @@ impl Change {
     }
 }
 
-/// Take a member out of a channel, yourself for instance
+/// Leave a channel, or take another member out of one
 #[derive(clap::Args)]
 pub(super) struct Leave {
     /// The channel's id, or its name if none other of yours has it
     channel: String,
-    /// Whom
-    handle: String,
+    /// Whom [default: yourself]
+    handle: Option<String>,
 }
 
 impl Leave {
     pub(super) async fn run(self, global: &Global, client: &Client) -> anyhow::Result<()> {
         let Self { channel, handle } = self;
         let id = find(global, channel.clone()).await?;
+        let handle = match handle {
+            Some(handle) => handle,
+            None => client.api_get::<ConversationDetail>(&["channels", &id], &[]).await?.me.handle,
+        };
         let path = ["channels", &id, "members", &handle];
         client.api_write::<IgnoredAny>(Method::DELETE, &path, &[], None).await?;
         let line = format!("{} is not in {} any more", one_line(&handle), output::one_line(&channel));

@@ -1,15 +1,18 @@
 //! What is said in a channel, from the terminal: messages, and what is done about them.
 //!
-//! A message goes by its id, or by the end of it, as `history` shows it.
+//! A message goes by its id, by the end of it, or by its place `#4`, as `history` shows them.
 
 use super::log::history;
 use super::{done, find, short_id, without_nulls};
 use crate::answer::{joined, tell};
 use crate::commands::send::read_text;
+use crate::failure::Explained;
 use crate::global::Global;
 use crate::output;
 use anyhow::bail;
 use chorus_agent::{Client, Method};
+use chorus_protocol::api::Items;
+use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::messages::{Decision, Held, Preview, Said, Shown};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::words::Mode;
@@ -83,7 +86,7 @@ impl Say {
 pub(super) struct Edit {
     /// The channel's id, or its name if none other of yours has it
     channel: String,
-    /// The message: its id, or the end of it as `history` shows it
+    /// The message: its id, the end of it, or its #number, as `history` shows them
     event: String,
     /// What it says now; several words need no quotes, and - reads standard input
     #[arg(required = true)]
@@ -120,7 +123,7 @@ pub(super) async fn delete(
 pub(super) struct React {
     /// The channel's id, or its name if none other of yours has it
     channel: String,
-    /// The message: its id, or the end of it as `history` shows it
+    /// The message: its id, the end of it, or its #number, as `history` shows them
     event: String,
     /// What you say to it
     #[arg(value_parser = ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear"])]
@@ -143,13 +146,24 @@ impl React {
 
 /// What is said: the words, or standard input.
 pub(crate) fn words(text: &[String]) -> anyhow::Result<String> {
-    if text == ["-"] { read_text(std::io::stdin().lock()) } else { Ok(text.join(" ")) }
+    let said = if text == ["-"] { read_text(std::io::stdin().lock())? } else { text.join(" ") };
+    if said.trim().is_empty() {
+        return Err(Explained::usage(
+            "there is nothing to say",
+            "say it in words, or on standard input after -",
+        )
+        .into());
+    }
+    Ok(said)
 }
 
 /// The whole id of an event that was named by its end.
 async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Result<String> {
     if EventId::parse(&named).is_some() {
         return Ok(named);
+    }
+    if let Some(number) = named.strip_prefix('#') {
+        return at_place(global, channel, number).await;
     }
     let recent = history(global, channel, RECENT, None, true).await?;
     let ids = recent.iter().rev().filter_map(|event| event["event_id"].as_str());
@@ -160,6 +174,22 @@ async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Resu
             bail!("none of the last {RECENT} events ends with {named:?}; `chorus channel history` shows ids")
         }
         (Some(_), Some(_)) => bail!("several events end with {named:?}; give more of the id"),
+    }
+}
+
+/// The id of the event at this place of the conversation.
+async fn at_place(global: &Global, channel: &str, number: &str) -> anyhow::Result<String> {
+    let Some(before) = number.parse::<u32>().ok().and_then(|number| number.checked_sub(1)) else {
+        bail!("#{number} is no place in a conversation; `chorus channel history` shows them");
+    };
+    let query = [("after", &*before.to_string()), ("limit", "1")];
+    let page: Items<EventView> =
+        global.keyed_client()?.api_get(&["channels", channel, "events"], &query).await?;
+    match page.items.into_iter().find(|event| event.sequence == i64::from(before) + 1) {
+        Some(event) => Ok(event.event_id),
+        None => bail!(
+            "there is no #{number} in this channel that you may read; `chorus channel history` shows them"
+        ),
     }
 }
 

@@ -11,7 +11,7 @@ use super::upgrade::Socket;
 use chorus_app::c2a::{self, Harness};
 use chorus_app::charge::charge;
 use chorus_app::delivery::REDELIVERY_MS;
-use chorus_app::delivery::dialect::{End, delivered, delivery_id};
+use chorus_app::delivery::dialect::{End, delivered};
 use chorus_app::delivery::reader::{Holds, Piece, Reader};
 use chorus_app::delivery::window::Window;
 use chorus_protocol::c2a::{InitializeResult, Method, NOT_INITIALIZED};
@@ -193,9 +193,9 @@ impl<'s> Session<'s> {
         let Some((seq, attempt)) = self.window.take_due(now) else { return Ok(()) };
         match self.reader.again(seq, attempt).await {
             Ok(Some(frame)) => self.socket.send(text(frame)?).await.map_err(|_| Over::Gone),
-            // It was removed as too old: nobody waits for it.
+            // It was removed as too old, or taken back: nobody waits for it, and the harness has said nothing of it.
             Ok(None) => {
-                self.take(Some(Id::Text(delivery_id(seq))), true);
+                self.end_wait(seq);
                 Ok(())
             }
             Err(_) => Err(Over::Close(1011, "the inbox could not be read; connect again")),
@@ -219,7 +219,10 @@ impl<'s> Session<'s> {
     async fn hear(&mut self, text: &[u8]) -> Result<(), Over> {
         match Message::read(text) {
             Ok(Message::Response(Response { id, outcome })) => {
-                self.take(id, outcome.is_ok());
+                // What was waited for costs nothing: as much is given as the harness takes.
+                if !self.take(id, outcome.is_ok()) && charge(&self.harness.app, self.harness.key).is_err() {
+                    return Err(TOO_MANY);
+                }
                 Ok(())
             }
             Ok(Message::Request(Request { id, method, params })) => {
@@ -248,15 +251,28 @@ impl<'s> Session<'s> {
                 }
                 Ok(())
             }
-            Err(unreadable) => send(self.socket, &unreadable.into()).await,
+            Err(unreadable) => {
+                if charge(&self.harness.app, self.harness.key).is_err() {
+                    return Err(TOO_MANY);
+                }
+                send(self.socket, &unreadable.into()).await
+            }
         }
     }
 
-    /// The harness answered a delivery: it has it, unless it says that it could not take it; then it comes again.
-    fn take(&mut self, id: Option<Id>, accepted: bool) {
-        let Some(Id::Text(id)) = id else { return };
-        let Some(seq) = delivered(&id).filter(|seq| accepted && self.window.awaits(*seq)) else { return };
+    /// The harness answered a delivery: it has it, unless it says that it could not take it; then it comes again. Whether that was
+    /// waited for.
+    fn take(&mut self, id: Option<Id>, accepted: bool) -> bool {
+        let Some(Id::Text(id)) = id else { return false };
+        let Some(seq) = delivered(&id).filter(|seq| accepted && self.window.awaits(*seq)) else {
+            return false;
+        };
         self.reader.ack(seq);
+        self.end_wait(seq);
+        true
+    }
+
+    fn end_wait(&mut self, seq: i64) {
         if let Some(through) = self.window.ack(seq) {
             self.reader.hand(through);
         }

@@ -1,8 +1,9 @@
 //! Sessions: how they begin, what is delivered and acknowledged, what comes again, and how they end.
 
 use super::harness::{Harness, initialize, text};
-use crate::channel_fixture::ChannelFixture;
+use crate::channel_fixture::{BEGIN, ChannelFixture};
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
+use chorus_testkit::clock::ManualClock;
 use chorus_testkit::websocket::{Heard, WebSocket};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -313,4 +314,46 @@ async fn single_calls_need_no_session() {
         json!({"jsonrpc": "2.0", "method": "notifications/typing", "params": {"conversationId": "ch_1"}});
     assert_eq!(hub.post("/c2a", Some(&key), &told).await.status, 202);
     assert_eq!(hub.post("/c2a", Some(OPERATOR), &call("tools/list")).await.status, 403);
+}
+
+/// Whatever a harness sends costs it something, but the answers that are waited for.
+#[tokio::test]
+async fn what_nobody_waits_for_is_limited() {
+    let clock = ManualClock::new(BEGIN);
+    let setup = Setup::new().clock(&clock).config(|config| config.rate_limit = Some(600));
+    let fixture = ChannelFixture::on(&setup).await;
+    for (name, frame) in [("one", "nonsense"), ("two", r#"{"jsonrpc": "2.0", "id": "d-999", "result": {}}"#)]
+    {
+        let key = member(&fixture, name, &json!({})).await;
+        let mut harness = Harness::connect(&fixture.hub, &key).await;
+        for _ in 0..700 {
+            harness.send_text(frame).await;
+        }
+        assert_eq!(harness.closed().await, 1008, "{frame}");
+    }
+}
+
+/// What was taken back before the harness answered was never acknowledged.
+#[tokio::test]
+async fn nobody_acknowledges_for_a_harness() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let key = member(&fixture, "lead", &json!({})).await;
+    let mut lead = Harness::connect(&fixture.hub, &key).await;
+    let event = fixture.say("@lead is it done?").await;
+    lead.request().await;
+    let path = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
+    assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
+    lead.notified("notifications/cancelled").await;
+    // When it would come again it is found to be gone; what comes later is not kept from the harness.
+    clock.advance(60_000);
+    let other = fixture.say("@lead is the other done?").await;
+    let later = lead.request().await;
+    assert_eq!(later["params"]["eventId"], json!(other));
+    lead.ack(&later).await;
+    let rungs = async |event: &str| {
+        let ladder = fixture.get(&format!("/api/v1/events/{event}")).await.body;
+        ladder["deliveries"][0]["rungs"].to_string()
+    };
+    eventually(async || rungs(&other).await, |rungs| rungs.contains("acked")).await;
+    assert!(!rungs(&event).await.contains("acked"), "{}", rungs(&event).await);
 }

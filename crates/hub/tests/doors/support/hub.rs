@@ -5,7 +5,7 @@
 
 use super::{HOST, OPERATOR};
 use chorus_hub::delivery::outbound::Policy;
-use chorus_hub::{Config, Environment, MasterKey, StartError, key_hash, run};
+use chorus_hub::{Config, Environment, MasterKey, RunError, key_hash, run};
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::postgres::{self, Database};
@@ -172,7 +172,7 @@ fn watch_panics() {
 struct Running {
     name: String,
     stop: oneshot::Sender<()>,
-    ended: mpsc::Receiver<Result<(), StartError>>,
+    ended: mpsc::Receiver<Result<(), RunError>>,
 }
 
 /// A running hub.
