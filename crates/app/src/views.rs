@@ -44,7 +44,7 @@ pub fn member(member: Member) -> MemberView {
 
 /// Who said something, by the handle it has there.
 pub fn author(who: Principal, handle: Option<String>) -> AuthorView {
-    AuthorView { id: who.to_string(), kind: who.kind().as_str().to_owned(), handle }
+    AuthorView { id: who.to_string(), kind: who.kind().into(), handle }
 }
 
 /// What every event has, and no kind may have besides.
@@ -81,7 +81,7 @@ pub fn event(event: &Event) -> EventView {
     EventView {
         event_id: event.id.to_string(),
         sequence: event.seq,
-        kind: event.kind.as_str().into(),
+        kind: event.kind.into(),
         author: author(event.author, event.handle.clone()),
         content,
         thread: event.thread.map(|id| id.to_string()),

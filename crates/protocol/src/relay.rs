@@ -13,9 +13,9 @@ mod stream;
 
 pub use a2a::ENVELOPE_MEDIA_TYPE;
 pub use answer::{
-    Connected, Discovery, Endpoints, ErrorBody, Failure, Gap, InboxMessage, InboxSession, Metadata, Outcome,
-    Page, ReceiverReply, ReceiverStatus, Registered, Registration, Replied, SentMessage, SentRung,
-    StoredMessage, Success, Trace, Unregistered,
+    Connected, DeliveredVia, Discovery, Endpoints, EnvelopeRung, ErrorBody, Failure, Gap, InboxMessage,
+    InboxSession, Metadata, Outcome, Page, ReceiverReply, ReceiverStatus, Registered, Registration, Replied,
+    SentMessage, SentRung, StoredMessage, Success, Trace, Unregistered,
 };
 pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, MarketReport, StoreReport};

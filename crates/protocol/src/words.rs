@@ -44,7 +44,7 @@ macro_rules! words {
 mod action;
 mod word;
 
-pub use action::Action;
+pub use action::{Action, SubjectKind};
 pub use word::Word;
 /// For words that only one protocol has.
 pub(crate) use words;

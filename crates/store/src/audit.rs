@@ -11,7 +11,7 @@ use chorus_protocol::ids::{
     AccountId, AgentId, AuditId, ConversationId, CredentialId, Principal, ScoreId, StreamId, WalletId,
 };
 pub use chorus_protocol::words::Action;
-use chorus_protocol::words::PrincipalKind;
+use chorus_protocol::words::{PrincipalKind, SubjectKind};
 use uuid::{Builder, Uuid};
 
 /// How long rows are kept.
@@ -73,16 +73,16 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// `account`, `agent`, `channel`, `credential`, `score`, `stream` or `hub`.
-    pub fn kind(self) -> &'static str {
+    /// What it is.
+    pub fn kind(self) -> SubjectKind {
         match self {
-            Self::Account(_) => PrincipalKind::Account.as_str(),
-            Self::Agent(_) => PrincipalKind::Agent.as_str(),
-            Self::Channel(_) => "channel",
-            Self::Credential(_) => "credential",
-            Self::Score(_) => "score",
-            Self::Stream(_) => "stream",
-            Self::Hub => "hub",
+            Self::Account(_) => SubjectKind::Account,
+            Self::Agent(_) => SubjectKind::Agent,
+            Self::Channel(_) => SubjectKind::Channel,
+            Self::Credential(_) => SubjectKind::Credential,
+            Self::Score(_) => SubjectKind::Score,
+            Self::Stream(_) => SubjectKind::Stream,
+            Self::Hub => SubjectKind::Hub,
         }
     }
 
@@ -95,7 +95,7 @@ impl Subject {
             Self::Credential(id) => id.to_string(),
             Self::Score(id) => id.to_string(),
             Self::Stream(id) => id.to_string(),
-            Self::Hub => self.kind().to_owned(),
+            Self::Hub => self.kind().to_string(),
         }
     }
 }
@@ -138,7 +138,7 @@ pub fn record(tx: &mut dyn Tx, entry: &Entry) -> Result<(), StoreError> {
             entry.actor.kind().as_str().into(),
             actor.as_str().into(),
             entry.action.as_str().into(),
-            entry.subject.kind().into(),
+            entry.subject.kind().as_str().into(),
             subject.as_str().into(),
             entry.detail.as_str().into(),
             entry.request_id.as_str().into(),

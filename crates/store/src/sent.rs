@@ -4,7 +4,7 @@
 //! from the newest back, because traces are made before they are committed: going forward could pass one over.
 //!
 //! By sender they are in `sent`. SQLite writes whole pages, one for each sender, so there they are appended to `sent_lately`
-//! first and moved when there are many ([`settle`]). Whoever reads looks into both.
+//! first and moved when there are many ([`sort`]). Whoever reads looks into both.
 
 use crate::error::word;
 use crate::{Kind, Row, StoreError, Tx, TxExt};
@@ -58,14 +58,14 @@ pub(crate) fn note(
 }
 
 /// Up to which trace there are so many that were sent lately; nothing if there are fewer.
-pub fn find_unsettled(tx: &mut dyn Tx, count: i64) -> Result<Option<TraceId>, StoreError> {
+pub fn find_unsorted(tx: &mut dyn Tx, count: i64) -> Result<Option<TraceId>, StoreError> {
     tx.first("SELECT trace_id FROM sent_lately ORDER BY trace_id LIMIT 1 OFFSET $1", &[(count - 1).into()])?
         .map(|mut row| row.uuid(0).map(TraceId))
         .transpose()
 }
 
 /// A reconciler: what was sent lately, up to this trace, is by sender from now on.
-pub fn settle(tx: &mut dyn Tx, through: TraceId) -> Result<(), StoreError> {
+pub fn sort(tx: &mut dyn Tx, through: TraceId) -> Result<(), StoreError> {
     // In the order it lies there, so that each page is written once.
     tx.execute(
         "INSERT INTO sent (sender_id, trace_id, seq, agent_id)

@@ -33,7 +33,7 @@ pub(super) async fn read(hub: Option<&Client>, turn: &Turn, delimiter: &str) -> 
 
 fn show(events: &[EventView], me: Option<&str>, delimiter: &str) -> Vec<Value> {
     let (mut shown, mut left) = (Vec::new(), MAX_CHARACTERS);
-    for event in events.iter().rev().filter(|event| event.kind == EventKind::Message.as_str()) {
+    for event in events.iter().rev().filter(|event| event.kind.known() == Some(EventKind::Message)) {
         let Some(text) = event.content.as_deref().filter(|text| !text.is_empty()) else { continue };
         let length = text.chars().count();
         if length > left {

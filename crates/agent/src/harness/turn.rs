@@ -145,7 +145,7 @@ impl Turn {
         turn.trace_id = trace_id;
         (turn.reason, turn.policy) = (attention.reason, attention.policy);
         (turn.directedness, turn.mode) = (attention.directedness, attention.mode);
-        turn.author = match PrincipalKind::parse(&event.author.kind) {
+        turn.author = match event.author.kind.known() {
             Some(PrincipalKind::Account) => Some(AuthorKind::Human),
             Some(PrincipalKind::Agent) => Some(AuthorKind::Agent),
             _ => None,

@@ -283,7 +283,9 @@ fn tell(
         (ApprovalState::Declined, None) => format!("{name} declined your message"),
         (ApprovalState::Declined, Some(why)) => format!("{name} declined your message: {why}"),
         (ApprovalState::Expired, _) => "nobody agreed to your message in time".to_owned(),
-        _ => "your message was not said: nothing is said there any more".to_owned(),
+        (ApprovalState::Held | ApprovalState::Withdrawn | ApprovalState::Ended, _) => {
+            "your message was not said: nothing is said there any more".to_owned()
+        }
     };
     let body = Masked::new(Map::from_iter([
         ("content".to_owned(), json!(text)),

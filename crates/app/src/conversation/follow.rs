@@ -251,7 +251,7 @@ impl Follower {
         let mut bytes = BytesMut::new();
         for view in views::events(&page.events, &page.standing.changes, &page.standing.replies) {
             let data = serde_json::to_string(&view).map_err(Error::internal)?;
-            bytes.extend_from_slice(&DIALECT.event(&view.kind, view.sequence, &data));
+            bytes.extend_from_slice(&DIALECT.event(&view.kind.to_string(), view.sequence, &data));
         }
         Ok(bytes.freeze())
     }

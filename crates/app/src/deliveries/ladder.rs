@@ -132,7 +132,11 @@ fn rungs(record: &Record) -> Vec<StepView> {
         }
         DeliveryState::Failed => rungs.push(ended(Rung::Failed)),
         DeliveryState::Dead => rungs.push(ended(Rung::Dead)),
-        _ => {}
+        DeliveryState::Delivered
+        | DeliveryState::DeliveredSse
+        | DeliveryState::Queued
+        | DeliveryState::Sending
+        | DeliveryState::Waiting => {}
     }
     if let Some(at) = record.acked_at {
         rungs.push(rung(Rung::Acked, Some(at), None));

@@ -16,8 +16,7 @@ use chorus_protocol::ids::{AgentId, ConversationId, EventId};
 use chorus_protocol::inbox::DigestBody;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{
-    AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, PrincipalKind, Signal,
-    WireConversationKind,
+    AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, Signal, WireConversationKind,
 };
 use chorus_store::conversations::{Conversation, UNPLACED};
 use chorus_store::deliveries::Entry;
@@ -108,10 +107,10 @@ fn author_kind(event: &EventView) -> AuthorKind {
     // What became of a message that waited for a person is told by the hub, unless a person decided.
     let undecided = ["expired", "ended"].map(Value::from);
     let by_itself = event.more.get("outcome").is_some_and(|outcome| undecided.contains(outcome));
-    if event.kind == EventKind::Escalation.as_str() || by_itself {
+    if event.kind.known() == Some(EventKind::Escalation) || by_itself {
         return AuthorKind::System;
     }
-    if event.author.kind == PrincipalKind::Agent.as_str() { AuthorKind::Agent } else { AuthorKind::Human }
+    if event.author.is_agent() { AuthorKind::Agent } else { AuthorKind::Human }
 }
 
 /// Who said it; what the hub tells has no author but the hub.

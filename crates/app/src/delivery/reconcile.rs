@@ -27,7 +27,7 @@ const USAGE_TICKS: u64 = 2;
 /// How much of what is due one tick attends to.
 const ATTEND_STEP: i64 = 200;
 /// So many that were sent lately are brought in order together: others wait for it.
-const SETTLE_STEP: i64 = 500;
+const SORT_STEP: i64 = 500;
 /// Every so many ticks the slower steps run, or as soon as so much time has passed: ticks of a busy hub come late.
 const SLOW_TICKS: u64 = 20;
 
@@ -74,7 +74,7 @@ impl Ticks {
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(app).await);
         }
-        report("bring in order what was sent", settle_sent(app).await);
+        report("bring in order what was sent", sort_sent(app).await);
         if tick.is_multiple_of(USAGE_TICKS) {
             report("record what is stored", app.usage.flush(&app.store).await);
         }
@@ -139,12 +139,12 @@ async fn record_receipts(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreE
 }
 
 /// Brings what was sent lately in order, in steps that others do not wait for long.
-async fn settle_sent(app: &App) -> Result<(), StoreError> {
-    let find = |tx: &mut dyn Tx| sent::find_unsettled(tx, SETTLE_STEP);
+async fn sort_sent(app: &App) -> Result<(), StoreError> {
+    let find = |tx: &mut dyn Tx| sent::find_unsorted(tx, SORT_STEP);
     while !app.stopping.is_cancelled()
         && let Some(through) = app.store.read::<_, StoreError, _>(find).await?
     {
-        app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::settle(tx, through)).await?;
+        app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::sort(tx, through)).await?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::delivery::dialect::Dialect;
 use crate::error::Error;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::api::Page;
-use chorus_protocol::api::fleet::FleetAgent;
+use chorus_protocol::api::fleet::{FleetAgent, FleetNotice};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::sse;
 use serde_json::json;
@@ -39,7 +39,7 @@ impl Watcher {
         let page = super::list(&app, &caller, Page { after: None, limit }).await?;
         let data = serde_json::to_string(&page).map_err(Error::internal)?;
         let told = page.items.into_iter().map(|agent| (agent.agent_id, agent)).collect();
-        let greeting = Some(sse::encode("fleet", None, &data).into());
+        let greeting = Some(sse::encode(FleetNotice::Fleet.as_str(), None, &data).into());
         let ping_at = app.elapsed() + app.config.times.ping.as_millis() as i64;
         Ok(Self { app, shown, caller, limit, told, greeting, ping_at })
     }
@@ -81,20 +81,20 @@ impl Watcher {
     async fn look(&mut self) -> Result<Bytes, Error> {
         let page = super::list(&self.app, &self.caller, Page { after: None, limit: self.limit }).await?;
         let mut bytes = BytesMut::new();
-        let mut say = |event: &str, data: &serde_json::Value| {
-            bytes.extend_from_slice(sse::encode(event, None, &data.to_string()).as_ref());
+        let mut say = |event: FleetNotice, data: &serde_json::Value| {
+            bytes.extend_from_slice(sse::encode(event.as_str(), None, &data.to_string()).as_ref());
         };
         let mut now = HashMap::new();
         for agent in page.items {
             // That it is still there is no news.
             let seen = |told: &FleetAgent| FleetAgent { last_seen: agent.last_seen.clone(), ..told.clone() };
             if self.told.get(&agent.agent_id).map(seen).as_ref() != Some(&agent) {
-                say("agent", &json!(agent));
+                say(FleetNotice::Agent, &json!(agent));
             }
             now.insert(agent.agent_id, agent);
         }
         for gone in self.told.keys().filter(|id| !now.contains_key(*id)) {
-            say("gone", &json!({"agent_id": gone}));
+            say(FleetNotice::Gone, &json!({"agent_id": gone}));
         }
         self.told = now;
         Ok(bytes.freeze())

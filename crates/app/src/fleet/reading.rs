@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::api::fleet::{Activity, Doing, FleetAgent, FleetPlace, FleetState, FleetWay, Turns};
+use chorus_protocol::channel::Lifecycle;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
@@ -260,7 +261,7 @@ fn step_of(event: &Event) -> Option<Step> {
         EventKind::ToolCall => Some(Step::Doing(Activity::Tool)),
         EventKind::ToolResult => Some(Step::Doing(Activity::Turn)),
         EventKind::Status if !status.is_empty() => Some(Step::Doing(Activity::Status)),
-        EventKind::Lifecycle if status == "processing" => Some(Step::Doing(Activity::Turn)),
+        EventKind::Lifecycle if status == Lifecycle::Processing.as_str() => Some(Step::Doing(Activity::Turn)),
         EventKind::Status | EventKind::Lifecycle | EventKind::Error | EventKind::Message => Some(Step::Over),
         _ => None,
     }

@@ -228,7 +228,7 @@ pub async fn mint(
     body: Issue,
     once: Once,
 ) -> Result<Done<Issued>, Error> {
-    issue(app, context, body, Action::CreditsMinted, once).await
+    issue(app, context, body, Direction::In, once).await
 }
 
 /// The operator takes credits away.
@@ -238,14 +238,21 @@ pub async fn burn(
     body: Issue,
     once: Once,
 ) -> Result<Done<Issued>, Error> {
-    issue(app, context, body, Action::CreditsBurned, once).await
+    issue(app, context, body, Direction::Out, once).await
+}
+
+/// Which way credits cross the edge of the economy.
+#[derive(Clone, Copy)]
+enum Direction {
+    In,
+    Out,
 }
 
 async fn issue(
     app: &AppState,
     context: RequestContext,
     body: Issue,
-    action: Action,
+    direction: Direction,
     once: Once,
 ) -> Result<Done<Issued>, Error> {
     let (hub, fresh) = (Arc::clone(app), Fresh::new(app));
@@ -254,9 +261,11 @@ async fn issue(
         wallets::hold(tx, [wallet.id])?;
         let wallet = wallets::by_id(tx, wallet.id)?.ok_or_else(no_wallet)?;
         let held = money::Wallet { id: wallet.id, balance: wallet.balance };
-        let moved = match action {
-            Action::CreditsMinted => money::mint(wallet.id, ledger::supply(tx)?, body.amount)?,
-            _ => money::burn(held, body.amount)?,
+        let (moved, action) = match direction {
+            Direction::In => {
+                (money::mint(wallet.id, ledger::supply(tx)?, body.amount)?, Action::CreditsMinted)
+            }
+            Direction::Out => (money::burn(held, body.amount)?, Action::CreditsBurned),
         };
         ledger::apply(tx, &[moved], Cause { job: None, transfer: None, trace: fresh.trace }, fresh.now)?;
         let detail = json!({"owner": wallet.owner, "amount": body.amount});

@@ -69,9 +69,7 @@ pub fn answer_envelope(
     let went = relay::send(tx, &send).map_err(refused)?;
     app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
     match went {
-        Sent::Stored { outcome, .. } => {
-            Ok(DeliveryState::parse(outcome.delivery.as_str()).unwrap_or(DeliveryState::Queued))
-        }
+        Sent::Stored { outcome, .. } => Ok(outcome.delivery),
         Sent::Pending(pending) => {
             let (app, runtime) = (Arc::clone(app), runtime.clone());
             let from = (agent.id, app.address(&agent.name));

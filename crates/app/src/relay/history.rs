@@ -5,7 +5,7 @@ use crate::caller::Identity;
 use crate::delivery::bridge::{Content, envelope};
 use crate::error::Error;
 use chorus_protocol::page;
-use chorus_protocol::relay::{Page, StoredMessage};
+use chorus_protocol::relay::{DeliveredVia, Page, StoredMessage};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use chorus_store::deliveries::{self, Entry};
@@ -76,11 +76,11 @@ fn stored(
         state => state,
     };
     let via = match (entry.transport, delivery) {
-        (_, DeliveryState::Queued) => "queued",
-        (Transport::Inbox, _) => "sse",
-        (Transport::Harness, _) => "harness",
-        (Transport::Webhook, _) => "webhook",
-        (Transport::Channel, _) => "channel",
+        (_, DeliveryState::Queued) => DeliveredVia::Queued,
+        (Transport::Inbox, _) => DeliveredVia::Sse,
+        (Transport::Harness, _) => DeliveredVia::Harness,
+        (Transport::Webhook, _) => DeliveredVia::Webhook,
+        (Transport::Channel, _) => DeliveredVia::Channel,
     };
     Ok(StoredMessage {
         id: entry.seq.to_string(),

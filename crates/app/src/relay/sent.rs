@@ -8,7 +8,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::TraceId;
-use chorus_protocol::relay::{SentMessage, SentRung};
+use chorus_protocol::relay::{EnvelopeRung, SentMessage, SentRung};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{DeliveryState, Transport};
 use chorus_store::sent::{self, Place, Sent};
@@ -66,21 +66,24 @@ fn parse_cursor(text: &str) -> Result<Place, Error> {
 }
 
 fn shown(app: &App, sender: &Identity, sent: Sent) -> SentMessage {
-    let rung = |rung: &str, at: Option<i64>, reason: Option<String>| SentRung {
+    let rung = |rung: EnvelopeRung, at: Option<i64>, reason: Option<String>| SentRung {
         rung: rung.into(),
         at: at.map(rfc3339),
         reason,
     };
-    let mut rungs = vec![rung("stored", Some(sent.created_at), None)];
+    let mut rungs = vec![rung(EnvelopeRung::Stored, Some(sent.created_at), None)];
     if sent.handed {
-        rungs.push(rung("handed", sent.handed_at, None));
+        rungs.push(rung(EnvelopeRung::Handed, sent.handed_at, None));
     }
     match sent.state {
-        DeliveryState::Delivered => rungs.push(rung("delivered", Some(sent.updated_at), None)),
+        DeliveryState::Delivered => rungs.push(rung(EnvelopeRung::Delivered, Some(sent.updated_at), None)),
         DeliveryState::Failed | DeliveryState::Dead => {
-            rungs.push(rung("failed", Some(sent.updated_at), sent.detail));
+            rungs.push(rung(EnvelopeRung::Failed, Some(sent.updated_at), sent.detail));
         }
-        _ => {}
+        DeliveryState::DeliveredSse
+        | DeliveryState::Queued
+        | DeliveryState::Sending
+        | DeliveryState::Waiting => {}
     }
     SentMessage {
         trace_id: sent.trace,

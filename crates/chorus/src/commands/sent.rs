@@ -76,7 +76,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 fn show(sent: &SentMessage) -> String {
     let rung = |SentRung { rung, at, reason }: &SentRung| {
         let reason = reason.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
-        format!("\n  {:<9}  {}{reason}", one_line(rung), one_line(at.as_deref().unwrap_or("time not noted")))
+        format!(
+            "\n  {:<9}  {}{reason}",
+            one_line(&rung.to_string()),
+            one_line(at.as_deref().unwrap_or("time not noted"))
+        )
     };
     let rungs: String = sent.rungs.iter().map(rung).collect();
     format!(

@@ -1,10 +1,11 @@
 //! What happened in a conversation, one event each.
 //!
 //! The hub says all of it. A client reads what there is: what is missing counts as not said, and words and members it does
-//! not know are kept, so that a program is not deaf to a hub that is newer. That is why kinds, ids and times are texts here.
+//! not know are kept, so that a program is not deaf to a hub that is newer. That is why ids and times are texts here, and kinds are
+//! words that may be unknown.
 
 use crate::json;
-use crate::words::{Signal, Word};
+use crate::words::{EventKind, PrincipalKind, Signal, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -18,10 +19,17 @@ pub struct AuthorView {
     pub id: String,
     /// `account` or `agent`.
     #[serde(default)]
-    #[schema(required)]
-    pub kind: String,
+    #[schema(required, value_type = PrincipalKind)]
+    pub kind: Word<PrincipalKind>,
     /// What it was called there at last.
     pub handle: Option<String>,
+}
+
+impl AuthorView {
+    /// Whether it is an agent.
+    pub fn is_agent(&self) -> bool {
+        self.kind.known() == Some(PrincipalKind::Agent)
+    }
 }
 
 /// What was thought of a message.
@@ -44,11 +52,10 @@ pub struct EventView {
     #[serde(default)]
     #[schema(required)]
     pub sequence: i64,
-    /// `message`, `edit`, `delete`, `reaction`, `status`, `tool_call`, `tool_result`, `error`, `lifecycle`, `join`, `leave`,
-    /// `change` or `artifact`.
+    /// What happened.
     #[serde(default)]
-    #[schema(required)]
-    pub kind: String,
+    #[schema(required, value_type = EventKind)]
+    pub kind: Word<EventKind>,
     /// By whom.
     #[serde(default)]
     #[schema(required)]
@@ -124,7 +131,7 @@ mod tests {
         assert_eq!((short.content.as_deref(), short.author.id.as_str()), (Some("hi"), "anna"));
         assert_eq!((short.sequence, short.more.len()), (0, 0));
         let newer = read(&json!({"kind": "poll", "question": "when?", "sequence": 3}));
-        assert_eq!((newer.kind.as_str(), &newer.more["question"]), ("poll", &json!("when?")));
+        assert_eq!((newer.kind, &newer.more["question"]), (Word::Unknown("poll".into()), &json!("when?")));
         let reaction =
             read(&json!({"kind": "reaction", "signal": "shrug", "status": 7, "name": "x"})).details();
         assert_eq!(reaction.signal, Some(Word::Unknown("shrug".into())));

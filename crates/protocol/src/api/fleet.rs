@@ -34,6 +34,16 @@ words! {
         Busy = "busy",
     }
 
+    /// What a watcher is told: the name of the server-sent event.
+    pub enum FleetNotice {
+        /// All of them, as they are at the beginning.
+        Fleet = "fleet",
+        /// One that is new, or has changed.
+        Agent = "agent",
+        /// One that is not seen any more.
+        Gone = "gone",
+    }
+
     /// By which way an agent is reached now.
     pub enum FleetWay {
         /// An open C2A session.

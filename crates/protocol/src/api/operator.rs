@@ -117,7 +117,8 @@ pub struct RecordedAct {
 /// One side of an act.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AuditParty {
-    /// `agent`, `account`, `operator` or `nobody`; of a subject also `channel`, `credential`, `score` or `hub`.
+    /// `agent`, `account`, `owner`, `operator` or `nobody`; a subject is an `agent`, `account`, `channel`, `credential`, `score`,
+    /// `stream` or the `hub`.
     pub kind: String,
     /// Its id; of the operator, of nobody and of the hub, the same word.
     pub id: String,

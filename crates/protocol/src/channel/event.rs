@@ -4,7 +4,7 @@ use super::{MAX_CONTENT, MAX_ERROR, MAX_ID, MAX_NAME, MAX_STATUS, optional, pars
 use crate::api::documents::{Encoding, MediaType, NewDocument, Slug, Title};
 use crate::faults::{Faults, Fields, kind};
 use crate::schema;
-use crate::words::EventKind;
+use crate::words::{EventKind, words};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -110,14 +110,14 @@ pub enum CallbackEvent {
     },
 }
 
-/// Whether an agent is at work on a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Lifecycle {
-    /// It is.
-    Processing,
-    /// It is done with it.
-    Idle,
+words! {
+    /// Whether an agent is at work on a message.
+    pub enum Lifecycle {
+        /// It is.
+        Processing = "processing",
+        /// It is done with it.
+        Idle = "idle",
+    }
 }
 
 impl CallbackEvent {
@@ -175,13 +175,9 @@ fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
             CallbackEvent::Error { message: message?, code }
         }
         "lifecycle" => {
-            let status = match fields.required_text("status")? {
-                "processing" => Lifecycle::Processing,
-                "idle" => Lifecycle::Idle,
-                _ => {
-                    fields.fault("status", "must be one of processing, idle");
-                    return None;
-                }
+            let Some(status) = Lifecycle::parse(fields.required_text("status")?) else {
+                fields.fault("status", "must be one of processing, idle");
+                return None;
             };
             CallbackEvent::Lifecycle { status }
         }

@@ -2,11 +2,39 @@
 
 use super::CHORUS_VERSION;
 use crate::ids::{AgentId, TraceId};
-use crate::words::{DeliveryState, EntryKind, Word};
+use crate::words::{DeliveryState, EntryKind, Word, words};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt;
+
+words! {
+    /// How far a sent envelope came.
+    pub enum EnvelopeRung {
+        /// It is committed.
+        Stored = "stored",
+        /// The receiver's connection was given it.
+        Handed = "handed",
+        /// The receiver's endpoint took it.
+        Delivered = "delivered",
+        /// It did not arrive.
+        Failed = "failed",
+    }
+
+    /// By which way a message came to its receiver.
+    pub enum DeliveredVia {
+        /// By its open inbox.
+        Sse = "sse",
+        /// Its harness was called.
+        Harness = "harness",
+        /// Its webhook was called.
+        Webhook = "webhook",
+        /// Its connection string was called.
+        Channel = "channel",
+        /// By none yet: it waits until it is handed.
+        Queued = "queued",
+    }
+}
 
 /// The common format of a success.
 #[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -216,10 +244,10 @@ pub struct StoredMessage {
     pub data: Option<Box<RawValue>>,
     /// What became of it.
     pub delivery: DeliveryState,
-    /// By which way it came, or waits to: `sse`, `webhook`, `channel` (a connection string); `queued` until it is handed.
+    /// By which way it came, or waits to.
     #[serde(default)]
-    #[schema(required)]
-    pub delivered_via: String,
+    #[schema(required, value_type = DeliveredVia)]
+    pub delivered_via: Word<DeliveredVia>,
     /// When the hub committed it.
     #[serde(default)]
     #[schema(required)]
@@ -285,8 +313,9 @@ pub struct SentMessage {
 /// One rung that a sent envelope has reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SentRung {
-    /// `stored`; `handed` (to the receiver's connection); `delivered` (its endpoint took it); `failed`.
-    pub rung: String,
+    /// Which.
+    #[schema(value_type = EnvelopeRung)]
+    pub rung: Word<EnvelopeRung>,
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,

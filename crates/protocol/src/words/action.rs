@@ -100,4 +100,22 @@ words! {
         /// The secret was replaced with which requests to an agent are signed.
         WebhookSecretRotated = "webhook_secret.rotated",
     }
+
+    /// What kind of thing something was done to.
+    pub enum SubjectKind {
+        /// A person, by its account.
+        Account = "account",
+        /// An agent.
+        Agent = "agent",
+        /// A channel.
+        Channel = "channel",
+        /// A token or a sign-up code.
+        Credential = "credential",
+        /// A Score.
+        Score = "score",
+        /// A work stream.
+        Stream = "stream",
+        /// The hub as a whole.
+        Hub = "hub",
+    }
 }

@@ -24,12 +24,12 @@ async fn page(store: &Store, sender: AgentId, after: Option<Place>, limit: i64) 
 }
 
 /// Brings the first so many in order, if there are so many.
-async fn settle(store: &Store, first: i64) -> Option<TraceId> {
-    let found = read(store, move |tx| sent::find_unsettled(tx, first)).await;
+async fn sort(store: &Store, first: i64) -> Option<TraceId> {
+    let found = read(store, move |tx| sent::find_unsorted(tx, first)).await;
     if let Some(through) = found {
         // Harmless, should two do it.
-        write(store, move |tx| sent::settle(tx, through)).await;
-        write(store, move |tx| sent::settle(tx, through)).await;
+        write(store, move |tx| sent::sort(tx, through)).await;
+        write(store, move |tx| sent::sort(tx, through)).await;
     }
     found
 }
@@ -43,10 +43,10 @@ async fn what_was_sent_is_found_in_any_order(fixture: Fixture) {
     send_as(store, &bob, &anna, 6).await;
     // On PostgreSQL there is nothing to be brought in order.
     let moved = (store.kind() == Kind::Sqlite).then_some(trace(3));
-    for settled in [None, moved] {
-        if settled.is_some() {
-            assert_eq!(settle(store, 7).await, None, "there are fewer");
-            assert_eq!(settle(store, 3).await, settled);
+    for sorted in [None, moved] {
+        if sorted.is_some() {
+            assert_eq!(sort(store, 7).await, None, "there are fewer");
+            assert_eq!(sort(store, 3).await, sorted);
             assert_eq!(count(store, "SELECT COUNT(*) FROM sent").await, 3);
             assert_eq!(count(store, "SELECT COUNT(*) FROM sent_lately").await, 3);
         }
@@ -73,7 +73,7 @@ async fn what_is_kept_no_longer_is_not_found(fixture: Fixture) {
     for n in 1..=4 {
         send_as(store, &anna, &bob, n).await;
     }
-    settle(store, 2).await;
+    sort(store, 2).await;
     let bob = bob.id;
     write(store, move |tx| inboxes::hand_through(tx, bob, 3, NOW)).await;
     write(store, move |tx| retention::remove_before(tx, NOW + 1, 100)).await;

@@ -44,12 +44,12 @@ pub(crate) struct Card {
 }
 
 fn card(one: ApprovalView, says_where: bool) -> Card {
-    let handle = one.author.handle.unwrap_or_default();
+    let (is_agent, handle) = (one.author.is_agent(), one.author.handle.unwrap_or_default());
     Card {
         id: one.id.to_string(),
         channel: one.channel.to_string(),
         place: if says_where { one.name } else { String::new() },
-        face: Face::of(one.author.kind == "agent", &one.author.id, &handle).medium(),
+        face: Face::of(is_agent, &one.author.id, &handle).medium(),
         handle,
         until: Moment::new(&one.expires_at),
         text: one.content.unwrap_or_default(),

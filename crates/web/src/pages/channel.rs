@@ -36,7 +36,7 @@ use chorus_protocol::api::documents::Document;
 use chorus_protocol::api::members::MemberView;
 use chorus_protocol::api::messages::NewMessage;
 use chorus_protocol::ids::{ConversationId, EventId};
-use chorus_protocol::words::{ConversationKind, PrincipalKind, Signal, Word};
+use chorus_protocol::words::{ConversationKind, EventKind, PrincipalKind, Signal, Word};
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -211,7 +211,12 @@ async fn render(
     let mut log =
         conversation::read_events(app, visitor.who(), place.id, filter, At::Before(before), OPENS_WITH)
             .await?;
-    let mut messages = log.items.iter().enumerate().rev().filter(|(_, event)| event.kind == "message");
+    let mut messages = log
+        .items
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, event)| event.kind.known() == Some(EventKind::Message));
     if let Some((first, event)) = messages.nth(OPENS_WITH_MESSAGES - 1).filter(|(first, _)| *first > 0) {
         log.next = Some(event.sequence.to_string());
         log.items.drain(..first);
@@ -257,7 +262,7 @@ async fn held(
     id: ConversationId,
     events: &[EventView],
 ) -> Result<HashMap<String, (String, i64)>, Error> {
-    let messages = events.iter().filter(|event| event.kind == "message");
+    let messages = events.iter().filter(|event| event.kind.known() == Some(EventKind::Message));
     let messages = messages.filter_map(|event| EventId::parse(&event.event_id)).collect();
     let found = conversation::holders(app, visitor.who(), id, messages).await?;
     Ok(found.into_iter().map(|(message, handle, until)| (message.to_string(), (handle, until))).collect())

@@ -44,11 +44,11 @@ struct Row {
 
 fn row(one: Addressed) -> Row {
     let (event, author) = (one.event, &one.standing);
-    let handle = event.author.handle.unwrap_or_default();
+    let (is_agent, handle) = (event.author.is_agent(), event.author.handle.unwrap_or_default());
     Row {
         channel: author.conversation.to_string(),
         name: author.name.clone(),
-        face: Face::of(event.author.kind == "agent", &event.author.id, &handle).medium(),
+        face: Face::of(is_agent, &event.author.id, &handle).medium(),
         handle,
         at: Moment::new(&event.created_at),
         text: event.content.unwrap_or_default().chars().take(300).collect(),

@@ -27,8 +27,8 @@ const LONG: i64 = 24 * 60 * 60 * 1000;
 const BATCH: u64 = 500;
 const BATCHES: usize = 8;
 /// When and how many that were sent are brought in order together.
-const SETTLE_EVERY: Duration = Duration::from_millis(500);
-const SETTLED: i64 = 500;
+const SORT_EVERY: Duration = Duration::from_millis(500);
+const SORTED: i64 = 500;
 
 /// Who sends to whom, with everything that stays the same from message to message.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl StorePath {
                 Ok::<_, SendError>((sender, n, latencies))
             });
         }
-        let settling = tokio::spawn(settle(self.store.clone()));
+        let sorting = tokio::spawn(sort(self.store.clone()));
         let mut send = Histogram::default();
         while let Some(done) = tasks.join_next().await {
             let (sender, n, latencies) = done?.context("a write failed")?;
@@ -121,7 +121,7 @@ impl StorePath {
             send.add(&latencies);
         }
         let seconds = begun.elapsed().as_secs_f64();
-        settling.abort();
+        sorting.abort();
         self.check().await?;
         let count = send.count();
         Ok(Outcome { count, per_second: count as f64 / seconds, send, end_to_end: None })
@@ -139,11 +139,11 @@ impl StorePath {
 }
 
 /// Brings in order what was sent, as often as a hub does: sending is not done before that is.
-async fn settle(store: Store) -> Result<(), StoreError> {
+async fn sort(store: Store) -> Result<(), StoreError> {
     loop {
-        tokio::time::sleep(SETTLE_EVERY).await;
-        while let Some(through) = store.read(|tx: &mut dyn Tx| sent::find_unsettled(tx, SETTLED)).await? {
-            store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::settle(tx, through)).await?;
+        tokio::time::sleep(SORT_EVERY).await;
+        while let Some(through) = store.read(|tx: &mut dyn Tx| sent::find_unsorted(tx, SORTED)).await? {
+            store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::sort(tx, through)).await?;
         }
     }
 }
@@ -210,8 +210,8 @@ pub(crate) async fn fill(
                     .collect();
                 let work = move |tx: &mut dyn Tx| {
                     commands.iter().try_for_each(|command| stored(tx, command))?;
-                    if let Some(last) = sent::find_unsettled(tx, BATCH as i64)? {
-                        sent::settle(tx, last)?;
+                    if let Some(last) = sent::find_unsorted(tx, BATCH as i64)? {
+                        sent::sort(tx, last)?;
                     }
                     Ok::<_, SendError>(commands.len() as u64)
                 };

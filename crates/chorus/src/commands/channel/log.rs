@@ -60,7 +60,7 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
     let details = event.details();
     let shown = |text: Option<String>| or_dash(text.as_deref().map(output::one_line));
     let target = or_dash(event.target.as_deref().map(short_id));
-    let what = match EventKind::parse(&event.kind) {
+    let what = match event.kind.known() {
         Some(EventKind::Message) if event.deleted => "(deleted)".dimmed().to_string(),
         Some(EventKind::Message) => {
             let edited = event.edited_at.as_ref().map(|_| format!(" {}", "(edited)".dimmed()));
@@ -96,7 +96,7 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
         Some(EventKind::Join) => coming(&event, "joined", "added").dimmed().to_string(),
         Some(EventKind::Leave) => coming(&event, "left", "removed").dimmed().to_string(),
         Some(EventKind::Change) => changed(&event).dimmed().to_string(),
-        _ => output::one_line(&event.kind).dimmed().to_string(),
+        _ => output::one_line(&event.kind.to_string()).dimmed().to_string(),
     };
     let who = or_dash(event.author.handle.as_deref().map(output::one_line));
     let thread = event.thread.as_deref().map(|thread| format!(" (thread {})", short_id(thread)));

@@ -9,6 +9,7 @@ use chorus_choir::signing::{self, PREFIX_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEA
 use chorus_protocol::api::Items;
 use chorus_protocol::api::events::EventView;
 use chorus_protocol::canonical;
+use chorus_protocol::words::EventKind;
 use serde_json::{Value, json};
 
 /// So often the log is looked at for the end of the run, and how far apart at the usual speed.
@@ -68,7 +69,7 @@ async fn run_of(visitor: &Client, channel: &str, pace: Pace) -> anyhow::Result<V
 }
 
 fn says(event: &EventView) -> &str {
-    event.content.as_deref().filter(|_| event.kind == "message").unwrap_or_default()
+    event.content.as_deref().filter(|_| event.kind.known() == Some(EventKind::Message)).unwrap_or_default()
 }
 
 /// What the log says of the two voices, in the words of evidence. Nothing is added that is not in it.
@@ -86,17 +87,17 @@ fn evidence(log: &[EventView]) -> Value {
             }
             events.push(one);
         };
-        match event.kind.as_str() {
-            "tool_call" => add("tool_call", json!({"action": event.more.get("name")})),
-            "tool_result" => add("evidence_cited", json!({})),
-            "message" if says(event).starts_with(OBJECTS) => {
+        match event.kind.known() {
+            Some(EventKind::ToolCall) => add("tool_call", json!({"action": event.more.get("name")})),
+            Some(EventKind::ToolResult) => add("evidence_cited", json!({})),
+            Some(EventKind::Message) if says(event).starts_with(OBJECTS) => {
                 // It was said where all read it, above all Mara, and timber did as it says.
                 let used = json!({"target_voice": "timber", "disposition": "used", "reached_output": true});
                 add("dissent", used);
                 add("escalation", json!({"reached_output": true}));
                 add("handoff", json!({"target_voice": "timber", "acknowledged": true}));
             }
-            "message" if says(event).starts_with(DONE) => add("final_output", json!({})),
+            Some(EventKind::Message) if says(event).starts_with(DONE) => add("final_output", json!({})),
             _ => {}
         }
     }

@@ -160,7 +160,7 @@ struct Building<'v> {
 
 impl Building<'_> {
     fn add(&mut self, event: &EventView) {
-        let Some(kind) = EventKind::parse(&event.kind) else { return };
+        let Some(kind) = event.kind.known() else { return };
         let visible = !matches!(kind, EventKind::Reaction | EventKind::Edit | EventKind::Delete);
         if visible {
             self.divide(event);
@@ -181,7 +181,14 @@ impl Building<'_> {
                 Some(true) => self.line(event, "removed"),
                 _ => self.line(event, "wrote"),
             },
-            _ => {}
+            EventKind::Reaction
+            | EventKind::Edit
+            | EventKind::Delete
+            | EventKind::Envelope
+            | EventKind::Foreign
+            | EventKind::Escalation
+            | EventKind::Job
+            | EventKind::Digest => {}
         }
     }
 
@@ -193,7 +200,7 @@ impl Building<'_> {
             self.items.push(Item::Day(self.day.clone()));
         }
         let is_new = self.view.read.is_some_and(|read| event.sequence > read);
-        let counts = event.kind == EventKind::Message.as_str() && event.author.id != self.view.me;
+        let counts = event.kind.known() == Some(EventKind::Message) && event.author.id != self.view.me;
         if is_new && counts && !self.marked {
             self.marked = true;
             self.items.push(Item::New);
@@ -209,7 +216,7 @@ impl Building<'_> {
             (turn.running, turn.ended_ms) = (false, at_ms);
         }
         let content = event.content.clone().unwrap_or_default();
-        let (handle, is_agent) = (handle(event), event.author.kind == "agent");
+        let (handle, is_agent) = (handle(event), event.author.is_agent());
         if event.replies.is_some() || event.thread.is_none() {
             self.begins.insert(event.event_id.clone(), excerpt(&content));
         }
@@ -282,7 +289,7 @@ impl Building<'_> {
                 from: event.sequence,
                 to: event.sequence,
                 author: event.author.id.clone(),
-                face: Face::of(event.author.kind == "agent", &event.author.id, &handle).small(),
+                face: Face::of(event.author.is_agent(), &event.author.id, &handle).small(),
                 handle,
                 calls: vec![],
                 status: String::new(),

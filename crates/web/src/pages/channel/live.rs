@@ -18,6 +18,7 @@ use chorus_app::conversation::Follower;
 use chorus_app::views::EventView;
 use chorus_app::{AppState, Error};
 use chorus_protocol::sse;
+use chorus_protocol::words::EventKind;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
@@ -86,8 +87,9 @@ impl Watching {
         }
         let view: EventView = serde_json::from_str(&event.data).ok()?;
         let seq = Some(view.sequence);
-        Some(match &*view.kind {
-            "message" | "join" | "leave" | "change" | "artifact" => {
+        use EventKind::{Artifact, Change, Join, Leave, Message};
+        Some(match view.kind.known() {
+            Some(Message | Join | Leave | Change | Artifact) => {
                 let mut shown = items(std::slice::from_ref(&view), &self.view);
                 shown.retain(|item| !matches!(item, Item::Day(_)));
                 let html = super::ItemsPart { id: &self.id, items: &shown }.render().ok()?;
