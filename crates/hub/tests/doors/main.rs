@@ -166,6 +166,8 @@ mod unread;
 #[cfg(test)]
 mod unregister;
 #[cfg(test)]
+mod waiting_pages;
+#[cfg(test)]
 mod web;
 #[cfg(test)]
 mod webhooks;
