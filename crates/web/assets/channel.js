@@ -194,7 +194,9 @@ function soon(key, work, ms = 60) {
 
 // A page that nobody sees lets go of its stream: browsers have few connections to one hub. What it missed comes when it is seen.
 let events = null;
+let missed = false;
 function leave() {
+  missed ||= events !== null;
   events?.close();
   events = null;
 }
@@ -209,6 +211,9 @@ function follow() {
   events.addEventListener("open", () => {
     live.classList.remove("lost");
     live.textContent = "Live";
+    // What was told while nobody listened is asked for.
+    if (missed || !lost.hidden) soon("waiting", renewWaiting);
+    missed = false;
     lost.hidden = true;
   });
   events.addEventListener("error", () => {
@@ -253,6 +258,7 @@ function follow() {
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
   events.addEventListener("growing", (event) => grows(JSON.parse(event.data)));
   events.addEventListener("ephemeral", (event) => passes(JSON.parse(event.data)));
+  events.addEventListener("approvals", () => soon("waiting", renewWaiting));
 }
 
 // Members and documents, when they change and nobody reads why; and how many are at work.
@@ -267,6 +273,17 @@ async function renewSide() {
     localTimes($("#side"));
   }
   renewRail();
+}
+
+// What waits until somebody agrees. Whoever writes why not is left alone; what is decided meanwhile says so itself.
+async function renewWaiting() {
+  const cards = $("#waiting");
+  if (cards.contains(document.activeElement) && document.activeElement.matches("input")) return;
+  const page = await fetchPage(`/c/${id}/waiting`).catch(() => null);
+  if (!page) return;
+  cards.replaceChildren(...page.body.childNodes);
+  cards.hidden = cards.children.length === 0;
+  localTimes(cards);
 }
 
 // An answer that is being made, at the end until the message itself takes its place.

@@ -141,7 +141,7 @@ document.addEventListener("submit", (event) => {
 const rail = $("#rail nav[data-live]");
 const RAIL_MS = 15_000;
 let railAt = 0;
-let waits = Number($("#waiting")?.textContent ?? 0);
+let waits = Number($("#waits")?.textContent ?? 0);
 export async function renewRail() {
   railAt = Date.now();
   const page = await fetchPage("/rail").catch(() => null);
@@ -162,7 +162,7 @@ export async function renewRail() {
   rail.replaceChildren(...fresh.childNodes);
   rail.scrollTop = top;
   elapse(rail);
-  const now = Number($("#waiting")?.textContent ?? 0);
+  const now = Number($("#waits")?.textContent ?? 0);
   if (now > waits && document.hidden && globalThis.Notification?.permission === "granted") {
     // One notice, however many pages are open.
     new Notification(`${now} wait for you on ${location.host}`, { tag: "chorus-waiting" });

@@ -17,22 +17,22 @@ async fn a_mention_is_not_forgotten_because_others_talk_on() {
     let house = House::start().await;
     let bob = house.hub.account("bob@mail.example").await;
     house.hub.add(&house.api, OPERATOR, &json!({"account": "bob@mail.example"})).await;
-    assert!(!rail(&house).await.contains(r#"id="waiting""#));
+    assert!(!rail(&house).await.contains(r#"id="waits""#));
     house.hub.say(&house.api, &bob, &json!({"content": "nothing for anybody"})).await;
     let before = rail(&house).await;
-    assert!(before.contains(r#"class="dot""#) && !before.contains(r#"id="waiting""#), "{before}");
+    assert!(before.contains(r#"class="dot""#) && !before.contains(r#"id="waits""#), "{before}");
     let said = house.hub.say(&house.api, &bob, &json!({"content": "@ann is it safe?"})).await;
     for n in 0..70 {
         house.hub.say(&house.api, &bob, &json!({"content": format!("and another thing {n}")})).await;
     }
     assert!(house.main("/inbox").await.contains("is it safe?"));
     let waits = rail(&house).await;
-    assert!(waits.contains(r#"id="waiting" title="what waits for you">1<"#), "{waits}");
+    assert!(waits.contains(r#"id="waits" title="what waits for you">1<"#), "{waits}");
     let (path, seq) =
         (format!("/c/{}/read", house.channel), (said["sequence"].as_i64().unwrap() + 70).to_string());
     assert_eq!(send(&house.hub, &path, Some(&house.ann), &[("seq", &seq)]).await.status, 204);
     assert!(house.main("/inbox").await.contains("Nothing waits for you"));
-    assert!(!rail(&house).await.contains(r#"id="waiting""#));
+    assert!(!rail(&house).await.contains(r#"id="waits""#));
 }
 
 /// The rail of a page that stays open says where an agent is at work, and since when.
