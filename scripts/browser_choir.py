@@ -116,7 +116,18 @@ def verify(browser, url, receipt_id, ask):
     browser.see("the checkpoint's signature is this hub's")
     status, receipt = ask(f"{url}/api/v1/receipts/{receipt_id}")
     assert status == 200
-    check_file(browser, receipt, "This is the original")
+    said = check_file(browser, receipt, "This is the original")
+    assert "A key of this hub signed its attestation" in said and "Evidence: user asserted" in said, said
+    for name, value, expected in (("attestation", {"x": 1}, "Its proofs were altered"),
+                                  ("log", {**receipt["log"], "index": 999}, "Its proofs were altered"),
+                                  ("approved", True, "Something was added to this receipt"),
+                                  ("generated_at", "2020-01-01T00:00:00.000Z", "This is not the receipt that was issued")):
+        said = check_file(browser, {**receipt, name: value}, expected)
+        assert name not in ("approved", "generated_at") or name in said, said
+    check_file(browser, {name: receipt[name] for name in receipt if name not in ("attestation", "log")}, "Its proofs were altered")
+    other = json.loads(json.dumps(receipt))
+    other["attestation"]["signatures"][0]["sig"] = "A" * 86 + "=="
+    check_file(browser, other, "No key of this hub signed its attestation")
     altered = json.loads(json.dumps(receipt))
     altered["payload"]["verdict"] = "ready"
     said = check_file(browser, altered, "This receipt was altered")

@@ -35,6 +35,9 @@ pub enum VerifyError {
     /// The attestation is not signed by a key of the hub, or speaks of another receipt.
     #[error("signature: {0}")]
     Signature(&'static str),
+    /// It has a part that nothing speaks for.
+    #[error("unsigned: {0:?} is no part of a receipt, and nobody signed it")]
+    Unsigned(String),
     /// The log does not show the receipt.
     #[error("inclusion: {0}")]
     Inclusion(&'static str),
@@ -85,6 +88,7 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
     }
     let mut checks = vec!["hash"];
     if let Some(keys) = keys {
+        check_parts(receipt)?;
         check_attestation(receipt, &given, keys)?;
         check_inclusion(receipt, keys)?;
         checks.extend(["signature", "inclusion"]);
@@ -92,6 +96,16 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
     let label = text(&payload["label"]).ok_or(VerifyError::NotAReceipt("it has no label"))?;
     let verdict = text(&payload["verdict"]).ok_or(VerifyError::NotAReceipt("it has no verdict"))?;
     Ok(Verified { payload_hash: given, label, verdict, checks })
+}
+
+/// What a receipt is made of: whatever else stands in it was put there by somebody else.
+const PARTS: [&str; 6] = ["receipt_id", "generated_at", "payload_hash", "payload", "log", "attestation"];
+
+fn check_parts(receipt: &Value) -> Result<(), VerifyError> {
+    let mut names = receipt.as_object().into_iter().flat_map(|members| members.keys());
+    names
+        .find(|name| !PARTS.contains(&&***name))
+        .map_or(Ok(()), |name| Err(VerifyError::Unsigned(name.clone())))
 }
 
 fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), VerifyError> {

@@ -1,6 +1,7 @@
 // A conversation as it goes on: what comes in, what is written, and the keyboard.
 
-import { $, $$, fetchPage, isTyping, localTimes, openPane, toast } from "./shell.js";
+import { $, $$, call, elapse, fetchPage, hubNow, isSure, isTyping, localTimes, minutes, openPane, renewRail, toast } from "./shell.js";
+import { compose } from "./composer.js";
 
 const main = $("main[data-channel]");
 const id = main.dataset.channel;
@@ -14,19 +15,11 @@ let unseen = 0;
 
 const atEnd = () => stream.scrollHeight - stream.scrollTop - stream.clientHeight < 80;
 const toEnd = () => { stream.scrollTop = stream.scrollHeight; };
-
-async function call(method, path, body) {
-  const answer = await fetch(path, {
-    method,
-    headers: body === undefined ? {} : { "content-type": "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  if (answer.status === 401) location.assign("/signin");
-  const text = await answer.text();
-  const said = text ? JSON.parse(text) : null;
-  if (!answer.ok) throw new Error(said?.error?.message ?? `The hub answered ${answer.status}`);
-  return said;
-}
+// Who reads the end stays there, whatever grows: a line of tools that comes in above, the composer below.
+let follows = false;
+const growth = new ResizeObserver(() => { if (follows) toEnd(); });
+growth.observe(stream);
+growth.observe(list);
 
 // Markup of ours, as nodes.
 function nodes(html) {
@@ -34,7 +27,47 @@ function nodes(html) {
   return [...page.body.children];
 }
 
-// An item in its place: after the one that came before it. A message beside one of the same author needs no second head.
+// A message beside one of the same author needs no second head, and one of the same thread no second title.
+function beside(item) {
+  const previous = item?.previousElementSibling;
+  if (!item?.matches(".message") || !previous?.matches(".message")) return;
+  const near = item.dataset.at - previous.dataset.at < TOGETHER;
+  const same = previous.dataset.author === item.dataset.author && previous.dataset.thread === item.dataset.thread;
+  item.classList.toggle("follows", near && same);
+  if (previous.dataset.thread === item.dataset.thread) $(".thread-of", item)?.remove();
+}
+
+// A line where the day changes for who reads: the hub's days are those of UTC.
+function divide() {
+  let day = null;
+  for (const item of $$(":scope > [data-from]", list)) {
+    const at = new Date(Number(item.dataset.at));
+    const now = [at.getFullYear(), at.getMonth() + 1, at.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
+    const before = dividerAbove(item);
+    if (now === day) before?.remove();
+    else if (before?.dataset.day !== now) {
+      before?.remove();
+      const line = document.createElement("div");
+      line.className = "day";
+      line.dataset.day = now;
+      line.append(document.createElement("time"));
+      line.firstChild.dateTime = now;
+      const place = item.previousElementSibling?.matches(".new") ? item.previousElementSibling : item;
+      place.before(line);
+      localTimes(line);
+      item.classList.remove("follows");
+    }
+    day = now;
+  }
+}
+// The divider above an item, if there is one.
+function dividerAbove(item) {
+  let above = item.previousElementSibling;
+  while (above && !above.dataset.from && !above.matches(".day")) above = above.previousElementSibling;
+  return above?.matches(".day") ? above : null;
+}
+
+// An item in its place: after the one that came before it.
 function place(item) {
   const from = Number(item.dataset.from);
   if (item.id && document.getElementById(item.id)) {
@@ -44,87 +77,143 @@ function place(item) {
     if (later) later.before(item);
     else list.append(item);
   }
-  const previous = item.previousElementSibling;
-  if (item.matches(".message") && previous?.matches(".message")) {
-    const near = item.dataset.at - previous.dataset.at < TOGETHER;
-    const same = previous.dataset.author === item.dataset.author && previous.dataset.thread === item.dataset.thread;
-    item.classList.toggle("follows", near && same);
-    if (previous.dataset.thread === item.dataset.thread) $(".thread-of", item)?.remove();
-  }
+  beside(item);
+  soon("days", divide);
   const of = $(".thread-of a", item);
   const root = of && document.getElementById(item.dataset.thread);
   if (root) of.textContent = $(".text", root)?.textContent.trim().slice(0, 80) ?? of.textContent;
   localTimes(item);
 }
 
-function shown(count) {
+function shown(items) {
   $("#nothing")?.remove();
-  if (document.hidden || !atEndBefore) {
-    unseen += count;
+  const mine = items.some((item) => item.dataset.source !== undefined);
+  if (mine && justSent) justSent = false;
+  else if (!follows) {
+    unseen += items.length;
     const pill = $("#pill");
     pill.hidden = unseen === 0;
     pill.textContent = `${unseen} new`;
-  } else {
-    toEnd();
-    read();
+    return;
   }
+  follows = true;
+  toEnd();
+  read();
 }
-let atEndBefore = true;
+// What one sends oneself is looked at.
+let justSent = false;
 
-// One item again, as it stands now.
+// One item again, as it stands now. What is being written in it is not thrown away: it is renewed when that is done.
 async function renew(item) {
+  if ($("form", item)) {
+    item.dataset.stale = "";
+    return;
+  }
   const from = Number(item.dataset.from);
   const to = Number(item.dataset.to);
   const page = await fetchPage(`/c/${id}/items?after=${from - 1}&limit=${to - from + 1}`).catch(() => null);
   const fresh = page && $$("[data-from]", page).find((one) => Number(one.dataset.from) === from);
-  if (!fresh) return;
+  if (!fresh || !item.isConnected) return;
+  if ($("form", item)) {
+    item.dataset.stale = "";
+    return;
+  }
   fresh.classList.toggle("follows", item.classList.contains("follows"));
   fresh.classList.toggle("chosen", item.classList.contains("chosen"));
+  if (!$(".thread-of", item)) $(".thread-of", fresh)?.remove();
   if (item.open) fresh.open = true;
+  const menu = $(".reactions-menu", item);
+  const focused = item.contains(document.activeElement) ? document.activeElement : null;
   item.replaceWith(fresh);
+  if (menu) fresh.append(menu);
+  if (focused) (fresh.contains(focused) ? focused : fresh).focus({ preventScroll: true });
   localTimes(fresh);
 }
 
-// The turn of an agent, from where it began.
+// The turn of an agent, from where it began: its lines become what the log says now. Says whether that could be asked.
 async function renewWork(author, sequence) {
-  const running = $$(".tools[data-running]", list).findLast((one) => one.dataset.author === author);
-  const from = running ? Number(running.dataset.from) : sequence;
+  const lines = () => $$(".tools", list).filter((one) => one.dataset.author === author);
+  const running = lines().filter((one) => one.dataset.running !== undefined).map((one) => Number(one.dataset.from));
+  const from = Math.min(sequence, ...running);
   const page = await fetchPage(`/c/${id}/items?after=${from - 1}&limit=200`).catch(() => null);
-  if (!page) return;
-  const fresh = $$(".tools", page).filter((one) => one.dataset.author === author);
-  if (running) {
-    const again = fresh.find((one) => Number(one.dataset.from) === from);
+  if (!page) return false;
+  const told = $$("[data-from]", page);
+  const end = Math.max(from, ...told.map((one) => Number(one.dataset.to)));
+  const fresh = told.filter((one) => one.matches(".tools") && one.dataset.author === author);
+  for (const old of lines().filter((one) => Number(one.dataset.from) >= from && Number(one.dataset.from) <= end)) {
+    const again = fresh.find((one) => one.dataset.from === old.dataset.from);
+    const next = old.nextElementSibling;
     if (again) {
-      again.open = running.open || again.open;
-      running.replaceWith(again);
+      again.open = old.open || again.open;
+      old.replaceWith(again);
       localTimes(again);
     } else {
-      running.remove();
+      old.remove();
+      beside(next);
     }
   }
-  for (const one of fresh) {
-    if (!$(`.tools[data-from="${one.dataset.from}"]`, list)) place(one);
+  for (const one of fresh) if (!list.contains(one)) place(one);
+  elapse(list);
+  return true;
+}
+
+// One asks at a time for each agent, and again if something came meanwhile: answers that overtake each other would leave
+// lines behind that never end.
+const turns = new Map();
+async function work(author, sequence) {
+  const turn = turns.get(author);
+  if (turn) {
+    turn.again = true;
+    return;
   }
+  const mine = { again: true };
+  turns.set(author, mine);
+  for (let tries = 0; mine.again && tries < 50; tries += 1) {
+    await pause(60);
+    mine.again = false;
+    if (!await renewWork(author, sequence)) {
+      mine.again = true;
+      await pause(1000);
+    }
+  }
+  turns.delete(author);
+  const now = atWork();
+  if (now !== working) soon("side", renewSide, 300);
+  working = now;
 }
+// Who is at work, by what is shown.
+const atWork = () => $$(".tools[data-running]", list).map((one) => one.dataset.author).sort().join(" ");
+let working = atWork();
+const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
-const begun = new Map();
 const waiting = new Map();
-function soon(key, work) {
+function soon(key, work, ms = 60) {
   clearTimeout(waiting.get(key));
-  waiting.set(key, setTimeout(() => { waiting.delete(key); work(); }, 60));
+  waiting.set(key, setTimeout(() => { waiting.delete(key); work(); }, ms));
 }
 
+// A page that nobody sees lets go of its stream: browsers have few connections to one hub. What it missed comes when it is seen.
+let events = null;
+let missed = false;
+function leave() {
+  missed ||= events !== null;
+  events?.close();
+  events = null;
+}
 function follow() {
   const live = $("#live");
   const lost = $("#lost");
   live.hidden = false;
-  const events = new EventSource(`/c/${id}/live?after=${last}`);
+  leave();
+  if (document.hidden) return;
+  events = new EventSource(`/c/${id}/live?after=${last}`);
   let lastAt = new Date();
   events.addEventListener("open", () => {
     live.classList.remove("lost");
     live.textContent = "Live";
     // What was told while nobody listened is asked for.
-    if (!lost.hidden) soon("waiting", renewWaiting);
+    if (missed || !lost.hidden) soon("waiting", renewWaiting);
+    missed = false;
     lost.hidden = true;
   });
   events.addEventListener("error", () => {
@@ -132,7 +221,7 @@ function follow() {
     live.textContent = "Reconnecting";
     lost.hidden = false;
     lost.textContent = `Reconnecting, last event ${lastAt.toLocaleTimeString()}`;
-    if (events.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
+    if (events?.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
   });
   const seen = (event) => {
     lastAt = new Date();
@@ -146,16 +235,14 @@ function follow() {
       if (root && root.dataset.from) soon(data.thread, () => renew(root));
     }
     if (thread && data.thread !== thread) return;
-    atEndBefore = atEnd();
     const items = nodes(data.html).filter((node) => node.dataset.from);
     items.forEach((item) => document.getElementById(`grows-${item.id}`)?.remove());
     const author = items[0]?.dataset.author;
     items.forEach(place);
-    const running = author && $$(".tools[data-running]", list).findLast((one) => one.dataset.author === author);
-    if (running && !begun.has(author)) soon(author, () => renewWork(author, last));
-    if (data.kind === "join" || data.kind === "leave" || data.kind === "artifact") soon("side", renewSide);
-    shown(items.length);
-    notify(items[0]);
+    const running = $$(".tools[data-running]", list).some((one) => one.dataset.author === author);
+    if (author && (running || turns.has(author))) work(author, last);
+    if (["join", "leave", "artifact"].includes(data.kind)) soon("side", renewSide, 300);
+    shown(items);
   });
   events.addEventListener("touch", (event) => {
     seen(event);
@@ -165,14 +252,7 @@ function follow() {
       const item = document.getElementById(data.target);
       if (item) soon(data.target, () => renew(item));
     } else if (!thread) {
-      atEndBefore = atEnd();
-      // Of several that come at once, the first is where the turn begins.
-      if (!begun.has(data.author)) begun.set(data.author, last);
-      soon(data.author, () => {
-        const sequence = begun.get(data.author);
-        begun.delete(data.author);
-        renewWork(data.author, sequence).then(() => { if (atEndBefore) toEnd(); });
-      });
+      work(data.author, last);
     }
   });
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
@@ -181,13 +261,18 @@ function follow() {
   events.addEventListener("approvals", () => soon("waiting", renewWaiting));
 }
 
-// Members and documents, when they change and nobody reads why.
+// Members and documents, when they change and nobody reads why; and how many are at work.
 async function renewSide() {
   const tab = $(".tabs a[aria-current]");
-  if (tab && tab.getAttribute("href") !== "#side" && !$("#side").contains(document.activeElement)) {
-    const page = await fetchPage(tab.href).catch(() => null);
-    if (page) $("#side").replaceChildren(...$("#side", page).childNodes);
+  const isWhy = !tab || tab.getAttribute("href") === "#side";
+  const page = await fetchPage(isWhy ? `/c/${id}` : tab.href).catch(() => null);
+  if (!page) return;
+  $("#working").replaceWith($("#working", page));
+  if (!isWhy && !$("#side").contains(document.activeElement)) {
+    $("#side").replaceChildren(...$("#side", page).childNodes);
+    localTimes($("#side"));
   }
+  renewRail();
 }
 
 // What waits until somebody agrees. Whoever writes why not is left alone; what is decided meanwhile says so itself.
@@ -196,11 +281,9 @@ async function renewWaiting() {
   if (cards.contains(document.activeElement) && document.activeElement.matches("input")) return;
   const page = await fetchPage(`/c/${id}/waiting`).catch(() => null);
   if (!page) return;
-  const follows = atEnd();
   cards.replaceChildren(...page.body.childNodes);
   cards.hidden = cards.children.length === 0;
   localTimes(cards);
-  if (follows) toEnd();
 }
 
 // An answer that is being made, at the end until the message itself takes its place.
@@ -208,7 +291,6 @@ function grows({ event_id: event, content, handle }) {
   let item = document.getElementById(`grows-${event}`);
   if (!content) { item?.remove(); return; }
   if (!item && document.getElementById(event)) return;
-  const follows = atEnd();
   if (!item) {
     item = document.createElement("div");
     item.id = `grows-${event}`;
@@ -224,7 +306,6 @@ function grows({ event_id: event, content, handle }) {
 // What is only for who looks now: it is in no history, and gone when the page is.
 function passes({ author, content, thread: of }) {
   if (thread && of !== thread) return;
-  const follows = atEnd();
   const item = document.createElement("div");
   item.className = "growing";
   item.append(document.createElement("strong"), document.createElement("p"));
@@ -247,12 +328,6 @@ function tellTyping() {
   if (place) place.textContent = who.length ? `${who.slice(0, 3).join(", ")} ${who.length > 1 ? "are" : "is"} typing` : "";
 }
 
-function notify(item) {
-  if (!document.hidden || !item || globalThis.Notification?.permission !== "granted") return;
-  const mine = $$(".mention", item).some((one) => one.textContent.slice(1).toLowerCase() === main.dataset.me.toLowerCase());
-  if (mine) new Notification(`${item.dataset.handle} in ${document.title}`, { body: $(".text", item)?.textContent.slice(0, 200) });
-}
-
 // What is on the screen was read.
 let readUpTo = 0;
 function read() {
@@ -261,14 +336,19 @@ function read() {
   soon("read", () => fetch(`/c/${id}/read`, { method: "POST", body: new URLSearchParams({ seq: String(readUpTo) }) }));
 }
 stream.addEventListener("scroll", () => {
-  if (atEnd()) {
+  follows = atEnd();
+  if (follows) {
     unseen = 0;
     $("#pill").hidden = true;
     read();
   }
 });
 $("#pill").addEventListener("click", toEnd);
-document.addEventListener("visibilitychange", () => { if (!document.hidden && atEnd()) read(); });
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) leave();
+  else if (isLive) follow();
+  if (!document.hidden && atEnd()) read();
+});
 
 // Earlier, without losing one's place.
 stream.addEventListener("click", async (event) => {
@@ -284,6 +364,7 @@ stream.addEventListener("click", async (event) => {
   const items = nodes(await answer.text());
   list.prepend(...items);
   localTimes(list);
+  divide();
   stream.scrollTop = top + stream.scrollHeight - height;
   const next = answer.headers.get("x-next");
   if (next) link.dataset.before = next;
@@ -299,10 +380,24 @@ function chooseReaction(item) {
   $(".reactions-menu")?.remove();
   const menu = document.createElement("div");
   menu.className = "reactions-menu";
+  menu.setAttribute("role", "group");
+  menu.setAttribute("aria-label", "React");
   menu.append($("#signals").content.cloneNode(true));
   item.append(menu);
-  $("button", menu).focus();
+  // Where there is no room below, it stands above.
+  const room = stream.getBoundingClientRect().bottom;
+  menu.classList.toggle("above", menu.getBoundingClientRect().bottom > room);
+  menu.scrollIntoView({ block: "nearest" });
+  $("button", menu).focus({ preventScroll: true });
 }
+list.addEventListener("keydown", (event) => {
+  const menu = event.target.closest(".reactions-menu");
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!menu || !step) return;
+  event.preventDefault();
+  const all = $$("button", menu);
+  all[(all.indexOf(event.target) + step + all.length) % all.length].focus();
+});
 function edit(item) {
   const text = $(".text", item);
   const form = document.createElement("form");
@@ -318,9 +413,14 @@ function edit(item) {
   text.hidden = true;
   text.after(form);
   field.focus();
-  const end = () => { form.remove(); text.hidden = false; };
+  const end = () => {
+    form.remove();
+    text.hidden = false;
+    item.focus({ preventScroll: true });
+    if (item.dataset.stale !== undefined) renew(item);
+  };
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") end();
+    if (event.key === "Escape") { event.stopPropagation(); end(); }
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
   form.addEventListener("submit", (event) => {
@@ -329,13 +429,11 @@ function edit(item) {
   });
 }
 function takeBack(item, button) {
-  if (button.dataset.sure) {
-    call("DELETE", `${api}/messages/${item.id}`).catch((error) => toast(error.message));
-  } else {
-    button.dataset.sure = "yes";
-    button.textContent = "Take back?";
-    setTimeout(() => { delete button.dataset.sure; }, 4000);
-  }
+  if (isSure(button, "Take back?")) call("DELETE", `${api}/messages/${item.id}`).catch((error) => toast(error.message));
+}
+function takeOn(item) {
+  const mine = $("[data-react=claimed][data-mine]", item) !== null;
+  return react(item, "claimed", mine);
 }
 list.addEventListener("click", (event) => {
   const item = event.target.closest(".item");
@@ -348,21 +446,21 @@ list.addEventListener("click", (event) => {
   const act = event.target.closest("button[data-act]");
   if (item && act) {
     if (act.dataset.act === "react") chooseReaction(item);
-    if (act.dataset.act === "edit") edit(item);
+    if (act.dataset.act === "claim") takeOn(item);
+    if (act.dataset.act === "edit" && !$("form", item)) edit(item);
     if (act.dataset.act === "delete") takeBack(item, act);
   } else if (!event.target.closest(".reactions-menu")) {
     $(".reactions-menu")?.remove();
   }
 });
 
-// Claims run out by the hub's clock, as far as this page knows it.
-const ahead = Date.now() - Number(main.dataset.now);
+// Claims run out by the hub's clock.
 setInterval(() => {
   for (const chip of $$("[data-until]", list)) {
-    const left = Math.round((Number(chip.dataset.until) - (Date.now() - ahead)) / 1000);
+    const left = Math.round((Number(chip.dataset.until) - hubNow()) / 1000);
     chip.classList.toggle("warn", left < 60);
     chip.classList.toggle("work", left >= 60);
-    if (left > 0) $(".countdown", chip).textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    if (left > 0) $(".countdown", chip).textContent = minutes(left);
     else {
       chip.removeAttribute("data-until");
       chip.className = "chip";
@@ -379,6 +477,17 @@ function choose(item) {
   item?.focus({ preventScroll: true });
   item?.scrollIntoView({ block: "nearest" });
 }
+// One step back: from the menu to its message, from why to the members, from a message to none.
+function back() {
+  const menu = $(".reactions-menu");
+  const members = $(".tabs a[href='#side']") && $(".tabs a[data-pane]");
+  if (menu) {
+    const item = menu.parentElement;
+    menu.remove();
+    item.focus({ preventScroll: true });
+  } else if (members) openPane(members.href).then(() => $("#side").classList.remove("open"));
+  else choose(null);
+}
 document.addEventListener("keydown", (event) => {
   if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
   const all = $$(".item", list);
@@ -387,198 +496,30 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "k") choose(all[at < 0 ? all.length - 1 : Math.max(at - 1, 0)]);
   const item = chosen();
   if (event.key === "e" && item) { event.preventDefault(); chooseReaction(item); }
+  if (event.key === "c" && item) takeOn(item);
   if (event.key === "r") {
     event.preventDefault();
     if (item) location.assign($("a[data-act=reply]", item).href);
     else $("#content")?.focus();
   }
   if (event.key === "w" && item) openPane($("a[data-act=why]", item).href);
-  if (event.key === "Escape") { $(".reactions-menu")?.remove(); choose(null); }
+  if (event.key === "Escape") back();
 });
 
-// The composer.
 const composer = $("#composer");
-if (composer) compose();
-function compose() {
-  const field = $("#content");
-  const preview = $("#preview");
-  const menu = $("#complete");
-  const names = JSON.parse(main.dataset.names);
-  const key = `draft:${id}:${thread ?? ""}`;
-  field.value = sessionStorage.getItem(key) ?? "";
-
-  const message = () => {
-    const intent = $("#intent").value;
-    return { content: field.value, ...(thread && { thread }), ...(intent && { intent }) };
-  };
-  const fit = () => {
-    field.rows = 1;
-    const line = parseFloat(getComputedStyle(field).lineHeight);
-    field.rows = Math.max(1, Math.min(12, Math.round((field.scrollHeight - 14) / line)));
-  };
-
-  let asked = 0;
-  async function ask() {
-    const mine = ++asked;
-    if (!field.value.trim()) {
-      preview.replaceChildren(quiet("While you write, this says whom it wakes."));
-      return;
-    }
-    try {
-      const { attention } = await call("POST", `${api}/messages?dry_run=true`, message());
-      if (mine === asked) tell(attention);
-    } catch (error) {
-      if (mine === asked) preview.replaceChildren(quiet(error.message));
-    }
-  }
-  function quiet(words) {
-    const span = document.createElement("span");
-    span.className = "muted";
-    span.textContent = words;
-    return span;
-  }
-  const WORDS = { direct_message: "you are alone", direct_mention: "named", thread_question: "asked in its thread", role_mention: "its role is named",
-    thread_participation: "in this thread", assignment: "given work", thanks: "only thanks", status_broadcast: "only status",
-    acknowledgement: "only seen", loop_guard: "a loop" };
-  function part(kind, word, some) {
-    const span = document.createElement("span");
-    span.className = kind;
-    const names = some.slice(0, 4).map((one) => one.handle).join(", ") + (some.length > 4 ? ` +${some.length - 4}` : "");
-    const strong = document.createElement("strong");
-    strong.textContent = names;
-    const why = WORDS[some[0].reason] ?? some[0].reason.replaceAll("_", " ");
-    span.append(document.createElement("i"), `${word} `, strong, ` ${why}`);
-    return span;
-  }
-  function tell(attention) {
-    const woken = attention.filter((one) => ["immediate", "buffered"].includes(one.mode));
-    const knocked = attention.filter((one) => one.mode === "notify");
-    const agents = names.filter(([handle, kind]) => kind === "agent" && handle !== main.dataset.me).length;
-    const stored = agents - woken.length - knocked.length;
-    const parts = [];
-    if (woken.length) parts.push(part("woken", "Wakes", woken));
-    if (knocked.length) parts.push(part("knocked", "Knocks", knocked));
-    if (stored > 0 || !parts.length) {
-      const span = document.createElement("span");
-      span.className = "stored";
-      span.append(document.createElement("i"), parts.length ? `${stored} only store it` : "Wakes nobody");
-      parts.push(span);
-    }
-    const turns = document.createElement("span");
-    turns.className = "turns";
-    turns.textContent = `${woken.length} model turn${woken.length === 1 ? "" : "s"}, ${Math.max(0, stored)} saved`;
-    preview.replaceChildren(...parts, turns);
-  }
-
-  // Whom to mention: those who are here.
-  let options = [];
-  let picked = 0;
-  function complete() {
-    const before = field.value.slice(0, field.selectionStart);
-    const started = /(?:^|[^\w@])@([\w.-]*)$/.exec(before);
-    options = started ? names.filter(([name]) => name.toLowerCase().startsWith(started[1].toLowerCase()) && name !== main.dataset.me).slice(0, 8) : [];
-    picked = 0;
-    menu.hidden = options.length === 0;
-    menu.replaceChildren(...options.map(([name, kind], n) => {
-      const li = document.createElement("li");
-      li.setAttribute("role", "option");
-      li.setAttribute("aria-selected", String(n === picked));
-      li.textContent = `@${name}`;
-      const what = document.createElement("span");
-      what.className = "small muted";
-      what.textContent = kind;
-      li.append(what);
-      li.addEventListener("mousedown", (event) => { event.preventDefault(); take(n); });
-      return li;
-    }));
-  }
-  function take(n) {
-    const end = field.selectionStart;
-    const begin = field.value.slice(0, end).lastIndexOf("@");
-    field.setRangeText(`@${options[n][0]} `, begin, end, "end");
-    menu.hidden = true;
-    changed();
-  }
-  function pick(step) {
-    picked = (picked + step + options.length) % options.length;
-    [...menu.children].forEach((li, n) => li.setAttribute("aria-selected", String(n === picked)));
-  }
-
-  let typedAt = 0;
-  function changed() {
-    fit();
-    complete();
-    sessionStorage.setItem(key, field.value);
-    clearTimeout(changed.timer);
-    changed.timer = setTimeout(ask, 300);
-    if (field.value && Date.now() - typedAt > 3000) {
-      typedAt = Date.now();
-      call("POST", `${api}/typing`).catch(() => undefined);
-    }
-  }
-  field.addEventListener("input", changed);
-  $("#intent").addEventListener("change", ask);
-  field.addEventListener("blur", () => { menu.hidden = true; });
-  field.addEventListener("keydown", (event) => {
-    if (!menu.hidden) {
-      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (step) { event.preventDefault(); pick(step); return; }
-      if (event.key === "Enter" || event.key === "Tab") { event.preventDefault(); take(picked); return; }
-      if (event.key === "Escape") { menu.hidden = true; return; }
-    }
-    if (event.key === "Enter" && !event.shiftKey && (event.ctrlKey || event.metaKey || matchMedia("(min-width: 768px)").matches)) {
-      event.preventDefault();
-      composer.requestSubmit();
-    }
-    if (event.key === "Escape") field.blur();
-  });
-
-  // The same key for every try of the same message: it is said once.
-  let sending = null;
-  composer.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (sending || !field.value.trim()) return;
-    sending = message();
-    const once = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
-    preview.replaceChildren(quiet("Sending"));
-    for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
-      try {
-        const answer = await fetch(`${api}/messages`, {
-          method: "POST",
-          headers: { "content-type": "application/json", "idempotency-key": once },
-          body: JSON.stringify(sending),
-        });
-        const said = await answer.json();
-        if (answer.ok) {
-          if (field.value === sending.content) field.value = "";
-          sessionStorage.removeItem(key);
-          if (said.masked?.length) toast(`A credential was masked: ${said.masked.join(", ")}`);
-        } else {
-          toast(said.error?.message ?? `The hub answered ${answer.status}`);
-        }
-        break;
-      } catch {
-        preview.replaceChildren(quiet("Waiting for the connection. It is sent as soon as the hub is back"));
-        await new Promise((resolve) => setTimeout(resolve, wait));
-      }
-    }
-    sending = null;
-    fit();
-    ask();
-  });
-  fit();
-  if (field.value) ask();
-  if (matchMedia("(min-width: 768px)").matches && !location.hash) field.focus();
-}
+if (composer) compose(composer, main, () => { justSent = true; });
 
 const target = location.hash && document.getElementById(location.hash.slice(1));
 const why = /\/why\/(evt_\w+)/.exec(location.pathname);
+divide();
 if (target) target.scrollIntoView({ block: "center" });
 else if (why) choose(document.getElementById(why[1]));
 else if ($("#new")) $("#new").scrollIntoView({ block: "center" });
 else toEnd();
+follows = atEnd();
 if (why) $("#side").classList.add("open");
-if (main.dataset.past === undefined) {
+const isLive = main.dataset.past === undefined;
+if (isLive) {
   follow();
-  if (atEnd()) read();
+  if (follows) read();
 }

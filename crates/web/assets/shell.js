@@ -4,21 +4,52 @@ const { document, location, window } = globalThis;
 export const $ = (selector, within = document) => within.querySelector(selector);
 export const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-// Times are written in UTC by the hub; here they become the reader's own.
+// Times are written in UTC by the hub; here they become the reader's own. A day alone is that day, wherever one reads it.
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const dated = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const dates = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const days = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 export function localTimes(within = document) {
   for (const time of $$("time[datetime]", within)) {
-    const at = new Date(time.dateTime);
+    const isDay = time.dateTime.length === 10;
+    const [year, month, day] = time.dateTime.split(/\D/).map(Number);
+    const at = isDay ? new Date(year, month - 1, day) : new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    if (time.dateTime.length > 10) {
-      time.textContent = clock.format(at);
+    if (isDay) time.textContent = days.format(at);
+    else {
+      const format = time.matches(".dated") ? dated : time.matches(".date") ? dates : clock;
+      time.textContent = format.format(at);
       time.title = whole.format(at);
-    } else {
-      time.textContent = days.format(at);
     }
   }
+}
+
+// What the hub's clock says, as far as this page knows it; and how long something goes on by it.
+let ahead = Date.now() - Number($("#rail nav")?.dataset.now ?? Date.now());
+export const hubNow = () => Date.now() - ahead;
+export const minutes = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+export function elapse(within = document) {
+  for (const one of $$("[data-since]", within)) {
+    const seconds = Math.max(0, Math.round((hubNow() - Number(one.dataset.since)) / 1000));
+    const hours = Math.floor(seconds / 3600);
+    $(".elapsed", one).textContent = hours ? `${hours} h ${Math.floor(seconds / 60) % 60} min` : minutes(seconds);
+  }
+}
+setInterval(elapse, 1000);
+
+// Asks the API, and returns what it says or throws what it says against it.
+export async function call(method, path, body) {
+  const answer = await fetch(path, {
+    method,
+    headers: body === undefined ? {} : { "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (answer.status === 401) location.assign("/signin");
+  const text = await answer.text();
+  const said = text ? JSON.parse(text) : null;
+  if (!answer.ok) throw new Error(said?.error?.message ?? `The hub answered ${answer.status}`);
+  return said;
 }
 
 let toastEnd;
@@ -52,7 +83,11 @@ document.addEventListener("click", async (event) => {
       () => toast("The browser does not let this page copy"),
     );
   }
-  if (event.target.closest("[data-menu]")) $("#shell").classList.add("menu");
+  if (event.target.closest("[data-menu]")) {
+    $("#shell").classList.add("menu");
+    $("[data-close-menu]").focus();
+  }
+  if (event.target.closest("[data-close-menu]")) closeMenu();
   if (event.target.closest("[data-side]")) $("#side")?.classList.toggle("open");
   const pane = event.target.closest("a[data-pane]");
   if (pane && !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) {
@@ -60,6 +95,13 @@ document.addEventListener("click", async (event) => {
     openPane(pane.href);
   }
 });
+
+// On a phone the rail is a menu: whoever leaves it is where it was opened.
+function closeMenu() {
+  if (!$("#shell")?.classList.contains("menu")) return;
+  $("#shell").classList.remove("menu");
+  $("[data-menu]")?.focus();
+}
 
 // The side of another page, without leaving this one.
 export async function openPane(url) {
@@ -73,17 +115,96 @@ export async function openPane(url) {
   return undefined;
 }
 
+// What is asked before it is done: the first press arms the button for a while, the second one does it.
+const sure = new Map();
+export function isSure(button, words) {
+  const armed = sure.get(button);
+  const disarm = () => {
+    button.replaceChildren(...sure.get(button).before);
+    sure.delete(button);
+  };
+  if (armed) {
+    clearTimeout(armed.end);
+    disarm();
+    return true;
+  }
+  sure.set(button, { before: [...button.childNodes], end: setTimeout(disarm, 4000) });
+  button.textContent = words;
+  return false;
+}
+document.addEventListener("submit", (event) => {
+  const words = event.submitter?.dataset.sure;
+  if (words && !isSure(event.submitter, words)) event.preventDefault();
+});
+
+// The rail of a page that stays open: what is new, where agents are at work. Of a page that nobody sees, less often.
+const rail = $("#rail nav[data-live]");
+const RAIL_MS = 15_000;
+let railAt = 0;
+let waits = Number($("#waits")?.textContent ?? 0);
+export async function renewRail() {
+  railAt = Date.now();
+  const page = await fetchPage("/rail").catch(() => null);
+  const fresh = page && $("nav", page);
+  if (!fresh || rail.matches(":active") || rail.contains(document.activeElement)) return;
+  ahead = Date.now() - Number(fresh.dataset.now);
+  const here = $("[aria-current]", rail)?.getAttribute("href");
+  const link = here && $$("a", fresh).find((a) => a.getAttribute("href") === here);
+  if (link) {
+    link.setAttribute("aria-current", "page");
+    // What is looked at is read.
+    if (!document.hidden && here.startsWith("/c/")) {
+      link.classList.remove("unread");
+      $(".dot, .count", link)?.remove();
+    }
+  }
+  const top = rail.scrollTop;
+  rail.replaceChildren(...fresh.childNodes);
+  rail.scrollTop = top;
+  elapse(rail);
+  const now = Number($("#waits")?.textContent ?? 0);
+  if (now > waits && document.hidden && globalThis.Notification?.permission === "granted") {
+    // One notice, however many pages are open.
+    new Notification(`${now} wait for you on ${location.host}`, { tag: "chorus-waiting" });
+  }
+  waits = now;
+}
+if (rail) {
+  const due = () => Date.now() - railAt >= (document.hidden ? 4 : 1) * RAIL_MS;
+  setInterval(() => { if (due()) renewRail(); }, 1000);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) renewRail(); });
+}
+
 // Lists that stay fresh: the page is asked for again, and shown where nobody writes in it.
+// Where a stream tells that something changed, it is asked for then; a page that nobody sees lets go of it.
 const fresh = $("main[data-refresh]");
+async function refresh() {
+  if (document.hidden || fresh.contains(document.activeElement) && document.activeElement !== fresh) return;
+  // What is under the pointer stays where it is until the pointer is away.
+  if (fresh.matches(":hover") && fresh.dataset.anyway === undefined) return;
+  const page = await fetchPage(location.href).catch(() => null);
+  if (!page) return;
+  fresh.replaceChildren(...$("main", page).childNodes);
+  localTimes(fresh);
+  $$("input[data-filter]").forEach(filter);
+}
 if (fresh) {
-  const every = Number(fresh.dataset.refresh) * 1000;
-  setInterval(async () => {
-    if (document.hidden || fresh.matches(":hover") || fresh.contains(document.activeElement)) return;
-    const page = await fetchPage(location.href).catch(() => null);
-    if (!page) return;
-    fresh.replaceChildren(...$("main", page).childNodes);
-    localTimes(fresh);
-  }, every);
+  setInterval(refresh, Number(fresh.dataset.refresh) * 1000);
+  let changes = null;
+  let soon;
+  const listen = () => {
+    changes?.close();
+    changes = fresh.dataset.follow && !document.hidden ? new EventSource(fresh.dataset.follow) : null;
+    for (const kind of ["agent", "gone"]) {
+      changes?.addEventListener(kind, () => {
+        clearTimeout(soon);
+        soon = setTimeout(refresh, 200);
+      });
+    }
+  };
+  document.addEventListener("visibilitychange", listen);
+  fresh.addEventListener("mouseleave", refresh);
+  listen();
 }
 
 // Notices in the browser, for who asks for them.
@@ -96,15 +217,14 @@ if (notices && globalThis.Notification?.permission === "default") {
 }
 
 // A field that filters what stands below it.
-for (const field of $$("input[data-filter]")) {
-  field.addEventListener("input", () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const one of $$(field.dataset.filter)) {
-      const text = one.textContent.toLowerCase();
-      one.hidden = !words.every((word) => text.includes(word));
-    }
-  });
+function filter(field) {
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const one of $$(field.dataset.filter)) {
+    const text = one.textContent.toLowerCase();
+    one.hidden = !words.every((word) => text.includes(word));
+  }
 }
+for (const field of $$("input[data-filter]")) field.addEventListener("input", () => filter(field));
 
 // Jumping: everything in the rail by a part of its name; else what was said.
 function jump() {
@@ -151,7 +271,7 @@ function jump() {
   dialog.showModal();
 }
 
-const KEYS = [["Ctrl K", "search or jump to"], ["j k", "next, previous message"], ["r", "reply in the thread"], ["e", "react"],
+const KEYS = [["Ctrl K", "search or jump to"], ["j k", "next, previous message"], ["r", "reply in the thread"], ["e", "react"], ["c", "take it on"],
   ["w", "why did who get this"], ["/", "search"], ["Ctrl Enter", "send"], ["Esc", "back"], ["?", "these keys"]];
 function keys() {
   const dialog = document.createElement("dialog");
@@ -189,7 +309,7 @@ document.addEventListener("keydown", (event) => {
       jump();
     }
     if (event.key === "Escape") {
-      $("#shell").classList.remove("menu");
+      closeMenu();
       $("#side")?.classList.remove("open");
     }
   }
@@ -200,4 +320,5 @@ $("#jump")?.addEventListener("click", (event) => {
 });
 
 localTimes();
+elapse();
 window.addEventListener("pageshow", () => $("#shell")?.classList.remove("menu"));

@@ -54,30 +54,58 @@ function checkLog(receipt) {
 
 const decode = (base64) => Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
 
-// Whether one of this hub's keys signed the head: yes, no, or nothing where this browser cannot tell (it has no Ed25519, or
-// the page did not come by a way that browsers call secure).
-async function checkSignature(receipt) {
+// The hub's keys in a form that this browser checks with; nothing where it cannot (it has no Ed25519, or the page did not come by a
+// way that browsers call secure).
+async function hubKeys() {
+  const { subtle } = globalThis.crypto ?? {};
+  if (!subtle) return null;
+  const answer = await fetch("/.well-known/chorus-keys.json");
+  if (!answer.ok) return null;
+  try {
+    const keys = (await answer.json()).keys.map(({ public_key: encoded }) => subtle.importKey("raw", decode(encoded), "Ed25519", false, ["verify"]));
+    return await Promise.all(keys);
+  } catch {
+    return null;
+  }
+}
+async function signedBy(keys, signatures, bytes) {
+  for (const key of keys) {
+    for (const one of signatures) if (await globalThis.crypto.subtle.verify("Ed25519", key, one, bytes)) return true;
+  }
+  return false;
+}
+
+// Whether one of this hub's keys signed the head: yes, no, or nothing where this browser cannot tell.
+async function checkSignature(receipt, keys) {
   const note = textOf(field(receipt, "log"), "checkpoint") ?? "";
   const end = note.indexOf("\n\n");
   const [origin] = note.split("\n");
-  const { subtle } = globalThis.crypto ?? {};
-  if (end < 0 || !subtle) return null;
-  const answer = await fetch("/.well-known/chorus-keys.json");
-  if (!answer.ok) return null;
-  const text = utf8(note.slice(0, end + 1));
+  if (!keys) return null;
   const start = `\u2014 ${origin} `;
-  const signed = note.slice(end + 2).split("\n").filter((line) => line.startsWith(start)).map((line) => decode(line.slice(start.length)));
-  for (const { public_key: encoded } of (await answer.json()).keys) {
-    let key;
-    try {
-      key = await subtle.importKey("raw", decode(encoded), "Ed25519", false, ["verify"]);
-    } catch {
-      return null;
-    }
+  try {
     // The first four bytes only name the key.
-    for (const bytes of signed) if (await subtle.verify("Ed25519", key, bytes.slice(4), text)) return true;
+    const signed = note.slice(end + 2).split("\n").filter((line) => line.startsWith(start)).map((line) => decode(line.slice(start.length)).slice(4));
+    return end >= 0 && await signedBy(keys, signed, utf8(note.slice(0, end + 1)));
+  } catch {
+    return false;
   }
-  return false;
+}
+
+// Whether one of this hub's keys signed the attestation (DSSE), and whether that speaks of this payload.
+async function checkAttestation(receipt, computed, keys) {
+  const envelope = field(receipt, "attestation");
+  const [type, body, signatures] = [textOf(envelope, "payloadType"), textOf(envelope, "payload"), field(envelope, "signatures")];
+  if (type !== "application/vnd.in-toto+json" || !body || !Array.isArray(signatures)) return false;
+  try {
+    const said = decode(body);
+    const subject = field(parseBytes(said.buffer), "subject");
+    if (textOf(field(subject?.[0], "digest"), "sha256") !== computed) return false;
+    if (!keys) return null;
+    const start = utf8(`DSSEv1 ${type.length} ${type} ${said.length} `);
+    return await signedBy(keys, signatures.map((one) => decode(textOf(one, "sig") ?? "")), Uint8Array.from([...start, ...said]));
+  } catch {
+    return false;
+  }
 }
 
 // Where two values differ, as paths.
@@ -125,7 +153,7 @@ async function checkThis(box) {
     mark(byHash, good, good ? "Hash recomputed in this browser: matches" : "Hash recomputed in this browser: does not match");
     $("[data-computed]", box).textContent = computed;
     const log = checkLog(receipt);
-    const signed = log?.good ? await checkSignature(receipt) : null;
+    const signed = log?.good ? await checkSignature(receipt, await hubKeys()) : null;
     const inLog = log?.good && signed !== false;
     if (log) mark(byLog, inLog, inLog ? `In the public log: entry ${log.index + 1} of ${log.size}` : "The log does not show this receipt", logWords(log, signed));
     const whole = good && inLog;
@@ -139,11 +167,10 @@ async function checkThis(box) {
   }
 }
 
-function hashes(given, computed) {
+// Hashes by what each is; equal ones are said once.
+function hashes(...named) {
   const list = element("dl", "hashes");
-  for (const [name, value] of [["in the file", given ?? "none"], ["computed", computed]]) {
-    list.append(element("dt", "", name), element("dd", "mono", value));
-  }
+  for (const [name, value] of named) list.append(element("dt", "", name), element("dd", "mono", value ?? "none"));
   return list;
 }
 
@@ -154,7 +181,27 @@ function say(out, state, title, ...rest) {
   out.hidden = false;
 }
 
-// A file that somebody was given: whole in itself, and the one that this hub issued.
+// What a receipt is made of: whatever else stands in a file was put there by somebody else.
+const PARTS = ["receipt_id", "generated_at", "payload_hash", "payload", "log", "attestation"];
+
+// What was checked of a file, each by itself: one that holds says nothing of the others.
+function checksOf(receipt, { log, logSigned, attested }) {
+  const inLog = log?.good && logSigned !== false;
+  const list = element("ul", "checks");
+  const add = (state, words, small) => list.append(element("li", state, element("strong", "", words), element("span", "small muted", small)));
+  add("held", "Hash: matches", "The payload has the hash that the file says.");
+  add(attested === false ? "broken" : attested ? "held" : "plain", "The hub's signature",
+    attested === false ? "No key of this hub signed its attestation, or it speaks of something else."
+      : attested ? "A key of this hub signed its attestation." : "This browser cannot check who signed it.");
+  add(inLog ? "held" : "broken", "Its place in the log", log ? logWords(log, logSigned) : "It has none that leads anywhere.");
+  const evidence = field(field(receipt, "payload"), "evidence");
+  const status = textOf(evidence, "verification_status");
+  add(status && status !== "user_asserted" ? "held" : "plain", status ? `Evidence: ${status.replaceAll("_", " ")}` : "No evidence",
+    status ? textOf(evidence, "statement") ?? "" : "It follows from the Score alone.");
+  return list;
+}
+
+// A file that somebody was given: whole in itself, signed, and the one that this hub issued.
 async function checkFile(file, out) {
   if (file.size > MAX_FILE) return say(out, "bad", "This file is too large", "A receipt has at most 32 MB.");
   let receipt;
@@ -168,22 +215,38 @@ async function checkFile(file, out) {
   const [given, computed, id] = [textOf(receipt, "payload_hash"), hash(payload), textOf(receipt, "receipt_id")];
   const original = id ? await fetchReceipt(id).catch(() => undefined) : null;
   const changed = original ? differences(field(original, "payload"), payload, "payload", []) : [];
-  const where = changed.length
-    ? [element("p", "", "What differs from what this hub issued:"),
-      element("ul", "mono small", ...changed.slice(0, MOST_DIFFERENCES).map((path) => element("li", "", path)))]
-    : [];
+  for (const name of ["generated_at", "payload_hash"]) if (original && textOf(original, name) !== textOf(receipt, name)) changed.push(name);
+  const listed = (words, paths) => [element("p", "", words), element("ul", "mono small", ...paths.slice(0, MOST_DIFFERENCES).map((path) => element("li", "", path)))];
+  const where = changed.length ? listed("What differs from what this hub issued:", changed) : [];
   const link = original ? [element("p", "", "What this hub issued: ", Object.assign(element("a", "", "the original receipt"), { href: `/receipts/${id}` }))] : [];
   if (given !== computed) {
     return say(out, "bad", "This receipt was altered", "Its content does not have the hash that it says it has. Do not rely on it.",
-      hashes(given, computed), ...where, ...link);
+      hashes(["in the file", given], ["computed", computed]), ...where, ...link);
   }
-  if (original && (textOf(original, "payload_hash") !== computed || textOf(original, "generated_at") !== textOf(receipt, "generated_at"))) {
+  if (changed.length) {
+    const issued = textOf(original, "payload_hash");
+    const both = issued === computed ? [["in the file, and issued", computed]] : [["in the file", given], ["issued by this hub", issued]];
     return say(out, "bad", "This is not the receipt that was issued", "It is whole in itself, but what this hub issued under its id is something else.",
-      hashes(textOf(original, "payload_hash"), computed), ...where, ...link);
+      hashes(...both), ...where, ...link);
   }
-  if (original) return say(out, "good", "This is the original", "Its hash matches, and this hub issued it.", hashes(given, computed), ...link);
-  const why = original === undefined ? "The hub could not be asked whether it issued it." : "This hub did not issue it: whoever gave it to you can tell which one did, or whether it was made offline.";
-  return say(out, "unknown", "Whole in itself", `Its hash matches. ${why}`, hashes(given, computed));
+  const added = [...receipt.keys()].filter((name) => !PARTS.includes(name));
+  if (added.length) {
+    return say(out, "bad", "Something was added to this receipt", "It holds parts that no receipt has, and that nobody signed. Do not rely on them.",
+      ...listed("What was added:", added), ...link);
+  }
+  const mine = hashes(["in the file, and computed", computed]);
+  if (!original) {
+    const why = original === undefined ? "The hub could not be asked whether it issued it." : "This hub did not issue it: whoever gave it to you can tell which one did, or whether it was made offline.";
+    return say(out, "unknown", "Whole in itself", `Its hash matches. ${why}`, mine);
+  }
+  const [keys, log] = [await hubKeys(), checkLog(receipt)];
+  const checked = { log, logSigned: log?.good ? await checkSignature(receipt, keys) : null, attested: await checkAttestation(receipt, computed, keys) };
+  const checks = checksOf(receipt, checked);
+  if (checked.attested === false || !log?.good || checked.logSigned === false) {
+    return say(out, "bad", "Its proofs were altered", "What it says is what this hub issued, but the file does not prove it: its signature or its place in the log is gone, or not this hub's. Take the original instead.",
+      checks, mine, ...link);
+  }
+  return say(out, "good", "This is the original", "Its hash matches, and this hub issued it.", checks, mine, ...link);
 }
 
 for (const box of $$("[data-receipt]")) checkThis(box);

@@ -44,6 +44,7 @@ assets! {
     script: "shell", "js", SCRIPT;
     market_style: "market", "css", CSS;
     countdown_script: "countdown", "js", SCRIPT;
+    composer_script: "composer", "js", SCRIPT;
     channel_script: "channel", "js", SCRIPT;
     choir_style: "choir", "css", CSS;
     canonical_script: "canonical", "js", SCRIPT;
@@ -76,4 +77,19 @@ async fn show(Path(name): Path<String>) -> Response {
         (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
     ];
     (headers, &*asset.content).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use chorus_protocol::words::Reason;
+
+    /// Whatever the hub gives as a reason, the preview at the composer says in words.
+    #[test]
+    fn every_reason_has_words() {
+        let script = include_str!("../assets/composer.js");
+        let words = script.split("const WORDS = {").nth(1).and_then(|rest| rest.split('}').next()).unwrap();
+        for reason in Reason::ALL {
+            assert!(words.contains(&format!("{}: \"", reason.as_str())), "{}", reason.as_str());
+        }
+    }
 }

@@ -52,6 +52,9 @@ pub(crate) fn icon(name: &str) -> Icon {
         "why" => {
             r#"<circle cx="8" cy="8" r="5.5"/><path d="M6.300 6.500c0-2.200 3.400-2.200 3.400 0 0 1.400-1.700 1.300-1.700 2.700M8 11v.2"/>"#
         }
+        "hand" => {
+            r#"<path d="M4.500 8V4.500a1 1 0 0 1 2 0V3a1 1 0 0 1 2 0v1a1 1 0 0 1 2 0v1.500a1 1 0 0 1 2 0V10a4 4 0 0 1-4 4c-2 0-3-1-4-2.500L2.500 8.500c.5-.8 1.300-.7 2-.5Z"/>"#
+        }
         "pencil" => r#"<path d="m3 13 .7-3L10.500 3.200l2.300 2.300L6 12.300Z"/>"#,
         "document" => r#"<path d="M4 2.500h5.500L12.500 5.500v8H4ZM9 2.500V6h3.500"/>"#,
         "replay" => r#"<path d="M3 8a5 5 0 1 0 1.600-3.700M3 2.500v3h3"/>"#,
@@ -71,7 +74,7 @@ impl HtmlSafe for Icon {}
 
 /// The signs that stand at every message. The page of a conversation draws each once ([`drawn_once`]), and the messages point there: a
 /// long page would be mostly signs.
-const AT_MESSAGES: [&str; 5] = ["smile", "reply", "why", "pencil", "bin"];
+const AT_MESSAGES: [&str; 6] = ["smile", "reply", "hand", "why", "pencil", "bin"];
 
 /// A sign that the page has drawn.
 pub(crate) struct Again(&'static str);

@@ -13,6 +13,7 @@ pub(crate) mod inbox;
 pub(crate) mod market;
 pub mod nothing;
 pub(crate) mod operator;
+pub(crate) mod rail;
 pub mod reference;
 pub(crate) mod search;
 pub(crate) mod signin;
@@ -34,6 +35,7 @@ pub(crate) fn own() -> Router<AppState> {
         .merge(inbox::routes())
         .merge(market::routes())
         .merge(operator::routes())
+        .merge(rail::routes())
         .merge(search::routes())
         .merge(streams::routes())
 }

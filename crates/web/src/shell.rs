@@ -3,7 +3,10 @@
 use crate::assets;
 use crate::face::Face;
 use chorus_app::caller::Person;
-use chorus_app::{App, Error, conversation};
+use chorus_app::conversation::{self, Surroundings};
+use chorus_app::{App, Error};
+use chorus_protocol::api::fleet::{FleetAgent, FleetState};
+use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{ConversationKind, PrincipalKind};
 
 /// Which page this is, for the rail.
@@ -34,6 +37,12 @@ pub(crate) struct Shell {
     pub(crate) person: Option<Whose>,
     pub(crate) channels: Vec<Entry>,
     pub(crate) direct: Vec<Entry>,
+    /// What the hub's clock says, for what is counted in the page.
+    pub(crate) now: i64,
+    /// How many agents need somebody, where that was looked for.
+    pub(crate) troubled: usize,
+    /// How many conversations hold something for this person, and how much else waits for its answer.
+    pub(crate) waiting: usize,
     here: Here,
 }
 
@@ -50,6 +59,10 @@ pub(crate) struct Entry {
     /// Of the other one, in a conversation of two.
     pub(crate) face: Option<Face>,
     pub(crate) new: i64,
+    /// Something of what is new is for this person.
+    pub(crate) asked: bool,
+    /// Since when an agent is at work there, where that was looked for.
+    pub(crate) at_work: Option<i64>,
     pub(crate) here: bool,
 }
 
@@ -64,6 +77,9 @@ impl Shell {
             person: None,
             channels: vec![],
             direct: vec![],
+            now: app.now(),
+            troubled: 0,
+            waiting: 0,
             here,
         }
     }
@@ -71,10 +87,14 @@ impl Shell {
     /// Around a page of this person.
     pub(crate) async fn of(app: &App, person: &Person, here: Here) -> Result<Self, Error> {
         let mut shell = Self::bare(app, here);
-        for standing in conversation::standings(app, person.id).await? {
+        let Surroundings { standings, asks } = conversation::surroundings(app, person).await?;
+        shell.waiting = asks + standings.iter().filter(|standing| standing.is_asked()).count();
+        for standing in standings {
+            let asked = standing.is_asked();
             let id = standing.conversation.to_string();
             let here = shell.here == Here::Conversation(id.clone());
-            let entry = Entry { id, name: standing.name, face: None, new: standing.new, here };
+            let new = standing.new;
+            let entry = Entry { id, name: standing.name, face: None, new, asked, at_work: None, here };
             match (standing.kind, standing.other) {
                 (ConversationKind::Dm, Some((who, handle))) => {
                     let is_agent = who.kind() == PrincipalKind::Agent;
@@ -99,9 +119,20 @@ impl Shell {
         }
     }
 
-    /// How many conversations of two have something new.
-    pub(crate) fn waiting(&self) -> usize {
-        self.direct.iter().filter(|entry| entry.new > 0).count()
+    /// Says where agents are at work, and how many need somebody.
+    pub(crate) fn add_fleet(&mut self, agents: &[FleetAgent]) {
+        for agent in agents {
+            self.troubled += usize::from(matches!(agent.state, FleetState::Failing | FleetState::Blocked));
+            let Some(doing) = agent.doing.as_ref().filter(|_| agent.state == FleetState::Working) else {
+                continue;
+            };
+            let Some(since) = parse_rfc3339(&doing.since) else { continue };
+            let place = doing.channel.as_ref().map(|place| &*place.id);
+            let mut entries = self.channels.iter_mut().chain(&mut self.direct);
+            if let Some(entry) = entries.find(|entry| Some(&*entry.id) == place) {
+                entry.at_work = Some(entry.at_work.map_or(since, |first| first.min(since)));
+            }
+        }
     }
 
     /// Marks the entry of the page that is looked at.

@@ -141,7 +141,7 @@ fn shown(
     }))
 }
 
-fn invitee(person: &Person) -> invitations::Person<'_> {
+pub(super) fn invitee(person: &Person) -> invitations::Person<'_> {
     invitations::Person { id: person.id, email: &person.email }
 }
 

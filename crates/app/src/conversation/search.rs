@@ -35,6 +35,8 @@ pub struct PlaceView {
 #[derive(Debug)]
 pub struct Question {
     pub text: String,
+    /// Only what was said there; else in all conversations of the caller.
+    pub within: Option<ConversationId>,
     /// Only what was said before this.
     pub before: Option<EventId>,
     pub limit: i64,
@@ -62,7 +64,7 @@ fn found(
     max_bytes: usize,
 ) -> Result<Items<FoundView>, StoreError> {
     let mut places: HashMap<ConversationId, Conversation> = HashMap::new();
-    let found = search::page(tx, who, None, &asked.text, asked.before, asked.limit)?;
+    let found = search::page(tx, who, asked.within, &asked.text, asked.before, asked.limit)?;
     let (mut items, mut bytes, mut next) = (vec![], 0, found.next.map(|next| next.to_string()));
     for id in found.events {
         if bytes >= max_bytes {

@@ -50,6 +50,8 @@ fn section_8_anyone_can_verify_and_what_fails_is_named() {
     }
     assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("attestation"))), "signature");
     assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("log"))), "inclusion");
+    // What was put in beside what is signed is nobody's word, whatever it says.
+    assert_eq!(fails(&|one| one["approved_by"] = json!("everybody")), "unsigned");
     assert!(matches!(verify(&json!({"a": 1}), None), Err(VerifyError::NotAReceipt(_))));
     let stranger = Keys { public: vec![vec![1; 32]], ..keys };
     assert!(matches!(verify(&receipt, Some(&stranger)), Err(VerifyError::Signature(_))));

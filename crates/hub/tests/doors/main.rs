@@ -170,6 +170,8 @@ mod unread;
 #[cfg(test)]
 mod unregister;
 #[cfg(test)]
+mod waiting_pages;
+#[cfg(test)]
 mod web;
 #[cfg(test)]
 mod webhooks;

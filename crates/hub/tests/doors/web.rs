@@ -22,17 +22,17 @@ pub(crate) async fn send(hub: &TestHub, path: &str, key: Option<&str>, fields: &
 }
 
 /// A hub with a person, an agent of its, and both in a channel.
-struct House {
-    hub: TestHub,
-    ann: String,
-    agent: Value,
-    channel: String,
+pub(crate) struct House {
+    pub(crate) hub: TestHub,
+    pub(crate) ann: String,
+    pub(crate) agent: Value,
+    pub(crate) channel: String,
     /// Its path in the API.
-    api: String,
+    pub(crate) api: String,
 }
 
 impl House {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::on(&Setup::new()).await
     }
 
@@ -47,18 +47,18 @@ impl House {
         Self { hub, ann, agent, channel, api }
     }
 
-    async fn page(&self, path: &str) -> Answer {
+    pub(crate) async fn page(&self, path: &str) -> Answer {
         self.hub.get(path, Some(&self.ann)).await
     }
 
     /// What stands in the main part of a page.
-    async fn main(&self, path: &str) -> String {
+    pub(crate) async fn main(&self, path: &str) -> String {
         let page = self.page(path).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
         page.text.split("<main").nth(1).unwrap().to_owned()
     }
 
-    async fn say(&self, content: &str) -> String {
+    pub(crate) async fn say(&self, content: &str) -> String {
         let said = self.hub.say(&self.api, &self.ann, &json!({"content": content})).await;
         said["event_id"].as_str().unwrap().to_owned()
     }

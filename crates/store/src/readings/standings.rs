@@ -22,17 +22,19 @@ pub struct Standing {
     pub read: i64,
     /// How many messages of others are new, [`MAX_COUNT`] at most.
     pub new: i64,
+    /// The place of the last message that was for the member: that names it, or is in a conversation of two. None was if it is 0.
+    pub asked: i64,
     /// With whom, in a conversation of two: who it is, and what it is called there.
     pub other: Option<(Principal, String)>,
 }
 
 fn standing(mut row: Row) -> Result<Standing, StoreError> {
-    let (kind, other) = (row.text(1)?, row.opt_text(6)?);
+    let (kind, other) = (row.text(1)?, row.opt_text(7)?);
     let other = match other {
         Some(kind) => {
-            let who = Principal::new(&kind, row.uuid(7)?);
+            let who = Principal::new(&kind, row.uuid(8)?);
             let who = who.ok_or_else(|| StoreError::unexpected(format!("a member of kind {kind:?}")))?;
-            Some((who, row.text(8)?))
+            Some((who, row.text(9)?))
         }
         None => None,
     };
@@ -44,8 +46,16 @@ fn standing(mut row: Row) -> Result<Standing, StoreError> {
         handle: row.text(3)?,
         read: row.int(4)?,
         new: row.int(5)?,
+        asked: row.int(6)?,
         other,
     })
+}
+
+impl Standing {
+    /// Whether something that was not read is for the member.
+    pub fn is_asked(&self) -> bool {
+        self.new > 0 && (self.asked > self.read || self.kind == ConversationKind::Dm)
+    }
 }
 
 /// The conversations of a person that are not archived, in the order they were made.
@@ -54,8 +64,8 @@ pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec
         "SELECT q.id, q.kind, q.name, q.handle, q.read_seq,
                 (SELECT count(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
                     AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS newer),
-                o.kind, o.member_id, o.handle
-         FROM (SELECT c.id, c.kind, c.name, m.handle,
+                q.asked_seq, o.kind, o.member_id, o.handle
+         FROM (SELECT c.id, c.kind, c.name, m.handle, COALESCE(r.asked_seq, 0) AS asked_seq,
                       CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq
                FROM members m JOIN conversations c ON c.id = m.conversation_id
                LEFT JOIN readings r ON r.account_id = m.member_id AND r.conversation_id = m.conversation_id

@@ -1,6 +1,6 @@
 //! What somebody has not read, and how people stand in their conversations.
 
-use crate::channel::{Room, join, room, say};
+use crate::channel::{Room, act, join, post, post_of, room, say};
 use crate::support::{Fixture, fresh, on_both, read, write};
 use chorus_protocol::ids::AccountId;
 use chorus_store::conversations::History;
@@ -28,6 +28,12 @@ async fn what_is_new_is_counted_until_it_is_read(fixture: Fixture) {
     let standings = read(store, move |tx| readings::of_account(tx, bob, 10)).await;
     let new: Vec<_> = standings.iter().map(|standing| (standing.conversation, standing.new)).collect();
     assert!(new.contains(&(quiet.id, 0)) && new.contains(&(busy.id, 2)), "{new:?}");
+    assert!(standings.iter().all(|standing| !standing.is_asked()), "{standings:?}");
+    post(store, act(busy, busy.owner), post_of("@bob and you?", &["bob"], None)).await.unwrap();
+    say(store, busy, busy.owner, "three").await;
+    let standings = read(store, move |tx| readings::of_account(tx, bob, 10)).await;
+    let of_busy = standings.into_iter().find(|standing| standing.conversation == busy.id).unwrap();
+    assert!(of_busy.is_asked() && of_busy.asked > of_busy.read, "{of_busy:?}");
 
     write(store, move |tx| readings::read_through(tx, bob, busy.id, i64::MAX)).await;
     assert!(unread().await.iter().all(|one| one.count == 0));

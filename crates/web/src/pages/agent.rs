@@ -155,7 +155,12 @@ async fn show(
         shell: Shell::of(&app, &visitor.person, Here::Agents).await?,
         face: Face::agent(&agent.agent_id.to_string()).state(state),
         seen: agent.last_seen.as_deref().map(|seen| since(app.now(), seen)).unwrap_or_default(),
-        says: says(agent.card.as_ref()),
+        says: agent
+            .description
+            .iter()
+            .map(|description| ("description".to_owned(), description.clone()))
+            .chain(says(agent.card.as_ref()).into_iter().filter(|(name, _)| name != "description"))
+            .collect(),
         mine,
         trouble: trouble.map(|(why, at)| (why, Moment::new(&at))),
         broken: connection == Some(ConnectionState::Broken),

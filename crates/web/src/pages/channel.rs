@@ -92,8 +92,6 @@ struct ChannelPage {
     earlier: Option<String>,
     /// The last event that is shown, and that there is.
     last: i64,
-    /// What the hub's clock says, for countdowns.
-    now: i64,
     live_from_end: bool,
     side: Side,
     people: Vec<Person>,
@@ -162,7 +160,7 @@ impl Place {
         }
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
         let roster = Roster { names, roles }.shared(self.id);
-        View { roster, me, my_handle, read, held: HashMap::new() }
+        View { roster, me, my_handle, read, held: HashMap::new(), past: false }
     }
 }
 
@@ -224,6 +222,9 @@ async fn render(
     let last = log.items.last().map_or(0, |event| event.sequence);
     let mut view = place.view(&visitor, read.filter(|_| thread.is_none()));
     view.held = held(app, &visitor, place.id, &log.items).await?;
+    // Where nothing lies between the last one and where it was read from, that is the end.
+    let live_from_end = stretch.before.is_none_or(|before| last + 1 < before);
+    view.past = !live_from_end;
     let shown = items(&log.items, &view);
     let working = working(&shown);
     let people = members::people(app, &visitor, &place.members, &working).await?;
@@ -240,9 +241,7 @@ async fn render(
         items: shown,
         earlier: log.next,
         last,
-        now: app.now(),
-        // Where nothing lies between the last one and where it was read from, that is the end.
-        live_from_end: stretch.before.is_none_or(|before| last + 1 < before),
+        live_from_end,
         side,
         working: working.len(),
         people,
@@ -288,6 +287,7 @@ async fn fragment(
     let filter = Filter { thread, kinds: Kinds::All };
     let log = conversation::read_events(&app, visitor.who(), place.id, filter, at, limit).await?;
     let mut view = place.view(&visitor, None);
+    view.past = stretch.before.is_some();
     view.held = held(&app, &visitor, place.id, &log.items).await?;
     let shown = items(&log.items, &view);
     let mut response = page(&ItemsPart { id: &id, items: &shown })?;

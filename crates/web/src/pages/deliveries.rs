@@ -60,10 +60,13 @@ struct Row {
     next_try: String,
     link: String,
     replayable: bool,
+    word: &'static str,
 }
 
 struct Chosen {
     id: String,
+    /// How it stands, if it is among those shown.
+    state: Option<DeliveryState>,
     attempts: Vec<Attempt>,
     event: String,
     channel: String,
@@ -82,7 +85,8 @@ impl DeliveriesPage {
             ("failed", "Refused"),
             ("waiting", "Waiting"),
             ("queued", "Queued"),
-            ("delivered", "Delivered"),
+            ("delivered_sse", "Handed to an inbox"),
+            ("delivered", "Taken by an endpoint"),
         ];
         let link = |state| query(&[("state", state), ("agent", &self.agent)]);
         all.into_iter().map(|(state, word)| (link(state), word, self.state == state)).collect()
@@ -119,6 +123,7 @@ pub(crate) async fn find(
                 event: view.map(|view| view.event_id.clone()).unwrap_or_default(),
                 channel: view.map(|view| view.channel.clone()).unwrap_or_default(),
                 attempts: attempts.collect(),
+                state: view.map(|view| view.state),
                 id,
             })
         }
@@ -138,7 +143,8 @@ pub(crate) async fn find(
                 .unwrap_or_default()
                 .to_owned(),
             link: query(&[("state", &state), ("agent", &agent), ("id", &view.id)]),
-            replayable: matches!(view.state, DeliveryState::Dead | DeliveryState::Failed),
+            replayable: is_replayable(view.state),
+            word: word(view.state),
             view,
         }
     };
@@ -151,6 +157,42 @@ pub(crate) async fn find(
 fn cursor(text: &str) -> Option<Cursor> {
     let (at, id) = text.split_once('.')?;
     Some((at.parse().ok()?, DeliveryId::parse(id)?))
+}
+
+/// How a delivery stands, for people.
+fn word(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Delivered => "taken",
+        DeliveryState::DeliveredSse => "handed over",
+        DeliveryState::Queued => "in its inbox",
+        DeliveryState::Failed => "refused",
+        DeliveryState::Sending => "being sent",
+        DeliveryState::Waiting => "waiting",
+        DeliveryState::Dead => "dead",
+    }
+}
+
+fn is_replayable(state: DeliveryState) -> bool {
+    matches!(state, DeliveryState::Dead | DeliveryState::Failed)
+}
+
+impl Chosen {
+    fn is_replayable(&self) -> bool {
+        self.state.is_none_or(is_replayable)
+    }
+
+    /// Why there are no tries to show.
+    fn untried(&self) -> &'static str {
+        match self.state {
+            Some(DeliveryState::DeliveredSse) => {
+                "It was handed over through the agent's open inbox, which needs no tries."
+            }
+            Some(DeliveryState::Queued) => {
+                "It waits in the agent's inbox until the agent opens it: nothing is tried for that."
+            }
+            _ => "It was not tried yet.",
+        }
+    }
 }
 
 fn look(state: DeliveryState) -> &'static str {

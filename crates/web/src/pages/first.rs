@@ -9,7 +9,14 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::{AppState, agents, health_report};
+use chorus_app::caller::Person;
+use chorus_app::conversation::{At, Filter, Kinds, conversation_id, read_events};
+use chorus_app::{AppState, Error, agents, health_report};
+use chorus_protocol::words::{EventKind, PrincipalKind, Word};
+
+/// In how many conversations, and how far back in each, is looked for an agent that spoke.
+const LOOKED_INTO: usize = 5;
+const LOOKED_BACK: i64 = 20;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/", get(first))
@@ -25,18 +32,39 @@ struct First {
     /// How long a write takes that is proved, in milliseconds; none if it could not be proved.
     write_ms: Option<u64>,
     name: Option<String>,
+    /// Whether an agent has spoken where this person is.
+    answered: bool,
 }
 
 async fn first(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, Fault> {
     let person = person(&app, &headers).await?;
     let agents = agents::count(&app).await?;
     let health = health_report::report(&app).await.ok();
+    let shell = Shell::maybe_of(&app, person.as_ref(), Here::First).await?;
+    let answered = match &person {
+        Some(person) => is_answered(&app, person, &shell).await?,
+        None => true,
+    };
     page(&First {
-        shell: Shell::maybe_of(&app, person.as_ref(), Here::First).await?,
+        shell,
+        answered,
         url: app.config.public_url.clone(),
         agents,
         open: app.live.open_inboxes(),
         write_ms: health.map(|health| health.store.write_latency_ms),
         name: person.map(|person| person.name),
     })
+}
+
+/// Whether an agent has said something lately where this person is.
+async fn is_answered(app: &AppState, person: &Person, shell: &Shell) -> Result<bool, Error> {
+    for entry in shell.channels.iter().chain(&shell.direct).take(LOOKED_INTO) {
+        let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
+        let (id, at) = (conversation_id(&entry.id)?, At::Before(i64::MAX));
+        let log = read_events(app, person.id.into(), id, filter, at, LOOKED_BACK).await?;
+        if log.items.iter().any(|event| event.author.kind == Word::Known(PrincipalKind::Agent)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

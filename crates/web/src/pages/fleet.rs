@@ -29,6 +29,8 @@ pub(crate) fn routes() -> Router<AppState> {
 struct FleetPage {
     shell: Shell,
     total: usize,
+    /// Only those that this person manages.
+    mine: bool,
     groups: Vec<Group>,
     next: Option<String>,
 }
@@ -66,14 +68,17 @@ impl FleetPage {
 #[derive(Deserialize)]
 struct Wanted {
     after: Option<String>,
+    mine: Option<String>,
 }
 
 async fn show(
     State(app): State<AppState>,
     visitor: SignedIn,
-    Query(Wanted { after }): Query<Wanted>,
+    Query(Wanted { after, mine }): Query<Wanted>,
 ) -> Result<Response, Fault> {
-    let found = fleet::list(&app, &visitor.caller, Page { after, limit: MOST }).await?;
+    let mut found = fleet::list(&app, &visitor.caller, Page { after, limit: MOST }).await?;
+    let mine = mine.is_some();
+    found.items.retain(|agent| agent.mine || !mine);
     let total = found.items.len();
     let mut groups: Vec<_> = [Is::Failing, Is::Blocked, Is::Working, Is::Idle, Is::Offline]
         .map(|state| Group { state, rows: vec![] })
@@ -86,7 +91,7 @@ async fn show(
     }
     groups.retain(|group| !group.rows.is_empty());
     let shell = Shell::of(&app, &visitor.person, Here::Fleet).await?;
-    page(&FleetPage { shell, total, groups, next: found.next })
+    page(&FleetPage { shell, total, mine, groups, next: found.next })
 }
 
 fn face_of(state: FleetState) -> Is {

@@ -10,7 +10,7 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::AppState;
-use chorus_app::conversation::{Question, find_messages};
+use chorus_app::conversation::{Question, conversation_id, find_messages, look_at};
 use chorus_protocol::ids::EventId;
 use serde::Deserialize;
 
@@ -25,6 +25,9 @@ pub(crate) fn routes() -> Router<AppState> {
 #[derive(Deserialize)]
 struct Asked {
     q: Option<String>,
+    /// The one conversation that is searched.
+    #[serde(rename = "in")]
+    within: Option<String>,
     after: Option<String>,
 }
 
@@ -33,6 +36,8 @@ struct Asked {
 struct SearchPage {
     shell: Shell,
     q: String,
+    /// The one conversation that is searched, by id and name.
+    within: Option<(String, String)>,
     found: Vec<Found>,
     next: Option<String>,
 }
@@ -53,11 +58,18 @@ async fn show(
 ) -> Result<Response, Fault> {
     let q: String = asked.q.unwrap_or_default().trim().chars().take(MAX_QUESTION).collect();
     let (mut found, mut next) = (vec![], None);
+    let within = asked.within.as_deref().filter(|id| !id.is_empty()).map(conversation_id).transpose()?;
+    let place = match within {
+        Some(id) => Some(look_at(&app, visitor.who(), id).await?.conversation),
+        None => None,
+    };
+    let place = place.map(|place| (place.id.to_string(), place.name));
     if !q.is_empty() {
         let before = asked.after.as_deref().and_then(EventId::parse);
-        let question = Question { text: q.clone(), before, limit: LIMIT };
+        let question = Question { text: q.clone(), within, before, limit: LIMIT };
         let answer = find_messages(&app, visitor.who(), question).await?;
-        next = answer.next.map(|next| query(&[("q", &q), ("after", &next)]));
+        let here = place.as_ref().map_or("", |(id, _)| id);
+        next = answer.next.map(|next| query(&[("q", &q), ("in", here), ("after", &next)]));
         found.extend(answer.items.into_iter().map(|one| Found {
             channel: one.channel.id,
             name: one.channel.name,
@@ -68,5 +80,5 @@ async fn show(
         }));
     }
     let shell = Shell::of(&app, &visitor.person, Here::Search).await?;
-    page(&SearchPage { shell, q, found, next })
+    page(&SearchPage { shell, q, within: place, found, next })
 }

@@ -28,7 +28,7 @@ pub(super) fn routes() -> Routes {
 /// What is asked; read by hand, because `before`, the former name of `after`, is taken and in no document.
 fn question(uri: &Uri) -> Result<Question, ApiError> {
     let (mut asked, mut faults) =
-        (Question { text: String::new(), before: None, limit: LIMIT }, Faults::new());
+        (Question { text: String::new(), within: None, before: None, limit: LIMIT }, Faults::new());
     for (name, value) in query(uri) {
         match &*name {
             "q" => asked.text = value.into_owned(),

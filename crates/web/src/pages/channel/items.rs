@@ -126,6 +126,8 @@ pub(crate) struct View {
     pub(crate) read: Option<i64>,
     /// Which messages are taken on, by whom and until when.
     pub(crate) held: HashMap<String, (String, i64)>,
+    /// More follows that is not looked at: whose end is not here, is not at work because of that.
+    pub(crate) past: bool,
 }
 
 /// The items of these events, in order.
@@ -142,9 +144,18 @@ pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
         building.add(event);
     }
     let mut items = building.items;
-    // A turn that is over and used nothing is told by its message.
-    items.retain(|item| !matches!(item, Item::Tools(turn) if !turn.running && turn.calls.is_empty() && turn.fault.is_none()));
+    for item in items.iter_mut().filter(|_| view.past) {
+        if let Item::Tools(turn) = item {
+            turn.running = false;
+        }
+    }
+    items.retain(|item| !is_hidden(item));
     items
+}
+
+/// A turn that is over and used nothing is told by its message.
+fn is_hidden(item: &Item) -> bool {
+    matches!(item, Item::Tools(turn) if !turn.running && turn.calls.is_empty() && turn.fault.is_none())
 }
 
 struct Building<'v> {
@@ -221,7 +232,7 @@ impl Building<'_> {
             self.begins.insert(event.event_id.clone(), excerpt(&content));
         }
         let thread = event.thread.clone().filter(|thread| *thread != event.event_id);
-        let (follows, same_thread) = match self.items.last() {
+        let (follows, same_thread) = match self.items.iter().rfind(|item| !is_hidden(item)) {
             Some(Item::Message(last)) => {
                 let near = (0..TOGETHER_MS).contains(&(at_ms - last.at_ms));
                 (near && last.author == event.author.id && last.thread == thread, last.thread == thread)
@@ -429,9 +440,15 @@ fn intent_word(intent: Intent) -> &'static str {
     }
 }
 
-/// The beginning of a text, on one line.
+/// The beginning of a text, on one line, without the marks of markup; what only looks like one stays.
 pub(crate) fn excerpt(text: &str) -> String {
-    let plain = text.replace(['*', '`', '#', '>'], "");
+    let begins = |line: &str| {
+        let line = line.trim_start();
+        let heading = line.trim_start_matches('#');
+        let line = if heading.starts_with(' ') { heading } else { line };
+        line.strip_prefix("> ").unwrap_or(line).to_owned()
+    };
+    let plain = text.lines().map(begins).collect::<Vec<_>>().join(" ").replace("**", "").replace('`', "");
     let mut words: String = plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
     if words.chars().count() == 80 {
         words.push('…');

@@ -213,7 +213,7 @@ async fn show(
         ended: row.job.ended_at.as_deref().map(Moment::new),
         took,
         output,
-        movements: movements(moved, None),
+        movements: movements(moved, None, &visitor.person.id.to_string()),
         step,
         row,
     })

@@ -66,8 +66,8 @@ pub(crate) struct MovementRow {
     pub(crate) number: i64,
 }
 
-/// Movements as rows; with signs, as this owner sees them.
-pub(crate) fn movements(views: Vec<MovementView>, owner: Option<&str>) -> Vec<MovementRow> {
+/// Movements as rows; with signs, as this owner sees them. Whoever looks is called so.
+pub(crate) fn movements(views: Vec<MovementView>, owner: Option<&str>, me: &str) -> Vec<MovementRow> {
     let row = |view: MovementView| {
         let kind = match view.kind {
             Word::Known(kind) => Some(kind),
@@ -81,6 +81,7 @@ pub(crate) fn movements(views: Vec<MovementView>, owner: Option<&str>) -> Vec<Mo
         };
         // What has no owner is escrow, or the operator who makes credits and takes them away.
         let end = |end: Option<String>| match (end, kind) {
+            (Some(owner), _) if owner == me => "you".to_owned(),
             (Some(owner), _) => owner,
             (None, Some(MovementKind::Mint | MovementKind::Burn)) => "the operator".to_owned(),
             (None, _) => "escrow".to_owned(),
@@ -152,7 +153,7 @@ async fn prepare(app: &AppState, visitor: &SignedIn, asked: Asked) -> Result<Wal
         let owner = Some(wallet.owner.clone());
         let search = LedgerSearch { owner, job: None, since: None, after: asked.after, limit: LIMIT };
         let found = money::ledger(app, visitor.caller.clone(), search).await?;
-        rows = movements(found.items, Some(&wallet.owner));
+        rows = movements(found.items, Some(&wallet.owner), &visitor.person.id.to_string());
         next = found.next.map(|next| query(&[("owner", &wallet.owner), ("after", &next)]));
     }
     Ok(WalletPage {

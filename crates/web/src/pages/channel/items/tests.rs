@@ -10,6 +10,7 @@ fn view() -> View {
         my_handle: "anna".into(),
         read: None,
         held: HashMap::new(),
+        past: false,
     }
 }
 
@@ -113,4 +114,47 @@ fn what_is_taken_back_cannot_be_edited() {
             })
             .collect();
     assert_eq!(sources, [None, Some("x")]);
+}
+
+/// A turn whose end is not in the stretch is not at work because of that: the stretch is from the past.
+#[test]
+fn nobody_is_at_work_in_the_past() {
+    let events = [
+        event(1, "tool_call", "a", json!({"name": "read", "id": "1"})),
+        event(2, "lifecycle", "b", json!({"status": "processing"})),
+    ];
+    let past = items(&events, &View { past: true, ..view() });
+    assert_eq!(kinds(&past), ["day", "tools"]);
+    assert!(matches!(&past[1], Item::Tools(turn) if !turn.running));
+    assert_eq!(kinds(&items(&events, &view())), ["day", "tools", "tools"]);
+}
+
+#[test]
+fn a_turn_that_is_not_shown_parts_no_thread() {
+    let events = [
+        event(1, "message", "acc_1", json!({"content": "root"})),
+        event(2, "message", "acc_1", json!({"content": "in it", "thread": "evt_1"})),
+        event(3, "lifecycle", "a", json!({"status": "processing"})),
+        event(4, "message", "a", json!({"content": "too", "thread": "evt_1"})),
+    ];
+    let found = items(&events, &view());
+    let of: Vec<_> = found
+        .iter()
+        .filter_map(
+            |item| if let Item::Message(message) = item { Some(message.of_thread.as_deref()) } else { None },
+        )
+        .collect();
+    assert_eq!(of, [None, Some("root"), None]);
+}
+
+#[test]
+fn an_excerpt_loses_marks_and_no_words() {
+    for (text, expected) in [
+        ("fix issue #42 in C# > now", "fix issue #42 in C# > now"),
+        ("## Plan\n> said **so** with `code`", "Plan said so with code"),
+        ("#release 2 * 3", "#release 2 * 3"),
+    ] {
+        assert_eq!(excerpt(text), expected);
+    }
+    assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 81);
 }
