@@ -359,7 +359,7 @@ impl Otel {
             .flat_map(|told| if let Node::List(items) = told { items } else { vec![told] })
             .collect();
         let messages = Node::List(messages);
-        self.note_asked(&messages, collector);
+        self.note_asked(span, &messages, collector);
         let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
         let refusals: Vec<_> = parts.filter(|part| part.get("type").text() == Some("refusal")).collect();
         for refusal in &refusals {
@@ -374,7 +374,9 @@ impl Otel {
             |node: &Node| node.text().or_else(|| node.get("stringValue").text()) == Some("content_filter");
         let by_message = |message: &Node| filtered(message.get("finish_reason"));
         if refusals.is_empty()
-            && (reasons.items().iter().any(filtered) || messages.items().iter().any(by_message))
+            && (reasons.items().iter().any(filtered)
+                || messages.items().iter().any(by_message)
+                || span.flattened(|name| name.ends_with("finish_reason")).any(|why| why == "content_filter"))
         {
             let mut warning = span.event(EventType::Warning);
             warning.detail = Some("content_filter".to_owned());
@@ -385,10 +387,11 @@ impl Otel {
 
 impl Otel {
     /// Remembers the calls that a model asked for, until their spans come.
-    fn note_asked(&mut self, messages: &Node, collector: &Collector<'_>) {
+    fn note_asked(&mut self, span: &Span<'_>, messages: &Node, collector: &Collector<'_>) {
         let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
         let calls = parts.filter(|part| part.get("type").text() == Some("tool_call"));
-        for id in calls.filter_map(|call| call.get("id").text()) {
+        let flattened = span.flattened(|name| name.contains(".tool_calls.") && name.ends_with(".id"));
+        for id in calls.filter_map(|call| call.get("id").text()).chain(flattened) {
             if self.asked.len() < MAX_EVENTS && !collector.told(&format!("made:{id}")) {
                 self.asked.insert(id.to_owned());
             }

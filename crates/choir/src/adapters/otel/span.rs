@@ -68,6 +68,17 @@ impl<'a> Span<'a> {
         self.attribute(name).text()
     }
 
+    /// What a model answered, in attributes of OpenInference and Traceloop whose name is one of the wanted.
+    pub(super) fn flattened(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &'a str> {
+        let is_output = |name: &str| {
+            ["llm.output_messages.", "llm.finish_reason", "gen_ai.completion."]
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
+        };
+        let known = self.attributes.iter().filter(move |(name, _)| is_output(name) && wanted(name));
+        known.filter_map(|(_, value)| value.text())
+    }
+
     /// Attributes with a number in their name, as OpenInference flattens lists: `{prefix}N.document.id` and so on.
     pub(super) fn numbered(&self, prefix: &str) -> Node {
         let mut items = BTreeMap::<u32, Vec<(Box<str>, Node)>>::new();

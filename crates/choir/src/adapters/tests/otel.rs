@@ -197,6 +197,18 @@ fn what_a_model_said_in_an_event_of_its_span() {
 }
 
 #[test]
+fn an_answer_that_was_kept_back_in_every_spelling() {
+    for (name, found) in [
+        ("llm.finish_reason", 1),
+        ("gen_ai.completion.0.finish_reason", 1),
+        ("llm.input_messages.0.finish_reason", 0),
+    ] {
+        let attributes = json!({"openinference.span.kind": "LLM", name: "content_filter"});
+        assert_eq!(spans(json!([span(1, 0, 1, attributes)])).events.len(), found, "{name}");
+    }
+}
+
+#[test]
 fn calls_that_only_a_model_tells_of() {
     let asked = json!([{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "look"}]}])
         .to_string();
@@ -208,6 +220,20 @@ fn calls_that_only_a_model_tells_of() {
         json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.id": "c"}),
     );
     assert_eq!(codes(&spans(json!([chat]))), ["calls_without_spans"]);
+    for name in
+        ["llm.output_messages.0.message.tool_calls.0.tool_call.id", "gen_ai.completion.0.tool_calls.0.id"]
+    {
+        let flat = span(3, 0, 1, json!({"openinference.span.kind": "LLM", name: "c"}));
+        assert_eq!(codes(&spans(json!([flat]))), ["calls_without_spans"], "{name}");
+        assert_eq!(codes(&spans(json!([flat, tool]))), ["no_voice"], "{name}");
+    }
+    let asked = span(
+        3,
+        0,
+        1,
+        json!({"openinference.span.kind": "LLM", "llm.input_messages.0.message.tool_calls.0.tool_call.id": "c"}),
+    );
+    assert_eq!(codes(&spans(json!([asked]))), ["no_events"]);
     for trace in [json!([chat, tool]), json!([tool, chat])] {
         assert_eq!(codes(&spans(trace)), ["no_voice"]);
     }
