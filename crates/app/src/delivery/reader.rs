@@ -389,6 +389,8 @@ mod tests {
                 created_at: new.now,
                 archived_at: None,
                 keep_days: None,
+                loop_turns: None,
+                glyphs: None,
                 oldest: 1,
             };
             let joins = act(&app, ann, new.conversation);

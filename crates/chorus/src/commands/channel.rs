@@ -2,6 +2,7 @@
 //!
 //! What is said is data and goes to standard output, everything about the connection to standard error.
 
+mod change;
 mod log;
 mod members;
 mod speak;
@@ -33,6 +34,7 @@ Examples:
   chorus channel say ops --thread 4f1c22a9 yes      into a thread, by the end of its id
   chorus channel react ops 4f1c22a9 done            a signal instead of words
   chorus channel member ops bob --lead              bob answers for the others
+  chorus channel set ops --loop-guard 20            agents may go on for longer among themselves
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
@@ -105,6 +107,7 @@ enum Command {
         event: String,
     },
     React(speak::React),
+    Set(change::Set),
     /// Make another member the owner of a channel of yours
     Transfer {
         /// The channel's id, or its name if none other of yours has it
@@ -143,6 +146,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Members(members) => members.run(global).await?,
         Command::Member(change) => change.run(global, &client).await?,
         Command::Leave(leave) => leave.run(global, &client).await?,
+        Command::Set(set) => set.run(global, &client).await?,
         Command::Transfer { channel, handle } => transfer(global, &client, channel, &handle).await?,
         Command::Archive { channel } => {
             let id = find(global, channel.clone()).await?;

@@ -12,11 +12,11 @@ use utoipa::ToSchema;
 /// Who said something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthorView {
-    /// The id of an account or an agent.
+    /// The id of an account or an agent; of what the hub says itself, `system`.
     #[serde(default)]
     #[schema(required)]
     pub id: String,
-    /// `account` or `agent`.
+    /// `account` or `agent`, or `system`.
     #[serde(default)]
     #[schema(required)]
     pub kind: String,

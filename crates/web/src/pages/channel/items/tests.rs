@@ -10,6 +10,7 @@ fn view() -> View {
         my_handle: "anna".into(),
         read: None,
         held: HashMap::new(),
+        glyphs: chorus_protocol::c2a::Glyphs::default(),
     }
 }
 
