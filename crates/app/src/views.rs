@@ -6,7 +6,7 @@ use chorus_protocol::api::channels::ConversationView;
 pub use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::events::{AuthorView, ReactionView};
 use chorus_protocol::api::members::MemberView;
-use chorus_protocol::ids::EventId;
+use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{AuthorKind, EventKind};
 use chorus_store::conversations::{Conversation, Event};
@@ -45,6 +45,11 @@ pub fn member(member: Member) -> MemberView {
     }
 }
 
+/// Who said something, by the handle it has there.
+pub fn author(who: Principal, handle: Option<String>) -> AuthorView {
+    AuthorView { id: who.to_string(), kind: who.kind().as_str().to_owned(), handle }
+}
+
 /// What every event has, and no kind may have besides.
 const NAMES: [&str; 13] = [
     "event_id",
@@ -80,7 +85,7 @@ pub fn event(event: &Event) -> EventView {
         event_id: event.id.to_string(),
         sequence: event.seq,
         kind: event.kind.as_str().into(),
-        author: author(event),
+        author: author_of(event),
         content,
         thread: event.thread.map(|id| id.to_string()),
         reply_to,
@@ -96,16 +101,12 @@ pub fn event(event: &Event) -> EventView {
 }
 
 /// Who said it. That somebody has not answered is said by the hub, whoever asked.
-fn author(event: &Event) -> AuthorView {
+fn author_of(event: &Event) -> AuthorView {
     if event.kind == EventKind::Escalation {
         let system = AuthorKind::System.as_str();
         return AuthorView { id: system.to_owned(), kind: system.to_owned(), handle: None };
     }
-    AuthorView {
-        id: event.author.to_string(),
-        kind: event.author.kind().as_str().into(),
-        handle: event.handle.clone(),
-    }
+    author(event.author, event.handle.clone())
 }
 
 /// Events as they stand now: with what later events changed of them, and how many replies their threads have.

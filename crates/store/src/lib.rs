@@ -221,6 +221,15 @@ impl Store {
         }
     }
 
+    /// How many commits have changed something: what was read after one answer is as it was as long as the next is the same. None where
+    /// others than this process may write.
+    pub fn changes(&self) -> Option<u64> {
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => Some(sqlite.changes()),
+            Backend::InPlace(_) | Backend::Postgres(_) => None,
+        }
+    }
+
     /// How many transactions that may write were asked for so far; several may share a commit.
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
@@ -263,6 +272,17 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         self.submit(Purpose::Read, work).await
+    }
+
+    /// The same for a read that many make at the same moment, each of its own rows: on a served database those that have gathered
+    /// share their round trips. What it finds is held in memory beside what the others find, so it asks for little.
+    pub async fn read_together<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.submit(Purpose::ReadTogether, work).await
     }
 
     /// The same for finding out who calls, on threads of their own: whatever else is read, nobody waits for it to be let in.

@@ -24,7 +24,7 @@ mod task;
 
 pub use event::{Command, Event, Outcome, Run};
 pub use post::{Post, Posted, To};
-pub use route::Profile;
+pub use route::{AT_ONCE, Profile};
 
 use super::activity::Activity;
 use super::ledger::{End, Known, Ledger, Record};
