@@ -59,6 +59,8 @@ pub struct Decided {
     pub offer: Option<Offer>,
     /// What a change takes the place of, by agent.
     pub replaces: Vec<Obligation>,
+    /// What a change means for agents that find it as it stands, and are not brought it.
+    pub changes: Vec<Obligation>,
 }
 
 impl Decided {
@@ -80,12 +82,23 @@ pub struct Offer {
 /// Whom a draft reaches, and what it means for each.
 pub fn decide(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Decided, StoreError> {
     match draft.kind {
-        DraftKind::Message(_) => decide_said(tx, draft, message(draft)?, &draft.candidates, vec![]),
+        DraftKind::Message(_) => {
+            decide_said(tx, draft, message(draft)?, &draft.candidates, Changed::default())
+        }
         DraftKind::Reaction(target, signal) => decide_reaction(tx, draft, target, signal),
         DraftKind::Edit(target) => changing::decide(tx, draft, target),
         // What it means for those who were given the message is `changing`'s business.
         DraftKind::Deletion(_) => Ok(Decided::default()),
     }
+}
+
+/// What a message, as it stands after a change, is to those who have it.
+#[derive(Default)]
+struct Changed {
+    /// Whom the change is brought.
+    replaces: Vec<Obligation>,
+    /// Who finds it.
+    found: Vec<Obligation>,
 }
 
 /// Whom something reaches that is said, or changed to say it in place of what agents have.
@@ -94,15 +107,15 @@ fn decide_said(
     draft: &Draft<'_>,
     mut event: Event<'_>,
     candidates: &[Candidate],
-    mut replaces: Vec<Obligation>,
+    mut changed: Changed,
 ) -> Result<Decided, StoreError> {
     let known = Known::look_up(tx, draft, candidates)?;
     let mut decided = decide_each(&classify(event), candidates, &known);
     // Who wakes nobody goes on with nothing.
-    let wakes = !replaces.is_empty() || decided.iter().any(|one| is_delivered(one.attention.mode));
+    let wakes = !changed.replaces.is_empty() || decided.iter().any(|one| is_delivered(one.attention.mode));
     if wakes && event.author == AuthorKind::Agent && loop_guard::is_loop(tx, draft)? {
         event.damped = true;
-        replaces.clear();
+        changed = Changed::default();
         decided = decide_each(&classify(event), candidates, &known);
     }
     let (delivered, found): (Vec<_>, Vec<_>) =
@@ -111,9 +124,11 @@ fn decide_said(
     let found = found.into_iter().filter(|one| one.attention.directedness == Directedness::ToMe);
     let reach = conversation::reach(tx, draft.act.author, delivered, found.collect())?;
     let asked = reach.recipients.iter().find(|one| Some(one.agent) == known.first);
-    let offer = asked.filter(|one| one.attention.reason == Reason::RoleMention);
+    let is_for_several = |reason| matches!(reason, Reason::RoleMention | Reason::StreamOwner);
+    let offer = asked.filter(|one| is_for_several(one.attention.reason));
     let offer = offer.map(|one| Offer { first: one.agent, taken: one.attention.mode != Mode::Notify });
-    Ok(Decided { reach, offer, replaces })
+    let Changed { replaces, found: changes } = changed;
+    Ok(Decided { reach, offer, replaces, changes })
 }
 
 /// Whom a reaction reaches: who said what it is put on, if its session tells such things from messages. Others find it there.
@@ -164,36 +179,59 @@ pub fn outcome(
 /// What is known of all candidates together.
 #[derive(Default)]
 struct Known {
-    /// Who of a named role is asked first.
+    /// Who of a named role, or of the owners of a stream, is asked first.
     first: Option<AgentId>,
     /// Who holds the claim on the thread.
     holder: Option<AgentId>,
     /// What the way to each candidate shows, in their order; without knocks where nothing is said.
     shows: Vec<Capabilities>,
+    /// They have answered what this changes.
+    answered: bool,
 }
 
 impl Known {
     fn look_up(tx: &mut dyn Tx, draft: &Draft<'_>, candidates: &[Candidate]) -> Result<Self, StoreError> {
         let now = draft.act.now;
-        let mut known = Self { first: first_responder(tx, candidates, now)?, ..Self::default() };
+        let mut known = Self::default();
         if let Some(thread) = draft.thread {
             known.holder = claiming::of(tx, thread)?.and_then(|claim| claim.holder(now));
         }
         for candidate in candidates {
             known.shows.push(shows(tx, candidate.agent, now)?);
         }
+        let asked = if candidates.iter().any(is_asked_by_role) {
+            candidates.iter().filter(|candidate| is_asked_by_role(candidate)).collect()
+        } else {
+            known.owners_to_ask(draft, candidates)
+        };
+        known.first = first_responder(tx, &asked, now)?;
         Ok(known)
+    }
+
+    /// Of several owners of a stream whom nothing else concerns one is asked first, of those that can be knocked. One alone is
+    /// knocked without being offered anything.
+    fn owners_to_ask<'a>(&self, draft: &Draft<'_>, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
+        let owns = |(one, shows): &(&Candidate, &Capabilities)| {
+            let takes_part = one.owns_thread || one.participates || one.last_in_thread;
+            one.owns_stream && !one.named && shows.notify && !(draft.thread.is_some() && takes_part)
+        };
+        let owners: Vec<_> = candidates.iter().zip(&self.shows).filter(owns).map(|(one, _)| one).collect();
+        if draft.names_somebody || owners.len() < 2 { vec![] } else { owners }
     }
 }
 
-/// Who of a named role is asked first: who can be reached, has the least to do, and waits longest for something.
+fn is_asked_by_role(candidate: &Candidate) -> bool {
+    candidate.in_named_role && !candidate.named
+}
+
+/// Who of several is asked first: who can be reached, has the least to do, and waits longest for something.
 fn first_responder(
     tx: &mut dyn Tx,
-    candidates: &[Candidate],
+    candidates: &[&Candidate],
     now: i64,
 ) -> Result<Option<AgentId>, StoreError> {
     let mut agents = vec![];
-    for candidate in candidates.iter().filter(|candidate| candidate.in_named_role && !candidate.named) {
+    for candidate in candidates {
         if let Some(agent) = directory::by_id(tx, candidate.agent)? {
             agents.push(agent);
         }
@@ -226,7 +264,12 @@ pub(crate) fn choose(
 
 /// What the way to an agent shows now.
 pub(crate) fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabilities, StoreError> {
-    Ok(inboxes::shows(tx, agent, now)?.map_or(WITHOUT_KNOCKS, |words| {
+    Ok(capabilities(inboxes::shows(tx, agent, now)?))
+}
+
+/// The words that a session is kept with, read.
+fn capabilities(words: Option<String>) -> Capabilities {
+    words.map_or(WITHOUT_KNOCKS, |words| {
         let has = |mode: Mode| words.split(' ').any(|word| word == mode.as_str());
         Capabilities {
             immediate: has(Mode::Immediate),
@@ -236,7 +279,7 @@ pub(crate) fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabil
             digest: has(Mode::Digest),
             interrupt: false,
         }
-    }))
+    })
 }
 
 /// The same as the words that a session is kept with.
@@ -317,15 +360,22 @@ fn decide_each(event: &Classified<'_>, candidates: &[Candidate], all: &Known) ->
             owns_thread: candidate.owns_thread,
             participates: candidate.participates,
             owns_stream: candidate.owns_stream,
+            answered: all.answered,
             asked_in_thread: if answers_agent { candidate.said_target } else { is_next },
             ..chorus_attention::Recipient::default()
         };
         let attention = chorus_attention::decide(event, &known);
         let shows = all.shows.get(place).copied().unwrap_or(WITHOUT_KNOCKS);
         let mode = match shows.fall_back(attention.mode) {
-            // Where there are no knocks, whoever is asked first is shown all of it, and has taken it.
+            // Where there are no knocks, whoever is asked first is shown all of it, and has taken it. So is whom a person goes
+            // on with in a thread.
             Mode::ToolMailbox
-                if attention.mode == Mode::Notify && attention.reason == Reason::RoleMention =>
+                if attention.mode == Mode::Notify
+                    && match attention.reason {
+                        Reason::RoleMention => true,
+                        Reason::ThreadParticipation => known.is_meant(event.event.author),
+                        _ => false,
+                    } =>
             {
                 shows.fall_back(Mode::Buffered)
             }
@@ -350,127 +400,4 @@ fn is_delivered(mode: Mode) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use chorus_protocol::words::ConversationKind;
-    use uuid::Uuid;
-
-    fn candidate(n: u128) -> Candidate {
-        Candidate {
-            agent: AgentId(Uuid::from_u128(n)),
-            handle: n.to_string(),
-            named: false,
-            in_named_role: false,
-            owns_thread: false,
-            participates: false,
-            last_in_thread: false,
-            said_target: false,
-            owns_stream: false,
-        }
-    }
-
-    fn said(text: &str) -> Event<'_> {
-        Event { text, names_somebody: text.contains('@'), in_thread: true, ..Event::default() }
-    }
-
-    /// Who is woken, and why.
-    fn woken(event: Event<'_>, candidates: &[Candidate]) -> Vec<(String, Reason)> {
-        let decided = decide_each(&classify(event), candidates, &Known::default());
-        let woken = decided.into_iter().filter(|one| is_delivered(one.attention.mode));
-        woken.map(|one| (one.handle, one.attention.reason)).collect()
-    }
-
-    #[test]
-    fn who_is_named_is_woken_and_in_a_conversation_of_two_the_other() {
-        let named = Candidate { named: true, ..candidate(1) };
-        let ask = said("@1 please look at this");
-        assert_eq!(woken(ask, &[]), []);
-        let mention = ("1".to_owned(), Reason::DirectMention);
-        assert_eq!(woken(ask, std::slice::from_ref(&named)), [mention]);
-        let dm = Event { conversation: ConversationKind::Dm, ..ask };
-        let direct = |n: &str| (n.to_owned(), Reason::DirectMessage);
-        assert_eq!(woken(dm, &[named, candidate(2)]), [direct("1"), direct("2")]);
-    }
-
-    #[test]
-    fn of_a_role_one_is_asked_and_where_there_are_knocks_by_one() {
-        let [one, two] = [1, 2].map(|n| Candidate { in_named_role: true, ..candidate(n) });
-        let first = Known { first: Some(two.agent), ..Known::default() };
-        let decided = |all: &Known| {
-            let event = Event { names_somebody: true, ..said("can somebody look at the build?") };
-            let decided = decide_each(&classify(event), &[one.clone(), two.clone()], all);
-            decided.into_iter().map(|one| (one.attention.mode, one.attention.policy)).collect::<Vec<_>>()
-        };
-        let other = (Mode::ToolMailbox, Policy::MayRespond);
-        assert_eq!(decided(&first), [other, (Mode::Buffered, Policy::MayRespond)]);
-        let knocks = Known { shows: vec![Capabilities::default(); 2], ..first };
-        assert_eq!(decided(&knocks), [other, (Mode::Notify, Policy::MayRespond)]);
-    }
-
-    #[test]
-    fn what_a_session_can_show_is_kept_in_words() {
-        let some = InjectionCapabilities { notify: true, buffered: true, ..InjectionCapabilities::default() };
-        assert_eq!(words(some), "buffered notify");
-        assert_eq!(words(InjectionCapabilities::ALL), "immediate buffered notify tool_mailbox digest");
-    }
-
-    #[test]
-    fn what_would_be_a_knock_wakes_nobody() {
-        let named = Candidate { named: true, ..candidate(1) };
-        for text in ["@1 thanks!", "@1 ok", "@1 👍"] {
-            assert_eq!(woken(said(text), std::slice::from_ref(&named)), [], "{text}");
-            let decided = decide_each(&classify(said(text)), std::slice::from_ref(&named), &Known::default());
-            assert_eq!(decided[0].attention.mode, Mode::ToolMailbox);
-            assert_eq!(decided[0].attention.policy, Policy::AckOnly);
-        }
-    }
-
-    #[test]
-    fn what_comes_next_in_a_thread_is_for_whom_it_was_about() {
-        let spoke = Candidate { participates: true, ..candidate(1) };
-        let last = Candidate { participates: true, last_in_thread: true, ..candidate(2) };
-        let two = [spoke.clone(), last.clone()];
-        let question = said("and on Windows?");
-        assert_eq!(woken(question, &two), [("2".to_owned(), Reason::ThreadQuestion)]);
-        let correction = said("I meant the other one");
-        assert_eq!(woken(correction, &two), [("2".to_owned(), Reason::ThreadParticipation)]);
-        // What says whom it answers is for that one; what an agent says to a person, for no other agent.
-        let answers = [Candidate { said_target: true, ..spoke }, last];
-        assert_eq!(woken(question, &answers), [("1".to_owned(), Reason::ThreadQuestion)]);
-        let by_agent = Event { author: AuthorKind::Agent, ..question };
-        assert_eq!(woken(by_agent, &two), []);
-        assert_eq!(woken(by_agent, &answers), [("1".to_owned(), Reason::ThreadQuestion)]);
-    }
-
-    #[test]
-    fn what_is_damped_wakes_nobody_whatever_it_says() {
-        let named = [Candidate { named: true, ..candidate(1) }];
-        for text in ["@1 please go on", "@1 stop!", "@1 emergency: the disk is full"] {
-            let event = Event { author: AuthorKind::Agent, ..said(text) };
-            assert_eq!(woken(event, &named).len(), 1, "{text}");
-            assert_eq!(woken(Event { damped: true, ..event }, &named), [], "{text}");
-        }
-    }
-
-    #[test]
-    fn the_whole_decision_goes_with_the_recipient() {
-        let event = Event { priority: Some(Priority::Urgent), deadline_ms: Some(5_000), ..said("@1 go on") };
-        let decided =
-            decide_each(&classify(event), &[Candidate { named: true, ..candidate(1) }], &Known::default());
-        let attention = Attention {
-            priority: Priority::Urgent,
-            deadline_ms: Some(5_000),
-            reason: Reason::DirectMention,
-            ..FOREIGN
-        };
-        assert_eq!(decided, [Recipient { agent: candidate(1).agent, handle: "1".into(), attention }]);
-    }
-
-    #[test]
-    fn what_was_said_before_is_read_as_it_was_meant() {
-        let intent = |body: &str| Earlier::read(body).unwrap().intent();
-        assert_eq!(intent(r#"{"content": "Shall I deploy it?"}"#), Intent::ApprovalRequest);
-        assert_eq!(intent(r#"{"content": "Shall I?", "intent": "chat"}"#), Intent::Chat);
-        assert_eq!(intent(r#"{"content": "@bob fix the parser"}"#), Intent::Assignment);
-    }
-}
+mod tests;

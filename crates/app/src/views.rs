@@ -8,7 +8,7 @@ use chorus_protocol::api::events::{AuthorView, ReactionView};
 use chorus_protocol::api::members::MemberView;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{AuthorKind, EventKind};
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
 use serde_json::{Map, Value, json};
@@ -26,6 +26,9 @@ pub fn conversation(conversation: &Conversation) -> ConversationView {
         created_at: rfc3339(conversation.created_at),
         archived: conversation.archived_at.is_some(),
         keep_days: conversation.keep_days,
+        loop_guard: conversation.loop_turns,
+        // Only what was a map of glyphs is kept as one.
+        glyphs: conversation.glyphs.as_deref().and_then(|glyphs| serde_json::from_str(glyphs).ok()),
         oldest: Some(conversation.oldest).filter(|oldest| *oldest > 1),
     }
 }
@@ -82,7 +85,7 @@ pub fn event(event: &Event) -> EventView {
         event_id: event.id.to_string(),
         sequence: event.seq,
         kind: event.kind.into(),
-        author: author(event.author, event.handle.clone()),
+        author: author_of(event),
         content,
         thread: event.thread.map(|id| id.to_string()),
         reply_to,
@@ -95,6 +98,15 @@ pub fn event(event: &Event) -> EventView {
         trace_id: event.trace.to_string(),
         more,
     }
+}
+
+/// Who said it. That somebody has not answered is said by the hub, whoever asked.
+fn author_of(event: &Event) -> AuthorView {
+    if event.kind == EventKind::Escalation {
+        let system = AuthorKind::System.as_str();
+        return AuthorView { id: system.to_owned(), kind: system.to_owned(), handle: None };
+    }
+    author(event.author, event.handle.clone())
 }
 
 /// Events as they stand now: with what later events changed of them, and how many replies their threads have.

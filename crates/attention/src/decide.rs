@@ -27,7 +27,7 @@ pub struct Recipient {
     pub named: bool,
     /// The event names a role of its.
     pub in_named_role: bool,
-    /// The named role was offered to another of its members first, who may still claim it.
+    /// It was offered to another of the named role, or to another owner of the stream, who may still claim it.
     pub offered_to_other: bool,
     /// It began the thread.
     pub owns_thread: bool,
@@ -59,7 +59,20 @@ pub fn decide(classified: &Classified<'_>, recipient: &Recipient) -> Attention {
     let given = classified.event.deadline_ms.unwrap_or(DEFAULT_DEADLINE_MS);
     let deadline_ms =
         (policy != Policy::MustNotRespond).then(|| given.clamp(*DEADLINE_MS.start(), *DEADLINE_MS.end()));
-    Attention { directedness, policy, mode, reason, priority: classified.priority, deadline_ms }
+    // Who was not meant hears that a thread goes on, and need not look.
+    let overhears = reason == Reason::ThreadParticipation && !recipient.is_meant(classified.event.author);
+    let priority = match classified.priority {
+        Priority::Normal if overhears => Priority::Low,
+        priority => priority,
+    };
+    Attention { directedness, policy, mode, reason, priority, deadline_ms }
+}
+
+impl Recipient {
+    /// What somebody adds to a thread without asking is for this one, if for anybody: a person goes on with whom it asked.
+    pub fn is_meant(&self, author: AuthorKind) -> bool {
+        self.asked_in_thread && author == AuthorKind::Human
+    }
 }
 
 struct Decision {
@@ -214,9 +227,6 @@ fn to_me(classified: &Classified<'_>, address: Address) -> Expected {
 }
 
 fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Address) -> Expected {
-    let corrected = address == Address::Thread
-        && recipient.asked_in_thread
-        && classified.event.author == AuthorKind::Human;
     let reason = address.reason();
     match classified.intent {
         Intent::Thanks => forbidden(Reason::Thanks),
@@ -224,10 +234,9 @@ fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Addre
         Intent::Cancellation => (Policy::MayRespond, Mode::Immediate, Reason::Cancellation),
         Intent::Safety => (Policy::MayRespond, Mode::Immediate, Reason::Safety),
         intent if broadcast(intent) => told(intent),
-        // What a person adds for the agent that was asked belongs to what it was asked; so does what comes for a
-        // claimant.
-        _ if recipient.holds_claim || corrected => (Policy::MayRespond, Mode::Buffered, reason),
-        _ if address == Address::Role && recipient.offered_to_other => {
+        // What comes for a claimant belongs to what it claimed.
+        _ if recipient.holds_claim => (Policy::MayRespond, Mode::Buffered, reason),
+        _ if matches!(address, Address::Role | Address::Stream) && recipient.offered_to_other => {
             (Policy::MayRespond, Mode::ToolMailbox, reason)
         }
         _ => (Policy::MayRespond, Mode::Notify, reason),

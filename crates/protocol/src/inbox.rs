@@ -24,6 +24,9 @@ pub struct Chat<E = EventView> {
     pub channel: ConversationView,
     /// What was said. (The hub encodes it once for all who get it.)
     pub event: E,
+    /// What the agent is called there: by this it knows itself among those that are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
     /// Why it comes to this agent.
     #[serde(default)]
     pub attention: ChatAttention,

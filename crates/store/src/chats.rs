@@ -36,12 +36,14 @@ pub struct ChatEntry {
     pub supersedes: Option<EventId>,
     /// How often the agent was sent it, this time included.
     pub sent: i64,
+    /// Something else has taken its place, or nothing has: it is not shown any more.
+    pub superseded: bool,
 }
 
 const CHATS: &str = concat!(
     "SELECT h.seq, a.epoch, ",
     attention_columns!("h"),
-    ", h.mentions, h.supersedes, h.sent, ",
+    ", h.mentions, h.supersedes, h.sent, CASE WHEN h.disposition = 'superseded' THEN 1 ELSE 0 END, ",
     conversation_columns!(),
     ", ",
     // The entries have the bodies already.
@@ -52,8 +54,8 @@ const CHATS: &str = concat!(
       WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3 ORDER BY h.seq"
 );
 /// How many columns of [`CHATS`] come before the conversation's, and before the event's.
-const OF_ENTRY: usize = 11;
-const OF_CONVERSATION: usize = 11;
+const OF_ENTRY: usize = 12;
+const OF_CONVERSATION: usize = 13;
 
 /// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves. Texts may have grown
 /// since they were said: what does not fit into about `max_bytes` is taken off the page, but for its first entry.
@@ -109,6 +111,7 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
         mentions: row.opt_text(8)?.unwrap_or_default(),
         supersedes: row.opt_bytes(9)?.as_deref().and_then(EventId::from_slice),
         sent: row.int(10)?,
+        superseded: row.int(11)? == 1,
         handle: None,
         conversation: conversations::conversation(conversation)?,
         event: conversations::event(event)?,
@@ -144,11 +147,13 @@ fn intervals(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<HashMap<Conversation
     Ok(stays)
 }
 
-/// The deliveries of an event.
-pub fn of_event(tx: &mut dyn Tx, event: EventId) -> Result<Vec<DeliveryId>, StoreError> {
+/// The deliveries of a message, and of its changes.
+pub fn of_message(tx: &mut dyn Tx, message: EventId) -> Result<Vec<DeliveryId>, StoreError> {
     tx.query(
-        "SELECT agent_id, seq FROM chats WHERE event_id = $1 LIMIT $2",
-        &[(&event).into(), MAX_OF_EVENT.into()],
+        "SELECT g.agent_id, g.seq FROM
+             (SELECT agent_id, seq FROM chats WHERE event_id = $1
+              UNION ALL SELECT agent_id, seq FROM chats WHERE supersedes = $1) g LIMIT $2",
+        &[(&message).into(), MAX_OF_EVENT.into()],
     )?
     .into_iter()
     .map(|mut row| Ok(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? }))

@@ -36,6 +36,10 @@ pub struct Conversation {
     pub archived_at: Option<i64>,
     /// How many days what was said is kept, if its owner says so; never longer than the hub keeps it.
     pub keep_days: Option<i64>,
+    /// After how many turns among themselves agents are in a loop there, if its owner says so; 0 for never.
+    pub loop_turns: Option<i64>,
+    /// How signals are shown there, if its owner says so: JSON.
+    pub glyphs: Option<String>,
     /// The first place that is still there.
     pub oldest: i64,
 }
@@ -44,7 +48,7 @@ pub struct Conversation {
 macro_rules! conversation_columns {
     () => {
         "c.id, c.kind, c.name, c.context, c.owner_kind, c.owner_id, c.history, c.created_at, c.archived_at,
-         c.keep_days, c.oldest"
+         c.keep_days, c.oldest, c.loop_turns, c.glyphs"
     };
 }
 pub(crate) use conversation_columns;
@@ -71,6 +75,8 @@ pub(crate) fn conversation(mut row: Row) -> Result<Conversation, StoreError> {
         archived_at: row.opt_int(8)?,
         keep_days: row.opt_int(9)?,
         oldest: row.int(10)?,
+        loop_turns: row.opt_int(11)?,
+        glyphs: row.opt_text(12)?,
     })
 }
 
@@ -100,7 +106,7 @@ pub fn insert(tx: &mut dyn Tx, new: &Conversation, trace: TraceId) -> Result<(),
 pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5, owner_kind = $6, owner_id = $7,
-                keep_days = $8
+                keep_days = $8, loop_turns = $9, glyphs = $10
          WHERE id = $1",
         &[
             (&changed.id).into(),
@@ -111,6 +117,8 @@ pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError>
             changed.owner.kind().as_str().into(),
             (&changed.owner.uuid()).into(),
             changed.keep_days.into(),
+            changed.loop_turns.into(),
+            changed.glyphs.as_deref().into(),
         ],
     )?;
     Ok(())

@@ -118,6 +118,15 @@ pub fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>
     row.map_or(Ok(None), |mut row| row.opt_text(0))
 }
 
+/// The same, and for who is away what its last session could show: what is kept for it is for such a session again.
+pub fn last_shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT CASE WHEN i.open_until > $2 AND i.session IS NOT NULL THEN i.shows
+                           ELSE COALESCE(a.harness_shows, i.shows) END
+               FROM inboxes i JOIN agents a ON a.id = i.agent_id WHERE i.agent_id = $1";
+    let row = tx.first(sql, &[(&agent).into(), now.into()])?;
+    row.map_or(Ok(None), |mut row| row.opt_text(0))
+}
+
 /// A reconciler: this node lives, so its inboxes stay open.
 pub fn renew(tx: &mut dyn Tx, node: Uuid, until: i64) -> Result<u64, StoreError> {
     tx.execute("UPDATE inboxes SET open_until = $2 WHERE node = $1", &[(&node).into(), until.into()])

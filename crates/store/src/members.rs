@@ -5,7 +5,7 @@
 //! when something is said.
 
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal, TraceId};
 
 /// A present member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,6 +224,23 @@ pub fn lead(tx: &mut dyn Tx, conversation: ConversationId) -> Result<Option<Memb
     tx.first(select_member!("lead = 1 ORDER BY handle_key LIMIT 1"), &[(&conversation).into()])?
         .map(member)
         .transpose()
+}
+
+/// The people of a conversation, but this one: some of them.
+pub fn people_besides(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    who: Principal,
+    limit: i64,
+) -> Result<Vec<AccountId>, StoreError> {
+    tx.query(
+        "SELECT member_id FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND kind = 'account'
+           AND member_id <> $2 ORDER BY handle_key LIMIT $3",
+        &[(&conversation).into(), (&who.uuid()).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(AccountId(row.uuid(0)?)))
+    .collect()
 }
 
 /// Whether a person is present besides this member.

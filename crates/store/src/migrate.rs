@@ -58,6 +58,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0044_open_jobs.sql"),
     migration!("0042_approvals.sql"),
     migration!("0046_leaving.sql"),
+    migration!("0045_channel_rules.sql"),
 ];
 
 /// The number of the newest.

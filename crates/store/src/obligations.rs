@@ -165,6 +165,29 @@ pub fn put_off(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// What an event means for the agent by now, and whom it names, in the delivery that brings it.
+pub fn change(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
+    let Attention { directedness, policy, mode, reason, priority, deadline_ms } = known.attention;
+    tx.execute(
+        "UPDATE chats SET directedness = $3, policy = $4, mode = $5, reason = $6, priority = $7,
+                deadline_at = created_at + CAST($8 AS BIGINT), mentions = $9, next_at = $10
+         WHERE agent_id = $1 AND seq = $2",
+        &[
+            (&known.id.agent).into(),
+            known.id.seq.into(),
+            directedness.as_str().into(),
+            policy.as_str().into(),
+            mode.as_str().into(),
+            reason.as_str().into(),
+            priority.as_str().into(),
+            deadline_ms.into(),
+            known.mentions.as_str().into(),
+            known.next_at.into(),
+        ],
+    )?;
+    Ok(())
+}
+
 /// Nobody looks at these deliveries of an event any more: another took their place.
 pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     tx.execute(

@@ -26,8 +26,10 @@ pub struct Unread {
     pub read_seq: i64,
     /// How many messages of others came since, up to [`MAX_COUNT`].
     pub count: i64,
-    /// Whether one of them names the person, or is in a conversation of two.
+    /// Whether one of them names the person, or is in a conversation of two; or something waits until a person agrees.
     pub asked: bool,
+    /// How many messages of others wait there until a person agrees.
+    pub held: i64,
 }
 
 /// Those of a person's conversations that hold something unread, in the order of their ids, after `after`.
@@ -41,27 +43,32 @@ pub fn unread(
     let rows = tx.query(
         "SELECT q.id, q.name, q.kind, q.read_seq, q.asked_seq,
                 (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
-                     AND e.seq <> 0 AND e.seq > q.read_seq AND e.author_id <> $1 LIMIT $4) AS newer) AS unread
+                     AND e.seq <> 0 AND e.seq > q.read_seq AND e.author_id <> $1 LIMIT $4) AS newer) AS unread, q.held
          FROM (SELECT c.id, c.name, c.kind, COALESCE(r.asked_seq, 0) AS asked_seq,
-                      CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq
+                      CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq,
+                      (SELECT COUNT(*) FROM approvals a WHERE a.conversation_id = c.id AND a.state = 'held'
+                          AND a.author_id <> $1) AS held
                FROM members m JOIN conversations c ON c.id = m.conversation_id
                JOIN streams s ON s.id = c.id
                LEFT JOIN readings r ON r.account_id = m.member_id AND r.conversation_id = m.conversation_id
                WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL AND c.id > $2
-                 AND s.head > COALESCE(r.read_seq, 0)
+                 AND (s.head > COALESCE(r.read_seq, 0)
+                      OR EXISTS (SELECT 1 FROM approvals a WHERE a.conversation_id = c.id AND a.state = 'held'
+                                   AND a.author_id <> $1))
                ORDER BY c.id LIMIT $3) AS q
          ORDER BY q.id",
         &[(&account).into(), after.into(), limit.into(), MAX_COUNT.into()],
     )?;
     let unread = |mut row: crate::Row| {
-        let (read_seq, asked_seq) = (row.int(3)?, row.int(4)?);
+        let (read_seq, asked_seq, held) = (row.int(3)?, row.int(4)?, row.int(6)?);
         Ok(Unread {
             conversation: ConversationId(row.uuid(0)?),
             name: row.opt_text(1)?.unwrap_or_default(),
             kind: row.text(2)?,
             read_seq,
             count: row.int(5)?,
-            asked: asked_seq > read_seq,
+            asked: asked_seq > read_seq || held > 0,
+            held,
         })
     };
     rows.into_iter().map(unread).collect()
@@ -97,7 +104,7 @@ pub fn place_of(
 }
 
 /// A message is for these people: it names them, or is in a conversation of two.
-pub(crate) fn ask(
+pub fn ask(
     tx: &mut dyn Tx,
     people: &[AccountId],
     conversation: ConversationId,

@@ -4,7 +4,8 @@
 //! in this order: before an answer leaves, its text ([`Record::Intent`]); when it has arrived, or nothing more will be
 //! said, that ([`Record::Done`]), together with the place in the inbox to go on after. A program that dies in between
 //! sends the same text again under the same key. Messages that are put together into one turn are dealt with as its last
-//! one is: they are named with it. Digests are kept from when they came ([`Record::Digest`]) until a turn that showed them ended
+//! one is: they are named with it. A change of a message that was taken ends what was taken before of it: of two versions one is
+//! answered. Digests are kept from when they came ([`Record::Digest`]) until a turn that showed them ended
 //! ([`Record::Told`]).
 
 use super::turn::Turn;
@@ -95,6 +96,11 @@ impl Taken {
     pub fn delivery(params: Value) -> Self {
         let id = format!("chat {}", params["eventId"].as_str().unwrap_or_default());
         Self { id, door: Door::Delivery, data: params, sender: None }
+    }
+
+    /// The message that it is a change of, as the host calls it.
+    fn supersedes(&self) -> Option<&str> {
+        self.data["supersedes"].as_str().filter(|_| self.door == Door::Delivery)
     }
 
     /// What is to be answered.
@@ -211,10 +217,13 @@ impl Ledger {
         match record {
             Record::Cursor(cursor) => self.cursor = Some(cursor),
             // What comes again may say something else of itself.
-            Record::Took(taken) => match self.taken.iter_mut().find(|one| one.id == taken.id) {
-                Some(known) => *known = taken,
-                None => self.taken.push(taken),
-            },
+            Record::Took(taken) => {
+                self.end_superseded(&taken);
+                match self.taken.iter_mut().find(|one| one.id == taken.id) {
+                    Some(known) => *known = taken,
+                    None => self.taken.push(taken),
+                }
+            }
             Record::Acted { id, tool, merged } => {
                 self.end_merged(merged);
                 self.open.insert(id, Known::Acted(tool));
@@ -240,6 +249,17 @@ impl Ledger {
             }
             Record::Told { digests } => self.digests.retain(|(id, _)| !digests.contains(id)),
         }
+    }
+
+    /// A change is taken: of the message it changes, and of earlier changes of that, nothing more is made, unless an answer was
+    /// begun.
+    fn end_superseded(&mut self, change: &Taken) {
+        let Some(message) = change.supersedes() else { return };
+        let of_message = format!("chat {message}");
+        let earlier = self.taken.iter().filter(|one| one.supersedes() == Some(message));
+        let mut ids: Vec<_> = earlier.map(|one| one.id.clone()).chain([of_message]).collect();
+        ids.retain(|id| *id != change.id && !self.open.contains_key(id));
+        self.end_merged(ids);
     }
 
     fn end_merged(&mut self, merged: Vec<String>) {

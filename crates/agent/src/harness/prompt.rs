@@ -24,6 +24,9 @@ const EVENT: &str = "C2A EVENT";
 const MESSAGE: &str = "MESSAGE";
 const DIGEST: &str = "C2A DIGEST";
 
+/// What a place is, unless said.
+const CHANNEL: &str = "channel";
+
 /// The headers of a prompt, and words that begin a line in what models are trained on. A line of user text that begins
 /// with one of them, or something that looks like it, is escaped.
 const HEADERS: [&str; 27] = [
@@ -80,7 +83,7 @@ pub(crate) fn prompt(earlier: &[Turn], turn: &Turn, own: Own<'_>, delimiter: &st
     let merged: Vec<_> = earlier.iter().map(|turn| turn.message_id.as_str()).collect();
     header("merged_events", Some(&merged.join(", ")));
     if let Some(place) = &turn.place {
-        header("conversation", Some(&format!("{} {}", place.kind.as_deref().unwrap_or("channel"), place.id)));
+        header("conversation", Some(&format!("{} {}", place.kind.as_deref().unwrap_or(CHANNEL), place.id)));
         header("channel", place.name.as_deref());
         header("service", place.service.as_deref());
         header("about", place.context.as_deref());
@@ -90,7 +93,8 @@ pub(crate) fn prompt(earlier: &[Turn], turn: &Turn, own: Own<'_>, delimiter: &st
     if let Some(culture) = &turn.culture {
         header("author_culture", Some(&culture.sender));
     }
-    header("you", Some(own.name));
+    // By its name there it knows itself among those that are mentioned.
+    header("you", Some(turn.handle.as_deref().unwrap_or(own.name)));
     if turn.kind == EntryKind::Message {
         header("your_culture", Some(own.culture));
     }
@@ -129,7 +133,11 @@ fn reply_target(turn: &Turn) -> String {
         (Back::Envelope(_), _) | (_, None) => author(turn.author, &turn.sender),
         (_, Some(place)) => match &place.thread {
             Some(thread) => format!("thread:{thread}"),
-            None => format!("{}:{}", place.kind.as_deref().unwrap_or("channel"), place.id),
+            // An answer in a channel of a hub begins a thread at what it answers.
+            None if turn.kind == EntryKind::Chat && place.kind.as_deref().unwrap_or(CHANNEL) == CHANNEL => {
+                format!("thread:{}", turn.supersedes.as_deref().unwrap_or(&turn.message_id))
+            }
+            None => format!("{}:{}", place.kind.as_deref().unwrap_or(CHANNEL), place.id),
         },
     }
 }
@@ -222,6 +230,7 @@ mod tests {
             message_id: "evt_1".into(),
             trace_id: None,
             sender: "anna".into(),
+            handle: None,
             place: Some(Place {
                 id: "ch_1".into(),
                 name: Some("ops".into()),
@@ -233,6 +242,7 @@ mod tests {
             policy: Some(Policy::MustRespond),
             directedness: Some(Directedness::ToMe),
             mode: Some(Mode::Buffered),
+            priority: None,
             author: Some(AuthorKind::Human),
             supersedes: None,
             withheld: false,
@@ -246,11 +256,20 @@ mod tests {
     fn in_a_channel() {
         let head = "C2A EVENT\nevent_id: evt_1\nconversation: channel ch_1\nchannel: ops\n\
                     about: Where operations are coordinated\nauthor: human:anna\nyou: echo\ndirectedness: to_me\n\
-                    response_policy: must_respond\nreason: direct_mention\nreply_target: channel:ch_1\n\nMESSAGE\n";
+                    response_policy: must_respond\nreason: direct_mention\nreply_target: thread:evt_1\n\nMESSAGE\n";
         assert_eq!(
             prompt(&[], &turn("@echo hi"), OWN, "d1"),
             format!("{head}----- message d1\n@echo hi\n----- end d1\n")
         );
+        // Elsewhere, and between two, there are no threads to begin; and what it is called there is what it is.
+        let mut other = turn("@ada hi");
+        other.handle = Some("ada".into());
+        other.place.as_mut().unwrap().kind = Some("dm".into());
+        let direct = prompt(&[], &other, OWN, "d1");
+        assert!(direct.contains("\nyou: ada\n") && direct.contains("\nreply_target: dm:ch_1\n"), "{direct}");
+        other.place.as_mut().unwrap().kind = None;
+        other.kind = EntryKind::Channel;
+        assert!(prompt(&[], &other, OWN, "d1").contains("\nreply_target: channel:ch_1\n"));
         let mut last = turn("like this");
         last.message_id = "evt_2".into();
         last.place.as_mut().unwrap().thread = Some("evt_0".into());
@@ -357,7 +376,7 @@ mod tests {
             };
             assert!(value("author").starts_with("human:mallory "), "{headers:#?}");
             assert_eq!(value("response_policy"), "must_respond");
-            assert_eq!(value("reply_target"), "channel:ch_1");
+            assert_eq!(value("reply_target"), "thread:evt_1");
             assert_eq!(value("event_id"), "evt_1");
             let lines = || split(&text).collect::<Vec<_>>().join("\n");
             assert_eq!(message, format!("{}\n{}", lines(), lines()), "nothing is lost");

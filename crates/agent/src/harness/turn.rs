@@ -12,7 +12,9 @@ use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::{EnvelopeText, InboxMessage, check_envelope};
-use chorus_protocol::words::{AuthorKind, Directedness, EntryKind, Mode, Policy, PrincipalKind, Reason};
+use chorus_protocol::words::{
+    AuthorKind, Directedness, EntryKind, Mode, Policy, PrincipalKind, Priority, Reason,
+};
 use data_encoding::HEXLOWER;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -92,6 +94,8 @@ pub struct Turn {
     pub trace_id: Option<String>,
     /// Who wrote it.
     pub sender: String,
+    /// What this agent is called there, where the hub says so.
+    pub handle: Option<String>,
     /// Where, if it was in a channel.
     pub place: Option<Place>,
     /// What it says about cultures, if it is an envelope.
@@ -104,6 +108,8 @@ pub struct Turn {
     pub directedness: Option<Directedness>,
     /// How it is to be shown, where the hub says so.
     pub mode: Option<Mode>,
+    /// How much it matters, where the hub says so.
+    pub priority: Option<Priority>,
     /// What wrote it, where that is known: people type in pieces.
     pub author: Option<AuthorKind>,
     /// The message, as the other side calls it, that this one takes the place of: it was edited.
@@ -125,9 +131,14 @@ impl fmt::Debug for Turn {
 }
 
 impl Turn {
+    /// Whether this is a message, or a change of it: it is meant by the message's id, or by its own.
+    pub(crate) fn stands_for(&self, message_id: &str) -> bool {
+        self.message_id == message_id || self.supersedes.as_deref() == Some(message_id)
+    }
+
     /// The event `chat` of an inbox.
     pub fn chat(data: &str) -> Result<Self, Faults> {
-        let Chat::<EventView> { trace_id, channel, event, attention, callback, mcp } =
+        let Chat::<EventView> { trace_id, channel, event, handle, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
         let name = Some(channel.name).filter(|name| !name.is_empty());
         let kind = channel.kind.known().map(|kind| kind.as_str().to_owned());
@@ -142,9 +153,10 @@ impl Turn {
         // The hub's ids are unique whatever the channel.
         turn.id = format!("chat {}", turn.message_id);
         turn.kind = EntryKind::Chat;
-        turn.trace_id = trace_id;
+        (turn.trace_id, turn.handle) = (trace_id, handle);
         (turn.reason, turn.policy) = (attention.reason, attention.policy);
         (turn.directedness, turn.mode) = (attention.directedness, attention.mode);
+        turn.priority = attention.priority;
         turn.author = match event.author.kind.known() {
             Some(PrincipalKind::Account) => Some(AuthorKind::Human),
             Some(PrincipalKind::Agent) => Some(AuthorKind::Agent),
@@ -172,6 +184,7 @@ impl Turn {
             message_id: message.id,
             trace_id: None,
             sender: message.sender,
+            handle: None,
             place: Some(Place {
                 id: channel.id,
                 name: channel.name,
@@ -184,6 +197,7 @@ impl Turn {
             policy: None,
             directedness: None,
             mode: None,
+            priority: None,
             author: None,
             supersedes: None,
             withheld: false,
@@ -228,6 +242,7 @@ impl Turn {
             message_id: id.to_owned(),
             trace_id: None,
             sender: sender.to_owned(),
+            handle: None,
             place: None,
             culture: Some(Culture {
                 sender: envelope.sender_culture.unwrap_or_default(),
@@ -237,6 +252,7 @@ impl Turn {
             policy: None,
             directedness: None,
             mode: None,
+            priority: None,
             author: Some(AuthorKind::Agent),
             supersedes: None,
             withheld: false,

@@ -1,7 +1,9 @@
 //! What is typed in pieces is one turn, and conversations are worked on side by side.
 
-use crate::world::{World, profile, typed};
-use chorus_agent::harness::{Command, End, Event, Post, Posted, Profile, Record, To, Turn};
+use crate::world::{World, environment, profile, typed};
+use chorus_agent::harness::{
+    Command, Core, End, Event, Known, Ledger, Post, Posted, Profile, Record, Taken, To, Turn,
+};
 use chorus_attention::turn::{LONGEST_MS, QUIET_MS, Source};
 use chorus_protocol::words::Reason;
 use serde_json::{Value, json};
@@ -194,6 +196,106 @@ fn edits_and_deletions_before_the_answer() {
     world.say(edit("a2", "a"));
     world.finish();
     assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["a", "a2"]);
+}
+
+fn changed(name: &str, of: &str) -> Turn {
+    Turn { supersedes: Some(of.into()), ..typed(name, "ch_1", "anna") }
+}
+
+/// A hub names the message that was said, however often it was changed since, and a model may think for long.
+#[test]
+fn of_several_changes_the_last_is_answered() {
+    let mut world = world(1);
+    world.say(typed("a", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    for name in ["a2", "a3"] {
+        world.pass(2 * LONGEST_MS);
+        world.say(changed(name, "a"));
+        assert!(world.running.is_empty(), "what was said before is not answered any more");
+        world.pass(QUIET_MS);
+        world.arrive();
+        assert_eq!(world.runs_now(), [[name]]);
+    }
+    world.finish();
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["a3"]);
+    // What was taken back is meant by its first name, too.
+    world.say(typed("b", "ch_1", "anna"));
+    world.say(changed("b2", "b"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    world.tell(Event::Withdrawn { message: "b".into() });
+    world.pass(QUIET_MS);
+    assert!(world.running.is_empty());
+}
+
+/// A delivery as a C2A host sends it.
+fn delivered(name: &str, supersedes: Option<&str>, mode: &str) -> Taken {
+    let mut params = json!({"eventId": name, "conversation": {"id": "ch_1", "kind": "channel"},
+        "author": {"kind": "human", "displayName": "anna"}, "target": {"mentions": [], "directedness": "to_me"},
+        "attention": {"policy": "must_respond", "reason": "direct_mention"},
+        "injection": {"mode": mode}, "reliability": {"attempt": 1, "idempotencyKey": name}});
+    match mode {
+        "notify" => {
+            params["knock"] = json!({"from": "human:anna", "where": "channel:ch_1", "directedness": "to_me",
+                "policy": "must_respond", "priority": "normal", "topic": "a question", "pullWith": "chat.read_thread"});
+        }
+        _ => params["content"] = json!([{"type": "text", "text": format!("text of {name}")}]),
+    }
+    if let Some(before) = supersedes {
+        params["supersedes"] = json!(before);
+    }
+    Taken::delivery(params)
+}
+
+/// A harness that dies after it took a change knows from its journal that nothing is to be made of what was before.
+#[test]
+fn after_a_crash_one_version_is_answered() {
+    let mut disk = Ledger::default();
+    for taken in [
+        delivered("a", None, "buffered"),
+        delivered("a2", Some("a"), "buffered"),
+        delivered("a3", Some("a"), "buffered"),
+    ] {
+        disk.apply(Record::Took(taken));
+    }
+    assert_eq!([disk.known("chat a"), disk.known("chat a2")], [Known::Done, Known::Done]);
+    let mut world = world(4);
+    (world.core, world.disk) = (Core::new(profile(), disk.clone(), environment(1)), disk);
+    world.tell(Event::Time);
+    world.arrive();
+    let running: Vec<_> = world.running.values().map(|run| run.turn.message_id.as_str()).collect();
+    assert_eq!(running, ["a3"]);
+    // What the host sends once more of the others is accepted, and nothing else.
+    world.tell(Event::Offered(delivered("a", None, "buffered")));
+    assert!(world.log.contains(&Command::Accept));
+    assert_eq!(world.core.ledger().known("chat a"), Known::Done);
+    // An answer that may be on its way is still seen to.
+    let mut disk = Ledger::default();
+    disk.apply(Record::Took(delivered("b", None, "buffered")));
+    disk.apply(Record::Intent {
+        id: "chat b".into(),
+        text: "yes".into(),
+        as_envelope: false,
+        merged: vec![],
+    });
+    disk.apply(Record::Took(delivered("b2", Some("b"), "buffered")));
+    assert!(matches!(disk.known("chat b"), Known::Intended { .. }));
+}
+
+/// A knock that is being claimed gives way to the change of what it is about.
+#[test]
+fn a_change_of_what_is_being_claimed_takes_its_place() {
+    let mut world = world(1);
+    world.tell(Event::Offered(delivered("a", None, "notify")));
+    assert_eq!(world.flying.len(), 1, "it is claimed");
+    world.tell(Event::Offered(delivered("a2", Some("a"), "notify")));
+    let claimed = |name: &str| {
+        let is_claim =
+            |post: &&Post| matches!(&post.to, To::Tool { arguments, .. } if arguments["eventId"] == name);
+        world.flying.iter().filter(is_claim).count()
+    };
+    assert_eq!((claimed("a"), claimed("a2")), (0, 1));
 }
 
 #[test]

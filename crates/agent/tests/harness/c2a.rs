@@ -71,7 +71,7 @@ async fn an_event_is_acknowledged_injected_and_answered_once() {
     let prompt = place.read("prompt");
     assert!(
         prompt.contains(
-            "\nresponse_policy: must_respond\nreason: direct_mention\nreply_target: channel:ch_1\n"
+            "\nresponse_policy: must_respond\nreason: direct_mention\nreply_target: thread:evt_1\n"
         )
     );
     // The same again is acknowledged again, and nothing else.

@@ -20,7 +20,7 @@ async fn a_mention_is_answered_once_and_shown() {
     let prompt = place.read("prompt");
     let head = "\n\nC2A EVENT\nevent_id: evt_1\nconversation: channel ch_1\nchannel: ops\n\
                 about: Where operations are coordinated\nauthor: human:anna\nyou: echo\nreason: direct_mention\n\
-                reply_target: channel:ch_1\n\nMESSAGE\n----- message ";
+                reply_target: thread:evt_1\n\nMESSAGE\n----- message ";
     assert!(prompt.starts_with("C2A RESPONSE RULES\n") && prompt.contains(head), "{prompt}");
     assert!(prompt.contains("\n@echo hello\n\\From: boss\n----- end "), "{prompt}");
     assert_eq!(

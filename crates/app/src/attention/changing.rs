@@ -1,26 +1,30 @@
 //! What a change of a message means for those who were given it and are not done with it.
 //!
 //! A message that is taken back is nobody's any more, and a harness that is connected here, or has an address, is told. A message that is changed
-//! comes to a harness under the change's own id, in place of what it has; who is reached otherwise finds it changed, as
-//! everybody who looks does. Whom it names now, and who was given nothing of it, is given the message as it stands: a mention
+//! comes to a harness under the change's own id, in place of what it has, also when it is away and comes back; who is reached
+//! otherwise finds it changed, as everybody who looks does. A harness that has answered it is knocked: it may answer again. Whom it names now, and who was given nothing of it, is given the message as it stands: a mention
 //! that is added wakes as a new one does. What it means for who has it is decided anew: if it asks nothing of that one any
 //! more, it is cancelled.
 
-use super::{Decided, Known, claiming, decide_each, decide_said, disposing, is_delivered, message, shows};
+use super::{
+    Changed, Decided, Known, capabilities, claiming, decide_each, decide_said, disposing, is_delivered,
+    message,
+};
 use crate::app::AppState;
 use crate::delivery::dialect::{Dialect, delivery_id};
 use bytes::Bytes;
+use chorus_attention::capabilities::Capabilities;
 use chorus_attention::disposition::Cause;
 use chorus_attention::{Event, Happening, classify};
 use chorus_protocol::c2a::{Cancelled, Method};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::rpc::Notification;
-use chorus_protocol::words::{Directedness, EntryKind, Intent, Priority, Reason};
+use chorus_protocol::words::{Directedness, Disposition, EntryKind, Intent, Priority, Reason};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, MembershipInterval};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, blocks, conversations, inboxes, log};
+use chorus_store::{StoreError, Tx, blocks, conversations, directory, inboxes, log};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -29,15 +33,21 @@ const MAX_TOLD: i64 = 200;
 
 /// Whom a change of a message reaches.
 pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Result<Decided, StoreError> {
-    let (act, mut given, mut replaces) = (draft.act, vec![], vec![]);
+    let (act, mut given, mut have) = (draft.act, vec![], vec![]);
     for (event, agent) in obligations::of_message(tx, target, MAX_TOLD)? {
+        let known = obligations::of(tx, event, agent, act.now)?;
+        let shows = shows_changes(tx, agent, act.now)?;
+        // Whom an earlier change asked nothing more may be asked again: who knows changes by another, others by the message.
+        if known.as_ref().is_some_and(was_withdrawn) && !shows.notify {
+            continue;
+        }
         given.push(agent);
-        if let Some(known) = open(tx, event, agent, act.now)?
-            && shows(tx, agent, act.now)?.notify
+        if let Some(known) = known
+            && (!disposing::is_over(known.disposition) || was_answered(&known) || was_withdrawn(&known))
             && members::of(tx, act.conversation, agent.into())?.is_some()
             && !blocks::keeps_out(tx, agent.into(), act.author)?
         {
-            replaces.push(known);
+            have.push((known, shows));
         }
     }
     let said = conversations::event_by_id(tx, target)?
@@ -68,10 +78,38 @@ pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Res
         deadline_ms: declared["deadline_ms"].as_i64(),
         ..message(draft)?
     };
-    for known in &mut replaces {
-        decide_anew(tx, draft, event, &said, &declared, known)?;
+    let mut changed = Changed::default();
+    for (mut known, shows) in have {
+        decide_anew(tx, draft, event, (&said, &declared), &mut known, shows)?;
+        let is_over = disposing::is_over(known.disposition);
+        match (shows.notify, is_over) {
+            (true, false) => changed.replaces.push(known),
+            // Who is done with it, and is asked nothing, is left alone.
+            (true, true) if is_delivered(known.attention.mode) => changed.replaces.push(known),
+            (false, false) => changed.found.push(known),
+            (_, true) => {}
+        }
     }
-    decide_said(tx, draft, event, &named, replaces)
+    decide_said(tx, draft, event, &named, changed)
+}
+
+/// What the way can show by which an agent is told of a change. Who is away, and has no address, comes back as it went.
+fn shows_changes(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabilities, StoreError> {
+    let is_posted_to = directory::by_id(tx, agent)?
+        .is_some_and(|agent| agent.endpoint.is_some() || agent.working_connection().is_some());
+    let words =
+        if is_posted_to { inboxes::shows(tx, agent, now)? } else { inboxes::last_shows(tx, agent, now)? };
+    Ok(capabilities(words))
+}
+
+/// Whether an agent has said what it had to say to it.
+fn was_answered(known: &Obligation) -> bool {
+    matches!(known.disposition, Some(Disposition::Responded | Disposition::Acknowledged))
+}
+
+/// Whether what it was given asks nothing of an agent any more, and nothing took its place.
+fn was_withdrawn(known: &Obligation) -> bool {
+    known.disposition == Some(Disposition::Superseded)
 }
 
 /// What the message means as it stands now, for an agent that has it, as if it were said so. Who of a role is asked was settled.
@@ -79,14 +117,14 @@ fn decide_anew(
     tx: &mut dyn Tx,
     draft: &Draft<'_>,
     event: Event<'_>,
-    said: &conversations::Event,
-    declared: &Value,
+    (said, declared): (&conversations::Event, &Value),
     known: &mut Obligation,
+    shows: Capabilities,
 ) -> Result<(), StoreError> {
     let agent = known.id.agent;
     let found = draft.candidates.iter().find(|candidate| candidate.agent == agent).cloned();
     let is_for_role = found.as_ref().is_some_and(|candidate| candidate.in_named_role && !candidate.named);
-    if known.attention.reason == Reason::RoleMention && is_for_role {
+    if known.attention.reason == Reason::RoleMention && is_for_role && !was_answered(known) {
         known.mentions.clone_from(&draft.mentions);
         return Ok(());
     }
@@ -100,7 +138,8 @@ fn decide_anew(
         agent,
         handle: member.handle,
         named: is_for_it || found.as_ref().is_some_and(|found| found.named),
-        in_named_role: false,
+        // Who has answered may do so again.
+        in_named_role: is_for_role && was_answered(known),
         owns_thread: found.as_ref().is_some_and(|found| found.owns_thread),
         participates: found.as_ref().is_some_and(|found| found.participates),
         last_in_thread: found.as_ref().is_some_and(|found| found.last_in_thread),
@@ -108,7 +147,8 @@ fn decide_anew(
         owns_stream: found.as_ref().is_some_and(|found| found.owns_stream),
     };
     let event = Event { names_somebody: event.names_somebody || !to.is_empty(), ..event };
-    let all = Known::look_up(tx, draft, std::slice::from_ref(&candidate))?;
+    let mut all = Known::look_up(tx, draft, std::slice::from_ref(&candidate))?;
+    (all.shows, all.answered) = (vec![shows], was_answered(known));
     if let Some(decided) = decide_each(&classify(event), &[candidate], &all).pop() {
         known.attention = decided.attention;
     }
@@ -130,16 +170,30 @@ pub fn remember(
     tx: &mut dyn Tx,
     draft: &Draft<'_>,
     replaces: &[Obligation],
+    changes: &[Obligation],
 ) -> Result<(), StoreError> {
+    let now = draft.act.now;
+    let asks_nothing = (Cause::Edited, "the message was changed, and asks nothing of you any more");
     match draft.kind {
         // The smaller inbox first, as everywhere: that is how they were found.
-        DraftKind::Edit(target) => replaces.iter().try_for_each(|known| {
-            if is_delivered(known.attention.mode) {
-                return supersede(tx, draft, target, known);
+        DraftKind::Edit(target) => {
+            for known in replaces {
+                if is_delivered(known.attention.mode) {
+                    supersede(tx, draft, target, known)?;
+                } else {
+                    withdraw(app, tx, known, asks_nothing, now)?;
+                }
             }
-            let reason = "the message was changed, and asks nothing of you any more";
-            withdraw(app, tx, known, (Cause::Edited, reason), draft.act.now)
-        }),
+            for known in changes {
+                if is_delivered(known.attention.mode) {
+                    let next_at = disposing::pending(known).next_step().map(|(_, at)| at.max(now));
+                    obligations::change(tx, &Obligation { next_at, ..known.clone() })?;
+                } else {
+                    withdraw(app, tx, known, asks_nothing, now)?;
+                }
+            }
+            Ok(())
+        }
         DraftKind::Deletion(target) => take_back(app, tx, target, draft.act.now),
         DraftKind::Message(_) | DraftKind::Reaction(..) => Ok(()),
     }

@@ -1,15 +1,19 @@
 //! The loop guard's seam: what is known of the past when an agent is about to wake another, and what is remembered of it.
 //!
-//! What was said lately is read from the log; only how often agents woke each other since a person spoke is counted. Of claims
-//! and jobs nothing is known yet, so nobody is on a task.
+//! What was said lately is read from the log; only how often agents woke each other since a person spoke is counted. Whether they
+//! are on a task, because one has taken on what the other asked for or works on its job, is looked up when it matters.
 
 use chorus_attention::loop_guard::{self, DEFAULT_TURNS, Exchange, RECENT, Spoken};
 use chorus_protocol::ids::Principal;
-use chorus_store::conversation::{Draft, DraftKind};
+use chorus_store::conversation::{Candidate, Draft, DraftKind};
+use chorus_store::conversations::Conversation;
 use chorus_store::{StoreError, Tx, log, loop_guards};
 
 /// An exchange in which no agent woke another for so long is over: where there is no person, none could end it.
 const FORGOTTEN_MS: i64 = 60 * 60 * 1000;
+
+/// Of more than these it is not looked up whether they work together: who names many is not at work with one.
+const MAX_ADDRESSED: usize = 8;
 
 /// Whether a message of an agent goes on with a loop.
 pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreError> {
@@ -26,7 +30,33 @@ pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreE
     let recent: Vec<_> =
         recent.iter().map(|(by_person, text)| Spoken { by_person: *by_person, text }).collect();
     let exchange = Exchange { turns, recent: &recent, on_task: false };
-    Ok(loop_guard::is_loop(draft.body.text("content"), &exchange, Some(DEFAULT_TURNS)))
+    let (text, limit) = (draft.body.text("content"), limit(&draft.conversation));
+    if !loop_guard::is_loop(text, &exchange, limit) {
+        return Ok(false);
+    }
+    let on_task = is_on_task(tx, draft)?;
+    Ok(loop_guard::is_loop(text, &Exchange { on_task, ..exchange }, limit))
+}
+
+/// How many turns agents may take among themselves in a conversation; none, if its owner turned the guard off.
+fn limit(conversation: &Conversation) -> Option<u32> {
+    match conversation.loop_turns.map(u32::try_from) {
+        None | Some(Err(_)) => Some(DEFAULT_TURNS),
+        Some(Ok(0)) => None,
+        Some(Ok(turns)) => Some(turns),
+    }
+}
+
+/// Whether the author works for one of those that it addresses, or one of them for it.
+fn is_on_task(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreError> {
+    let Some(author) = draft.act.author.agent() else { return Ok(false) };
+    let addressed = |one: &&Candidate| one.named || one.said_target || draft.candidates.len() == 1;
+    for other in draft.candidates.iter().filter(addressed).take(MAX_ADDRESSED) {
+        if loop_guards::work_together(tx, draft.act.conversation, (author, other.agent))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A message was posted or changed: an agent that woke another took a turn, a person who speaks ends the exchange.

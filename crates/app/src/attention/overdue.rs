@@ -200,6 +200,11 @@ pub fn offer_again(
 /// Nobody took what was offered: those of the role that know knocks are knocked; if none does, the next one is shown all of it.
 fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<bool, Error> {
     let Some(given) = first_given(tx, said, claim, now)? else { return Ok(false) };
+    // Nor what was answered: a change of it is for whoever did so. What goes on in a thread is for who takes part.
+    let is_settled = given.disposition == Some(Disposition::Responded);
+    if is_settled || given.attention.reason == Reason::ThreadParticipation {
+        return Ok(false);
+    }
     // What was taken back is asked of nobody else.
     if given.disposition == Some(Disposition::Superseded)
         && obligations::current(tx, said.id, given.id.agent)? == Some(said.id)

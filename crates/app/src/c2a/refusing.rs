@@ -24,7 +24,32 @@ pub(super) fn refusal(error: &Error) -> Refusal {
         (_, Code::RateLimited) => RefusalCode::RateLimited,
         _ => RefusalCode::Unavailable,
     };
-    Refusal { code, message: error.message.clone(), retry_after_ms: error.retry_after_ms }
+    Refusal { code, message: in_own_words(error), retry_after_ms: error.retry_after_ms }
+}
+
+/// What the acts call a field, and what it is called here.
+const FIELDS: [(&str, &str); 6] = [
+    ("content", "text"),
+    ("reply_to", "inReplyTo"),
+    ("thread", "target.threadId"),
+    ("stream", "target.streamId"),
+    ("deadline_ms", "deadlineMs"),
+    ("requires_approval", "requiresApproval"),
+];
+
+/// What is wrong, with the names of the arguments that it was given in.
+fn in_own_words(error: &Error) -> String {
+    if error.code != Code::Validation {
+        return error.message.clone();
+    }
+    let renamed = error.message.split("; ").map(|fault| {
+        let known = FIELDS.iter().find_map(|(field, own)| {
+            let rest = fault.strip_prefix(field)?;
+            rest.starts_with(':').then(|| format!("{own}{rest}"))
+        });
+        known.unwrap_or_else(|| fault.to_owned())
+    });
+    renamed.collect::<Vec<_>>().join("; ")
 }
 
 /// The same as a tool's result.
@@ -50,5 +75,26 @@ fn log(error: &Error) {
             cause = error.cause.as_deref().map(|cause| cause as &dyn std::error::Error),
             "a C2A request failed"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::faults::Faults;
+
+    #[test]
+    fn faults_name_what_was_given() {
+        let mut faults = Faults::one("requires_approval", "nobody could agree");
+        faults.add("content", "must not be empty");
+        faults.add("contents", "is something else");
+        let told = refusal(&faults.into());
+        assert_eq!(told.code, RefusalCode::InvalidArguments);
+        assert_eq!(
+            told.message,
+            "requiresApproval: nobody could agree; text: must not be empty; contents: is something else"
+        );
+        let other = Error::new(Code::NotFound, "content: is gone");
+        assert_eq!(refusal(&other).message, "content: is gone");
     }
 }

@@ -14,15 +14,17 @@ use chorus_protocol::api::channels::{
     ChangedConversation, ChannelChange, ConversationDetail, ConversationPage, ConversationView, NewChannel,
 };
 use chorus_protocol::api::{Items, Name};
+use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::redact::Masked;
-use chorus_protocol::words::{ConversationKind, History};
+use chorus_protocol::words::{ConversationKind, History, Signal};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::conversation::{self, Handle};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::{Tx, usage};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Who may change a channel.
@@ -47,6 +49,8 @@ pub async fn make_channel(
         created_at: act.now,
         archived_at: None,
         keep_days: None,
+        loop_turns: None,
+        glyphs: None,
         oldest: 1,
     };
     let own = || Handle::Like(own_handle(caller));
@@ -90,11 +94,13 @@ pub async fn change_channel(
     change: ChannelChange,
     once: Once,
 ) -> Result<Done<ChangedConversation>, Error> {
-    let ChannelChange { name, context: about, history, owner, keep_days } = change;
-    if name.is_none() && about.is_none() && history.is_none() && owner.is_none() && keep_days.is_none() {
-        let what = "must have a name, a context, a history, an owner or keep_days";
+    let ChannelChange { name, context: about, history, owner, keep_days, loop_guard, glyphs } = change;
+    let says_something = name.is_some() || about.is_some() || history.is_some() || owner.is_some();
+    if !says_something && keep_days.is_none() && loop_guard.is_none() && glyphs.is_none() {
+        let what = "must have a name, a context, a history, an owner, keep_days, loop_guard or glyphs";
         return Err(Faults::one("body", what).into());
     }
+    let glyphs = glyphs.map(kept_glyphs).transpose()?;
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let masked = masked(&json!({"name": name, "context": about}))?;
     let (named, told) = (name.is_some(), about.is_some());
@@ -112,6 +118,10 @@ pub async fn change_channel(
             conversation.history = history.unwrap_or(conversation.history);
             if let Some(days) = keep_days {
                 conversation.keep_days = (days > 0).then_some(days);
+            }
+            conversation.loop_turns = loop_guard.or(conversation.loop_turns);
+            if let Some(glyphs) = &glyphs {
+                conversation.glyphs.clone_from(glyphs);
             }
         })
         .map_err(only(OWNERS))?;
@@ -166,6 +176,18 @@ pub async fn restore(
         Ok(views::conversation(&restored))
     };
     app.once(once, is_member(who, id), work).await
+}
+
+/// How signals are shown, as it is kept; nothing, if that is as usual. Whoever sees a glyph knows which signal it is.
+fn kept_glyphs(glyphs: Glyphs) -> Result<Option<String>, Error> {
+    let seen: BTreeSet<_> = Signal::ALL.iter().map(|signal| glyphs.of(*signal)).collect();
+    if seen.len() < Signal::ALL.len() {
+        return Err(Faults::one("glyphs", "must not show two signals alike").into());
+    }
+    if glyphs == Glyphs::default() {
+        return Ok(None);
+    }
+    serde_json::to_string(&glyphs).map(Some).map_err(Error::internal)
 }
 
 /// What it is for. An empty text is none.

@@ -113,6 +113,8 @@ pub(super) fn pair(
         created_at: act.now,
         archived_at: None,
         keep_days: None,
+        loop_turns: None,
+        glyphs: None,
         oldest: 1,
     };
     let handles = (Handle::Like(mine.to_owned()), Handle::Like(theirs.to_owned()));

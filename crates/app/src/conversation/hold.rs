@@ -20,9 +20,12 @@ use chorus_protocol::ids::{ApprovalId, ConversationId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_store::approvals::{self, MOST_IN_CONVERSATION, MOST_OF_AUTHOR, NewApproval, WAITS_MS};
 use chorus_store::audit::{Action, Actor, Subject};
-use chorus_store::{Tx, conversation, members};
+use chorus_store::{StoreError, Tx, blocks, conversation, members, readings};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
+
+/// How many people are told that something waits for one of them.
+const MAX_ASKED: i64 = 50;
 
 /// Keeps a message back. It is said when a person agrees, in the order of that moment.
 pub(super) async fn hold(
@@ -61,6 +64,7 @@ pub(super) async fn hold(
         if !approvals::hold(tx, &held)? {
             return Err(too_many());
         }
+        ask_people(tx, who, conversation, act.now)?;
         tell_people(&hub, tx, conversation)?;
         hub.count_bytes(tx, who, event_bytes(post.body.json().len()))?;
         let (actor, subject) = (Actor::Principal(who), Subject::Channel(conversation));
@@ -79,6 +83,23 @@ pub(super) async fn hold(
         })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// Somebody waits for their word: who is away is told by mail, as of a message that names it.
+fn ask_people(
+    tx: &mut dyn Tx,
+    author: Principal,
+    conversation: ConversationId,
+    now: i64,
+) -> Result<(), StoreError> {
+    let mut people = vec![];
+    for person in members::people_besides(tx, conversation, author, MAX_ASKED)? {
+        if !blocks::keeps_out(tx, person.into(), author)? {
+            people.push(person);
+        }
+    }
+    let head = tx.head(conversation.0)?;
+    readings::ask(tx, &people, conversation, head, now)
 }
 
 fn too_many() -> Error {

@@ -36,7 +36,7 @@ pub(super) fn post_decided(
     draft: &Draft<'_>,
     decided: Decided,
 ) -> Result<Posted, Error> {
-    let Decided { reach, offer, replaces } = decided;
+    let Decided { reach, offer, replaces, changes } = decided;
     if !replaces.is_empty() {
         let replaced = replaces.iter().map(|known| known.id.agent);
         conversation::hold_inboxes(tx, reach.recipients.iter().map(|one| one.agent).chain(replaced))?;
@@ -45,7 +45,7 @@ pub(super) fn post_decided(
     let wakes = !posted.delivered.is_empty() || !replaces.is_empty();
     attention::loop_guard::remember(tx, draft, wakes)?;
     attention::claiming::offer(tx, &draft.given(), offer)?;
-    attention::changing::remember(app, tx, draft, &replaces)?;
+    attention::changing::remember(app, tx, draft, &replaces, &changes)?;
     // Who has no room left can still take back what he said.
     if !matches!(draft.kind, DraftKind::Deletion(_)) {
         app.count_bytes(tx, draft.act.author, event_bytes(draft.body.json().len()))?;
@@ -126,6 +126,7 @@ fn publish_message(
             conversation: &draft.conversation,
             trace: act.trace,
             id: *id,
+            handle: Some(&recipient.handle),
             attention: recipient.attention,
             epoch: way.epoch,
         };
@@ -169,7 +170,7 @@ fn forget_frames(
     draft: &Draft<'_>,
     message: EventId,
 ) -> Result<(), StoreError> {
-    let (sent, live) = (chats::of_event(tx, message)?, Arc::clone(&app.live));
+    let (sent, live) = (chats::of_message(tx, message)?, Arc::clone(&app.live));
     let (conversation, seq) = (draft.act.conversation, draft.changed_seq);
     tx.after_commit(Box::new(move || {
         if let Some(seq) = seq {

@@ -11,8 +11,8 @@ use chorus_attention::disposition::Cause;
 use chorus_protocol::api::messages::{NewReaction, Noted};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::Signal;
-use chorus_store::Tx;
 use chorus_store::conversation::{self, Reaction};
+use chorus_store::{Tx, conversations, obligations};
 use std::sync::Arc;
 
 /// Reacts to a message. The same reaction again, while it stands, changes nothing: the result names the one there is.
@@ -39,7 +39,17 @@ pub async fn react(
                 }
                 (act.event, posted.seq)
             }
-            Reaction::Stands(event, seq) => (event, seq),
+            Reaction::Stands(event, seq) => {
+                // It may stand from before the message was changed: then it is an answer to the change, too.
+                let message = conversations::event_by_id(tx, event)?.and_then(|stands| stands.target);
+                if let (Some(agent), Some(message)) = (who.agent().filter(|_| !new.removed), message)
+                    && let Some(given) = obligations::current(tx, message, agent)?
+                    && obligations::disposition(tx, given, agent)?.is_none()
+                {
+                    signal(tx, (conversation, message), agent, new.signal, act.now)?;
+                }
+                (event, seq)
+            }
         };
         Ok(Noted { event_id, sequence, masked: kinds(&body), unknown: vec![] })
     };

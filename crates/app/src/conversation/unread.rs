@@ -25,10 +25,11 @@ pub async fn unread(
         read: one.read_seq,
         unread: one.count,
         asked: one.asked,
+        held: one.held,
     });
     let mut items = page(app, shown.collect(), limit, |last: &Unread| last.channel.to_string());
     // Something else than a message may have come.
-    items.items.retain(|one| one.unread > 0);
+    items.items.retain(|one| one.unread > 0 || one.held > 0);
     Ok(items)
 }
 

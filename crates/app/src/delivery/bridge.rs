@@ -92,9 +92,11 @@ impl Content {
         if let Self::Chat(said) = self { said.chat.sent } else { 1 }
     }
 
-    /// Whether it was taken back, in a dialect that says so by cancelling: then it is not shown. Others show that it is gone.
+    /// Whether it is not shown any more: something took its place, or it was taken back, in a dialect that says so by cancelling.
+    /// Others show that it is gone.
     pub fn is_cancelled(&self, dialect: Dialect) -> bool {
-        dialect == Dialect::C2a && matches!(self, Self::Chat(said) if said.was_deleted())
+        let Self::Chat(said) = self else { return false };
+        if said.was_deleted() { dialect == Dialect::C2a } else { said.was_superseded() }
     }
 
     /// The data of what a session is told of the entry, in what it speaks; for the how many'th time, if it is told so.
@@ -193,6 +195,8 @@ pub struct ChatDelivery<'a> {
     pub conversation: &'a Conversation,
     pub trace: TraceId,
     pub id: DeliveryId,
+    /// What the agent is called there.
+    pub handle: Option<&'a str>,
     /// What was decided for this agent.
     pub attention: Attention,
     /// By what the agent is reached.
@@ -206,6 +210,7 @@ impl ChatDelivery<'_> {
             trace_id: Some(self.trace.to_string()),
             channel: views::conversation(self.conversation),
             event,
+            handle: self.handle.map(str::to_owned),
             attention: self.attention.into(),
             callback: self.callback(app),
             mcp: Some(self.mcp(app)),
@@ -249,14 +254,19 @@ impl StoredChat {
         self.chat.changes.iter().any(|change| change.kind == EventKind::Delete)
     }
 
+    /// Whether it asks nothing of the agent any more, or its change does so in its place.
+    pub fn was_superseded(&self) -> bool {
+        self.chat.superseded
+    }
+
     fn view(&self) -> EventView {
         views::events(std::slice::from_ref(&self.chat.event), &self.chat.changes, &[]).remove(0)
     }
 
     fn delivery(&self) -> ChatDelivery<'_> {
-        let ChatEntry { seq, attention, epoch, ref conversation, ref event, .. } = self.chat;
-        let id = DeliveryId { agent: self.agent, seq };
-        ChatDelivery { conversation, trace: event.trace, id, attention, epoch }
+        let ChatEntry { seq, attention, epoch, ref conversation, ref event, ref handle, .. } = self.chat;
+        let (id, handle) = (DeliveryId { agent: self.agent, seq }, handle.as_deref());
+        ChatDelivery { conversation, trace: event.trace, id, handle, attention, epoch }
     }
 
     /// The same for a C2A harness.

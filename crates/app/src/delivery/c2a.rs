@@ -163,7 +163,8 @@ fn knock_of(told: &Told<'_>) -> Knock {
     let handle = event.author.handle.as_deref().unwrap_or("nobody");
     let from = match author_kind(event) {
         AuthorKind::Agent => Addressee::agent(handle),
-        AuthorKind::Human | AuthorKind::System => Addressee::human(handle),
+        AuthorKind::Human => Addressee::human(handle),
+        AuthorKind::System => Addressee(AuthorKind::System.as_str().to_owned()),
     };
     let place = place(told);
     let channel = (told.conversation.kind == ConversationKind::Channel).then_some(&*told.conversation.name);

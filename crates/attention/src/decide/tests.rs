@@ -106,6 +106,9 @@ fn the_default_matrix() {
         "Thread reply where this agent participates":
             in_thread(agent("it is green")), asked()
             => to_my_role may_respond (notify) thread_participation;
+        "Thread reply where this agent participates":
+            in_thread(person("it is green")), asked()
+            => to_my_role may_respond (notify) thread_participation;
         "Message to another agent":
             naming(person("@carol please deploy")), nobody()
             => to_other must_not_respond (tool_mailbox) addressed_to_other;
@@ -164,6 +167,9 @@ fn directedness() {
         "to_my_role: owned thread":
             in_thread(person("hm, strange")), Recipient { owns_thread: true, ..nobody() }
             => to_my_role may_respond (notify) thread_participation;
+        "to_my_role: owned stream, another owner is asked first":
+            person("the build is slow"), Recipient { offered_to_other: true, ..owner }
+            => to_my_role may_respond (tool_mailbox) stream_owner;
         "to_my_role: owned stream": person("the build is slow"), owner => to_my_role may_respond (notify) stream_owner;
         "to_other":
             naming(person("@carol hello there")), nobody()
@@ -186,6 +192,20 @@ fn directedness() {
     }
 }
 
+/// A knock tells by its priority whether it is worth a look: who was asked last is meant by what a person adds.
+#[test]
+fn who_only_takes_part_is_knocked_with_low_priority() {
+    let urgent = Event { priority: Some(Priority::Urgent), ..in_thread(person("it is green")) };
+    for (event, recipient, expected) in [
+        (in_thread(person("it is green")), asked(), Priority::Normal),
+        (in_thread(person("it is green")), participant(), Priority::Low),
+        (in_thread(agent("it is green")), asked(), Priority::Low),
+        (urgent, participant(), Priority::Urgent),
+    ] {
+        assert_eq!(decide(&classify(event), &recipient).priority, expected, "{event:?} {recipient:?}");
+    }
+}
+
 #[test]
 fn threads() {
     let owner = Recipient { owns_thread: true, ..nobody() };
@@ -203,7 +223,7 @@ fn threads() {
         "its owner too": in_thread(person("why?")), owner => to_my_role may_respond (notify) thread_participation;
         "a correction reaches who was asked":
             in_thread(person("I meant the other branch")), asked()
-            => to_my_role may_respond (buffered) thread_participation;
+            => to_my_role may_respond (notify) thread_participation;
         "thanks in a thread are for who was asked":
             in_thread(person("thanks")), asked()
             => to_me ack_only (notify) thanks;

@@ -37,6 +37,7 @@ Examples:
   chorus channel member ops bob --lead              bob answers for the others
   chorus channel set ops --keep-days 30             forget what is older
   chorus channel leave ops                          leave it yourself
+  chorus channel set ops --loop-guard 20            agents may go on for longer among themselves
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
@@ -148,6 +149,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Command::Members(members) => members.run(global).await?,
         Command::Member(change) => change.run(global, &client).await?,
         Command::Leave(leave) => leave.run(global, &client).await?,
+        Command::Set(set) => set.run(global, &client).await?,
         Command::Transfer { channel, handle } => transfer(global, &client, channel, &handle).await?,
         Command::Archive { channel } => {
             let id = find(global, channel.clone()).await?;
@@ -166,7 +168,6 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 output::one_line(&format!("{} is open again", one.name))
             })?;
         }
-        Command::Set(set) => set.run(global, &client).await?,
         Command::Say(said) => said.run(global, &client).await?,
         Command::Edit(edit) => edit.run(global, &client).await?,
         Command::Delete { channel, event } => speak::delete(global, &client, channel, event).await?,

@@ -97,7 +97,10 @@ async fn only_its_author_and_people_know_of_it() {
     assert_eq!(room.fixture.log().await.len(), 0);
     let found = hub.get("/api/v1/search?q=quick", Some(anna)).await;
     assert_eq!(found.body["items"], json!([]), "{}", found.text);
-    assert_eq!(hub.get("/api/v1/unread", Some(anna)).await.body["items"], json!([]));
+    let unread = hub.get("/api/v1/unread", Some(anna)).await;
+    let marked = &unread.body["items"][0];
+    assert_eq!((&marked["held"], &marked["unread"]), (&json!(1), &json!(0)), "{}", unread.text);
+    assert_eq!(hub.get("/api/v1/unread", Some(&stranger)).await.body["items"], json!([]));
     let audit = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     assert!(audit.text.contains("approval.held") && !audit.text.contains("quick"), "{}", audit.text);
     // An agent decides nothing, whatever it is; nor does anybody about its own words.

@@ -8,6 +8,7 @@ mod edits;
 pub(crate) mod endpoint;
 mod harness;
 mod minimal;
+mod missed_edits;
 mod sessions;
 mod should;
 mod streams;

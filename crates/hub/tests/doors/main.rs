@@ -44,6 +44,8 @@ mod channel;
 #[cfg(test)]
 mod channel_fixture;
 #[cfg(test)]
+mod channel_rules;
+#[cfg(test)]
 mod channels;
 #[cfg(test)]
 mod choir;

@@ -84,3 +84,47 @@ async fn who_is_away_gets_one_mail_an_hour() {
     hub.ask("PATCH", "/api/v1/me", Some(&ben), &json!({"mails": true})).await;
     assert_eq!(mails().await.len(), 2);
 }
+
+/// Somebody waits for a person's word: it is marked, and who is away is told as if it were named.
+async fn what_waits(setup: Setup) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(1_774_000_800_000);
+    let path = folder.path().to_owned();
+    let hub = setup.clock(&clock).config(move |config| config.mail = Mail::Folder(path)).start();
+    let (anna, bot) = (hub.account("anna@example.org").await, hub.register("bot").await);
+    let channel = hub.channel(&anna, &json!({"name": "plans"})).await;
+    hub.add(&channel, &anna, &json!({"agent": "bot"})).await;
+    hub.post(&format!("{channel}/read"), Some(&anna), &json!({})).await;
+    assert_eq!(unread(&hub, &anna).await, [] as [Value; 0]);
+    let body = json!({"content": "drop the secret table", "requires_approval": true});
+    let held = hub.post(&format!("{channel}/messages"), Some(&bot), &body).await;
+    assert_eq!(held.status, 202, "{}", held.text);
+    let found = unread(&hub, &anna).await;
+    assert_eq!(
+        (&found[0]["held"], &found[0]["asked"], &found[0]["unread"]),
+        (&json!(1), &json!(true), &json!(0))
+    );
+    let mails = async || {
+        let files = std::fs::read_dir(folder.path()).unwrap().filter_map(|file| {
+            let text = std::fs::read_to_string(file.unwrap().path()).ok()?;
+            text.contains("waits for you").then_some(text)
+        });
+        files.collect::<Vec<_>>()
+    };
+    clock.advance(6 * 60_000);
+    let sent = eventually(&mails, |sent| sent.len() == 1).await;
+    assert!(sent[0].contains("plans") && !sent[0].contains("secret"), "{}", sent[0]);
+    let decline = format!("/api/v1/approvals/{}/decline", held.body["approval"].as_str().unwrap());
+    assert_eq!(hub.post(&decline, Some(&anna), &json!({})).await.status, 200);
+    assert_eq!(unread(&hub, &anna).await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_person_is_marked_and_mailed() {
+    what_waits(Setup::new()).await;
+}
+
+#[tokio::test]
+async fn what_waits_for_a_person_is_marked_and_mailed_on_postgres() {
+    what_waits(Setup::postgres()).await;
+}

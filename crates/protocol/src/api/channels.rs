@@ -2,6 +2,7 @@
 
 use super::members::MemberView;
 use super::{Name, PrincipalView, Whom, usual_limit};
+use crate::c2a::Glyphs;
 use crate::ids::ConversationId;
 use crate::words::{ConversationKind, History, Word};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,12 @@ pub struct ChannelChange {
     /// How many days what was said is kept, if that is shorter than the hub keeps it; 0 for as long as the hub does.
     #[schema(minimum = 0, maximum = 36_500)]
     pub keep_days: Option<i64>,
+    /// After how many turns among themselves, without a person, what agents say there wakes no agent any more; 8 unless said, 0
+    /// turns this off. Work on something that was taken on is no such turn, and what repeats itself is stopped before.
+    #[schema(minimum = 0, maximum = 1000)]
+    pub loop_guard: Option<i64>,
+    /// How signals are shown there: all that are not as usual. No two look alike.
+    pub glyphs: Option<Glyphs>,
 }
 
 // Who reads it needs its id, whatever its form; the rest may be missing, or newer than this program.
@@ -87,6 +94,12 @@ pub struct ConversationView {
     /// How many days what was said is kept, if its owner says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_days: Option<i64>,
+    /// After how many turns agents talk in a loop there, if its owner says so; 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_guard: Option<i64>,
+    /// How signals are shown there, if its owner says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glyphs: Option<Glyphs>,
     /// The first place that is still there, if what came before is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<i64>,

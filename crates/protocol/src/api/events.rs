@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 /// Who said something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthorView {
-    /// The id of an account or an agent.
+    /// The id of an account or an agent; of what the hub says itself, `system`.
     #[serde(default)]
     #[schema(required)]
     pub id: String,
-    /// `account` or `agent`.
+    /// `account` or `agent`, or `system`.
     #[serde(default)]
     #[schema(required, value_type = PrincipalKind)]
     pub kind: Word<PrincipalKind>,

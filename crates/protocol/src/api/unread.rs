@@ -21,8 +21,11 @@ pub struct Unread {
     pub read: i64,
     /// How many messages of others came since; 100 means 100 or more.
     pub unread: i64,
-    /// Whether one of them names the caller, or it is a conversation of two.
+    /// Whether one of them names the caller, or it is a conversation of two, or a message waits there until a person agrees.
     pub asked: bool,
+    /// How many messages of others wait there until a person agrees.
+    #[serde(default)]
+    pub held: i64,
 }
 
 /// Which page of conversations with something unread is asked for.

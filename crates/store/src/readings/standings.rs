@@ -20,7 +20,7 @@ pub struct Standing {
     pub handle: String,
     /// Up to where it has read.
     pub read: i64,
-    /// How many messages of others are new, [`MAX_COUNT`] at most.
+    /// How many messages of others are new, [`MAX_COUNT`] at most, and how many wait until a person agrees.
     pub new: i64,
     /// The place of the last message that was for the member: that names it, or is in a conversation of two. None was if it is 0.
     pub asked: i64,
@@ -63,7 +63,9 @@ pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec
     tx.query(
         "SELECT q.id, q.kind, q.name, q.handle, q.read_seq,
                 (SELECT count(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
-                    AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS newer),
+                    AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS newer)
+                + (SELECT count(*) FROM approvals a WHERE a.conversation_id = q.id AND a.state = 'held'
+                    AND a.author_id <> $1),
                 q.asked_seq, o.kind, o.member_id, o.handle
          FROM (SELECT c.id, c.kind, c.name, m.handle, COALESCE(r.asked_seq, 0) AS asked_seq,
                       CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq

@@ -53,6 +53,8 @@ pub(crate) fn conversation(room: Room, history: History) -> Conversation {
         created_at: NOW,
         archived_at: None,
         keep_days: None,
+        loop_turns: None,
+        glyphs: None,
         oldest: 1,
     }
 }

@@ -85,6 +85,7 @@ async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
                 mentions: "agent:bob".into(),
                 supersedes: None,
                 sent: 1,
+                superseded: false,
             })
         })
         .await;
@@ -125,7 +126,7 @@ async fn an_event_and_its_deliveries(fixture: Fixture) {
     let (bob, room) = (agent(store, "bob").await, room(store, History::All).await);
     join(store, room, bob.id.into(), "bob").await;
     let event = tell(store, room, "hello").await;
-    let of = |event| read(store, move |tx| chats::of_event(tx, event));
+    let of = |event| read(store, move |tx| chats::of_message(tx, event));
     let sent: Vec<_> = of(event).await.iter().map(|id| (id.agent, id.seq)).collect();
     assert_eq!(sent, [(bob.id, 1)]);
     assert!(of(EventId(fresh())).await.is_empty());

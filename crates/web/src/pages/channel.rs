@@ -35,6 +35,7 @@ use chorus_protocol::api::channels::ConversationDetail;
 use chorus_protocol::api::documents::Document;
 use chorus_protocol::api::members::MemberView;
 use chorus_protocol::api::messages::NewMessage;
+use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::words::{ConversationKind, EventKind, PrincipalKind, Signal, Word};
 use serde::Deserialize;
@@ -102,7 +103,7 @@ struct ChannelPage {
     approvals: Vec<Card>,
     /// Where whoever decides comes back to.
     back: String,
-    signals: Vec<(&'static str, &'static str)>,
+    signals: Vec<(&'static str, String)>,
 }
 
 /// What stands at the side.
@@ -160,7 +161,8 @@ impl Place {
         }
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
         let roster = Roster { names, roles }.shared(self.id);
-        View { roster, me, my_handle, read, held: HashMap::new(), past: false }
+        let glyphs = self.detail.conversation.glyphs.clone().unwrap_or_default();
+        View { roster, me, my_handle, read, held: HashMap::new(), past: false, glyphs }
     }
 }
 
@@ -249,9 +251,15 @@ async fn render(
         documents,
         approvals: waiting(app, &visitor, Some(place.id)).await?,
         back: id.to_owned(),
-        signals: Signal::ALL.iter().map(|signal| (signal.as_str(), items::glyph(*signal))).collect(),
+        signals: signals(place.detail.conversation.glyphs.as_ref()),
         place: place.detail,
     })
+}
+
+/// All signals, and what each looks like here.
+fn signals(glyphs: Option<&Glyphs>) -> Vec<(&'static str, String)> {
+    let glyphs = glyphs.cloned().unwrap_or_default();
+    Signal::ALL.iter().map(|signal| (signal.as_str(), glyphs.of(*signal).to_owned())).collect()
 }
 
 /// Which messages of a stretch are taken on, by whom and until when.

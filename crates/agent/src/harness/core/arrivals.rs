@@ -70,7 +70,9 @@ impl Core {
         let turn = match turn.supersedes.clone() {
             None => turn,
             Some(before) => {
-                self.break_off(now_ms, out, |task| task.turns().any(|one| one.message_id == before));
+                self.break_off_at_any_time(now_ms, out, |task| {
+                    task.turns().any(|one| one.stands_for(&before))
+                });
                 match self.line.edit(&before, turn, now_ms) {
                     Ok(superseded) => return self.supersede(&superseded, out),
                     // That was dealt with, or never came: this is a message like any other.
@@ -87,11 +89,15 @@ impl Core {
     /// Breaks off a turn for what belongs to it, if nothing was sent and its first piece has not waited for too long.
     fn break_off(&mut self, now_ms: i64, out: &mut Vec<Command>, which: impl Fn(&Task) -> bool) {
         let may = |task: &Task| {
-            task.can_be_broken_off()
-                && task.source.is_some()
-                && now_ms.saturating_sub(task.began_ms) < LONGEST_MS
+            task.source.is_some() && now_ms.saturating_sub(task.began_ms) < LONGEST_MS && which(task)
         };
-        let Some(place) = self.tasks.iter().position(|task| which(task) && may(task)) else { return };
+        self.break_off_at_any_time(now_ms, out, may);
+    }
+
+    /// The same however long it has waited: of two versions of a message one is answered.
+    fn break_off_at_any_time(&mut self, now_ms: i64, out: &mut Vec<Command>, which: impl Fn(&Task) -> bool) {
+        let place = self.tasks.iter().position(|task| task.can_be_broken_off() && which(task));
+        let Some(place) = place else { return };
         let mut task = self.tasks.remove(place);
         self.digests.release(task.number);
         out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
@@ -115,12 +121,12 @@ impl Core {
 
     /// A message was taken back.
     pub(super) fn withdraw(&mut self, message: &str, now_ms: i64, out: &mut Vec<Command>) {
-        self.break_off(now_ms, out, |task| task.turns().any(|one| one.message_id == message));
+        self.break_off(now_ms, out, |task| task.turns().any(|one| one.stands_for(message)));
         if let Some(id) = self.line.withdraw(message, now_ms) {
             return self.supersede(&id, out);
         }
         // A message that stands alone, and nothing was said yet.
-        let alone = |task: &&mut Task| task.turn.message_id == message && task.can_be_broken_off();
+        let alone = |task: &&mut Task| task.turn.stands_for(message) && task.can_be_broken_off();
         let Some(task) = self.tasks.iter_mut().find(alone) else { return };
         out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
         task.cancel_post(out);

@@ -100,18 +100,17 @@ impl Line {
 
     /// A message that takes the place of one that waits, if it does; the id of that.
     pub(super) fn edit(&mut self, supersedes: &str, turn: Turn, now_ms: i64) -> Result<String, Box<Turn>> {
-        self.recall(|batch| batch.turns().any(|one| one.message_id == supersedes), now_ms);
-        if let Some(known) = self.assembly.piece(supersedes) {
-            let known = known.body.id.clone();
+        self.recall(|batch| batch.turns().any(|one| one.stands_for(supersedes)), now_ms);
+        if let Some((supersedes, known)) = self.standing(supersedes) {
             // Its source is that of what it replaces.
             let source = Source { author: String::new(), conversation: String::new() };
             let mode = turn.mode.unwrap_or(Mode::Buffered);
-            let edited = Arrival::Edited { supersedes: supersedes.into(), source, mode, piece: piece(turn) };
+            let edited = Arrival::Edited { supersedes, source, mode, piece: piece(turn) };
             self.assembly.take(edited, now_ms);
             return Ok(known);
         }
         let mut alone = self.ready.iter_mut().filter(|batch| batch.source.is_none());
-        match alone.find(|batch| batch.turn.message_id == supersedes) {
+        match alone.find(|batch| batch.turn.stands_for(supersedes)) {
             Some(batch) => Ok(std::mem::replace(&mut batch.turn, turn).id),
             None => Err(Box::new(turn)),
         }
@@ -119,14 +118,19 @@ impl Line {
 
     /// A message that waits was taken back; its id.
     pub(super) fn withdraw(&mut self, message_id: &str, now_ms: i64) -> Option<String> {
-        self.recall(|batch| batch.turns().any(|one| one.message_id == message_id), now_ms);
-        if let Some(known) = self.assembly.piece(message_id) {
-            let known = known.body.id.clone();
-            self.assembly.take(Arrival::Deleted(message_id.into()), now_ms);
+        self.recall(|batch| batch.turns().any(|one| one.stands_for(message_id)), now_ms);
+        if let Some((standing, known)) = self.standing(message_id) {
+            self.assembly.take(Arrival::Deleted(standing), now_ms);
             return Some(known);
         }
-        let place = self.ready.iter().position(|batch| batch.turn.message_id == message_id)?;
+        let place = self.ready.iter().position(|batch| batch.turn.stands_for(message_id))?;
         self.ready.remove(place).map(|batch| batch.turn.id)
+    }
+
+    /// As what a message stands among what is put together, since it was changed perhaps, and the turn's id.
+    fn standing(&self, message_id: &str) -> Option<(String, String)> {
+        let piece = self.assembly.pieces().find(|piece| piece.body.stands_for(message_id))?;
+        Some((piece.event_id.clone(), piece.body.id.clone()))
     }
 
     /// Puts what may still be changed back among what is put together.

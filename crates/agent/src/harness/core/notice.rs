@@ -13,7 +13,8 @@ use chorus_protocol::c2a::{
 };
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::words::{
-    Directedness, Disposition, EntryKind, Mode, Policy, Reason, Visibility, WireConversationKind,
+    AuthorKind, Directedness, Disposition, EntryKind, Mode, Policy, Priority, Reason, Visibility,
+    WireConversationKind,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -44,6 +45,14 @@ pub(super) fn attend(turn: &Turn) -> Attend {
         }
         _ if !turn.withheld => Attend::Work,
         (Some(Policy::MustRespond), _) => Attend::Claim,
+        // What a person adds for whoever was asked before is no chatter: the hub gives that one more than low priority.
+        (_, _)
+            if turn.reason == Some(Reason::ThreadParticipation)
+                && turn.author == Some(AuthorKind::Human)
+                && turn.priority.is_some_and(|priority| priority != Priority::Low) =>
+        {
+            Attend::Claim
+        }
         _ if matches!(turn.reason, Some(Reason::ThreadParticipation | Reason::InboundReaction)) => {
             Attend::Leave(Disposition::Ignored, "others talk; nobody asked")
         }

@@ -141,10 +141,11 @@ impl Task {
         self.earlier.iter().map(|turn| turn.id.clone()).collect()
     }
 
-    /// Whether it is only being thought about.
+    /// Whether it is only being thought about, or asked for.
     pub(super) fn can_be_broken_off(&self) -> bool {
-        let to_run = self.steps.iter().any(|step| matches!(step, Step::Run));
-        !self.committed && (self.running || to_run)
+        let to_run = self.steps.iter().any(|step| matches!(step, Step::Run | Step::Claim));
+        let claims = matches!(self.outgoing, Some((Purpose::Claim, _)));
+        !self.committed && (self.running || to_run || claims)
     }
 
     /// Whether this message is dealt with here.

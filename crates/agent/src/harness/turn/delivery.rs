@@ -49,6 +49,7 @@ impl Turn {
             message_id: event,
             trace_id: None,
             sender: display_name.or(text(id)).unwrap_or_else(|| AuthorKind::System.as_str().to_owned()),
+            handle: header.target.recipient.and_then(|own| own.0.strip_prefix("agent:").map(str::to_owned)),
             place: Some(Place {
                 id: place.unwrap_or_default(),
                 kind: Some(conversation.kind.as_str().to_owned()),
@@ -65,6 +66,7 @@ impl Turn {
             policy: Some(header.attention.policy),
             directedness: Some(header.target.directedness),
             mode: None,
+            priority: header.attention.priority,
             author: kind,
             supersedes: text(header.supersedes),
             withheld: false,
@@ -115,7 +117,7 @@ mod tests {
         let prompt = crate::harness::prompt::prompt(
             &[],
             &turn,
-            crate::harness::prompt::Own { name: "lead", culture: "en" },
+            crate::harness::prompt::Own { name: "somebody", culture: "en" },
             "d",
         );
         for line in [
@@ -126,6 +128,7 @@ mod tests {
             "directedness: to_me",
             "response_policy: must_respond",
             "reason: direct_message",
+            "you: lead",
             "reply_target: thread:1748890000.000100",
         ] {
             assert!(prompt.lines().any(|one| one == line), "{line}: {prompt}");

@@ -157,6 +157,9 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
     if said.was_deleted() {
         return Ok(Err("the message was deleted"));
     }
+    if said.was_superseded() {
+        return Ok(Err("the message was changed, and this asks nothing any more"));
+    }
     let body = match due.transport {
         Transport::Channel => match said.channel_post(app) {
             Some(post) => serde_json::to_vec(&post),

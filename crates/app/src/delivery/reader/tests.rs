@@ -48,6 +48,8 @@ impl Fixture {
             created_at: new.now,
             archived_at: None,
             keep_days: None,
+            loop_turns: None,
+            glyphs: None,
             oldest: 1,
         };
         let joins = act(&app, ann, new.conversation);

@@ -213,6 +213,8 @@ async fn fill(
         created_at: environment.now(),
         archived_at: None,
         keep_days: None,
+        loop_turns: None,
+        glyphs: None,
         oldest: 1,
     };
     let others: Vec<_> = members[1..].iter().cloned().chain([reader]).collect();

@@ -1,41 +1,81 @@
-//! What a channel is: its name, what it is for, who reads what, and for how long it is kept.
+//! `chorus channel set`: what the owner of a channel says of it; what is not named stays.
 
-use super::{find, without_nulls};
+use super::find;
 use crate::answer::{or_dash, tell};
 use crate::global::Global;
 use crate::output::one_line;
 use chorus_agent::{Client, Method};
 use chorus_protocol::api::channels::ChangedConversation;
+use chorus_protocol::words::Signal;
 use clap::ArgGroup;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-/// Change a channel of yours; what is not named stays
+/// Change a channel of yours: its name, what it is for, how long it is kept, when agents talk in a loop, how signals look
 #[derive(clap::Args)]
-#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["name", "context", "history", "keep_days"]))]
+#[command(group = ArgGroup::new("what").required(true).multiple(true)
+    .args(["name", "context", "history", "keep_days", "loop_guard", "glyphs", "usual_glyphs"]))]
 pub(super) struct Set {
     /// The channel's id, or its name if none other of yours has it
     channel: String,
-    /// What people call it from now on
+    /// What people call it
     #[arg(long)]
     name: Option<String>,
-    /// What it is for; agents read this with every message, and '' takes it away
+    /// What it is for; an empty text takes it away
     #[arg(long, value_name = "TEXT")]
     context: Option<String>,
     /// What members may read: everything, or what was said since they joined
     #[arg(long, value_parser = ["all", "joined"])]
     history: Option<String>,
     /// How many days what was said is kept; 0 for as long as the hub keeps it
-    #[arg(long, value_name = "DAYS")]
+    #[arg(long, value_name = "N")]
     keep_days: Option<u32>,
+    /// After how many turns without a person agents wake each other no more, or `off`
+    #[arg(long, value_name = "N|off", value_parser = turns)]
+    loop_guard: Option<u32>,
+    /// How a signal is shown, such as done=🎉; those that are not named are shown as usual. Can be given several times
+    #[arg(long = "glyph", value_name = "SIGNAL=GLYPH", value_parser = glyph, conflicts_with = "usual_glyphs")]
+    glyphs: Vec<(Signal, String)>,
+    /// Show all signals as usual
+    #[arg(long)]
+    usual_glyphs: bool,
+}
+
+/// A number of turns. None at all is how the hub spells that there is no limit.
+fn turns(text: &str) -> Result<u32, String> {
+    match text {
+        "off" => Ok(0),
+        text => text
+            .parse()
+            .ok()
+            .filter(|turns| *turns > 0)
+            .ok_or_else(|| "must be a number from 1, or off".into()),
+    }
+}
+
+fn glyph(text: &str) -> Result<(Signal, String), String> {
+    let (signal, glyph) = text.split_once('=').ok_or("must be SIGNAL=GLYPH")?;
+    let known = || Signal::ALL.iter().map(|signal| signal.as_str()).collect::<Vec<_>>().join(", ");
+    let signal = Signal::parse(signal).ok_or_else(|| format!("a signal is one of {}", known()))?;
+    Ok((signal, glyph.to_owned()))
 }
 
 impl Set {
     pub(super) async fn run(self, global: &Global, client: &Client) -> anyhow::Result<()> {
-        let Self { channel, name, context, history, keep_days } = self;
-        let id = find(global, channel).await?;
-        let body = without_nulls(
-            json!({"name": name, "context": context, "history": history, "keep_days": keep_days}),
-        );
+        let id = find(global, self.channel).await?;
+        let mut body = Map::new();
+        let mut say =
+            |name: &str, value: Option<Value>| body.extend(value.map(|value| (name.to_owned(), value)));
+        say("name", self.name.map(Value::from));
+        say("context", self.context.map(Value::from));
+        say("history", self.history.map(Value::from));
+        say("keep_days", self.keep_days.map(Value::from));
+        say("loop_guard", self.loop_guard.map(Value::from));
+        if self.usual_glyphs || !self.glyphs.is_empty() {
+            let glyphs =
+                self.glyphs.into_iter().map(|(signal, glyph)| (signal.as_str().to_owned(), json!(glyph)));
+            say("glyphs", Some(Value::Object(glyphs.collect())));
+        }
+        let body = Value::Object(body);
         let changed = client.api_write(Method::PATCH, &["channels", &id], &[], Some(&body)).await?;
         tell(global, &changed, |ChangedConversation { conversation: now, .. }| {
             let kept =
@@ -47,5 +87,21 @@ impl Set {
                 now.history
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_said_of_loops_and_glyphs() {
+        for (text, expected) in [("off", Ok(0)), ("20", Ok(20)), ("0", Err(())), ("many", Err(()))] {
+            assert_eq!(turns(text).map_err(drop), expected, "{text}");
+        }
+        assert_eq!(glyph("done=🎉"), Ok((Signal::Done, "🎉".to_owned())));
+        for text in ["done", "finished=🎉"] {
+            assert!(glyph(text).is_err(), "{text}");
+        }
     }
 }

@@ -277,3 +277,24 @@ async fn what_is_held_of_a_stream_that_is_closed_is_free() {
     close(&fixture, &stream).await;
     assert_eq!(bob.done("chat.claim", json!({"eventId": event})).await["holder"], "agent:bob");
 }
+
+/// Of several owners one is asked first; the others when it lets it pass.
+#[tokio::test]
+async fn of_several_owners_one_is_knocked_first() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let (ada, bob) = (member(&fixture, "ada", &json!({})).await, member(&fixture, "bob", &json!({})).await);
+    let mut ada = Harness::connect(&fixture.hub, &ada).await;
+    let mut bob = Harness::connect(&fixture.hub, &bob).await;
+    let stream = json!({"name": "work", "conversations": [fixture.channel], "owners": ["ada", "bob"]});
+    make(&fixture, stream).await;
+    let event = fixture.say("the second table is moved, what is next?").await;
+    let knock = ada.delivered().await;
+    assert_eq!((&knock["eventId"], &knock["attention"]["reason"]), (&json!(event), &json!("stream_owner")));
+    bob.assert_quiet().await;
+    let refused = bob.refused("chat.claim", json!({"eventId": event})).await;
+    assert_eq!(refused, "offered_to_other");
+    clock.set(clock.now() + 31_000);
+    let knock = bob.delivered().await;
+    assert_eq!((&knock["eventId"], &knock["attention"]["reason"]), (&json!(event), &json!("stream_owner")));
+    bob.done("chat.claim", json!({"eventId": event})).await;
+}

@@ -60,6 +60,13 @@ async fn what_is_not_answered_is_sent_again_then_downgraded_and_escalated_to_one
         (&json!("escalation"), &json!(event))
     );
     assert!(!text(&escalated).contains("deploy"), "it names the original, and does not quote it");
+    let log = fixture.get(&format!("/api/v1/channels/{}/events?kind=escalation", fixture.channel)).await;
+    let told = &log.body["items"][0];
+    assert_eq!(
+        (&told["author"]["kind"], &told["author"]["handle"]),
+        (&json!("system"), &Value::Null),
+        "{told}"
+    );
     other.assert_quiet().await;
     acked(&fixture, &event).await;
 

@@ -200,6 +200,9 @@ impl RequestGenerator {
                 json!({"skill_name": "analyze_text", "input_data": {"text": word}, "budget": 2})
             }
             ("post", "/api/v1/scores") => crate::choir::score(),
+            ("post", "/api/v1/dms") if self.random.below(2) == 0 => {
+                json!({"with": self.random.one_of(&["alice", "bob", "nobody"])})
+            }
             ("post", "/api/v1/dms") => json!({"with": word}),
             ("post", "/api/v1/me/blocks") => json!({"who": word}),
             _ => return None,

@@ -7,6 +7,7 @@ use crate::face::Face;
 use crate::markdown::{self, Rendered};
 use crate::times::{Moment, span};
 use chorus_app::views::EventView;
+use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{EventKind, Intent, Priority, Signal};
 use serde_json::Value;
@@ -63,7 +64,7 @@ pub(crate) struct Message {
 
 pub(crate) struct Reaction {
     pub(crate) signal: String,
-    pub(crate) glyph: &'static str,
+    pub(crate) glyph: String,
     pub(crate) by: String,
     pub(crate) mine: bool,
 }
@@ -128,6 +129,8 @@ pub(crate) struct View {
     pub(crate) held: HashMap<String, (String, i64)>,
     /// More follows that is not looked at: whose end is not here, is not at work because of that.
     pub(crate) past: bool,
+    /// How signals are shown there.
+    pub(crate) glyphs: Glyphs,
 }
 
 /// The items of these events, in order.
@@ -261,12 +264,7 @@ impl Building<'_> {
             source: Some(content).filter(|_| mine && !event.deleted),
             deleted: event.deleted,
             edited: event.edited_at.is_some(),
-            reactions: event
-                .reactions
-                .iter()
-                .take(MOST)
-                .map(|one| reaction(one, &self.view.my_handle))
-                .collect(),
+            reactions: event.reactions.iter().take(MOST).map(|one| reaction(one, self.view)).collect(),
             replies: event.replies.unwrap_or_default(),
             thread,
             of_thread,
@@ -403,26 +401,11 @@ fn handle(event: &EventView) -> String {
     event.author.handle.clone().unwrap_or_else(|| event.author.id.clone())
 }
 
-fn reaction(one: &chorus_protocol::api::events::ReactionView, me: &str) -> Reaction {
-    let glyph = Signal::parse(&one.signal).map_or("·", glyph);
-    let mine = one.by.iter().any(|by| by == me);
+fn reaction(one: &chorus_protocol::api::events::ReactionView, view: &View) -> Reaction {
+    let glyph = Signal::parse(&one.signal).map_or("·", |signal| view.glyphs.of(signal)).to_owned();
+    let mine = one.by.contains(&view.my_handle);
     let by = one.by.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     Reaction { signal: one.signal.clone(), glyph, by, mine }
-}
-
-/// What a signal looks like beside its word.
-pub(crate) fn glyph(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Seen => "👀",
-        Signal::Agree => "👍",
-        Signal::Working => "🔧",
-        Signal::Queued => "🕐",
-        Signal::Claimed => "✋",
-        Signal::Done => "✅",
-        Signal::Declined => "🙅",
-        Signal::Blocked => "🚧",
-        Signal::Unclear => "❓",
-    }
 }
 
 /// The handle of the person that agreed to a message which waited for that.

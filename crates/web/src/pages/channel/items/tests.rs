@@ -11,6 +11,7 @@ fn view() -> View {
         read: None,
         held: HashMap::new(),
         past: false,
+        glyphs: chorus_protocol::c2a::Glyphs::default(),
     }
 }
 

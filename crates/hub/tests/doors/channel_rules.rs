@@ -1,0 +1,119 @@
+//! What the owner of a channel says otherwise: when agents talk in a loop there, and how signals look.
+
+use crate::channel_fixture::ChannelFixture;
+use crate::support::{Answer, Setup};
+use chorus_protocol::code::Code;
+use serde_json::{Value, json};
+
+struct Room {
+    fixture: ChannelFixture,
+    keys: [String; 2],
+}
+
+impl Room {
+    async fn on(setup: &Setup) -> Self {
+        let fixture = ChannelFixture::on(setup).await;
+        let keys = [fixture.hub.register("ada").await, fixture.hub.register("bob").await];
+        for name in ["ada", "bob"] {
+            fixture.join(&fixture.channel, name).await;
+        }
+        Self { fixture, keys }
+    }
+
+    async fn change(&self, key: &str, body: Value) -> Answer {
+        let path = format!("/api/v1/channels/{}", self.fixture.channel);
+        self.fixture.hub.ask("PATCH", &path, Some(key), &body).await
+    }
+
+    /// What ada says to bob; whether he is woken.
+    async fn wakes(&self, content: &str) -> bool {
+        let path = format!("/api/v1/channels/{}/messages", self.fixture.channel);
+        let said = self.fixture.hub.post(&path, Some(&self.keys[0]), &json!({"content": content})).await;
+        assert_eq!(said.status, 201, "{}", said.text);
+        said.body["attention"]["woken"] == json!(["bob"])
+    }
+
+    /// How many of twenty messages wake bob.
+    async fn turns(&self, what: &str) -> usize {
+        let mut turns = 0;
+        for n in 0..20 {
+            turns += usize::from(self.wakes(&format!("@bob what about {what} number {n}?")).await);
+        }
+        turns
+    }
+}
+
+async fn loops(setup: &Setup) {
+    let room = Room::on(setup).await;
+    let anna = &room.fixture.anna;
+    assert_eq!(room.turns("table").await, 8);
+    let changed = room.change(anna, json!({"loop_guard": 3})).await;
+    assert_eq!((changed.status, &changed.body["loop_guard"]), (200, &json!(3)), "{}", changed.text);
+    room.fixture.say("go on").await;
+    assert_eq!(room.turns("column").await, 3);
+    assert_eq!(room.change(anna, json!({"loop_guard": 0})).await.body["loop_guard"], 0);
+    assert_eq!(room.turns("index").await, 20, "it is off");
+    room.change(&room.keys[0], json!({"loop_guard": 0})).await.own_failure(Code::Forbidden);
+    for wrong in [json!(-1), json!(1001), json!("off")] {
+        room.change(anna, json!({"loop_guard": wrong})).await.own_failure(Code::Validation);
+    }
+}
+
+#[tokio::test]
+async fn a_channel_says_how_long_agents_talk_among_themselves() {
+    loops(&Setup::new()).await;
+}
+
+#[tokio::test]
+async fn a_channel_says_how_long_agents_talk_among_themselves_on_postgres() {
+    loops(&Setup::postgres()).await;
+}
+
+/// Who works on what it was asked may say how it goes for as long as it takes, but nothing twice.
+async fn progress(setup: &Setup) {
+    let room = Room::on(setup).await;
+    let path = format!("/api/v1/channels/{}/messages", room.fixture.channel);
+    let asked = json!({"content": "@ada please move the tables"});
+    let asked = room.fixture.hub.post(&path, Some(&room.keys[1]), &asked).await;
+    let reactions = format!("{path}/{}/reactions", asked.body["event_id"].as_str().unwrap());
+    let working = room.fixture.hub.post(&reactions, Some(&room.keys[0]), &json!({"signal": "working"})).await;
+    assert_eq!(working.status, 201, "{}", working.text);
+    assert_eq!(room.turns("table").await, 20);
+    assert!(!room.wakes("@bob what about table number 19?").await, "that was said");
+    let done = room.fixture.hub.post(&reactions, Some(&room.keys[0]), &json!({"signal": "done"})).await;
+    assert_eq!(done.status, 201, "{}", done.text);
+    assert!(!room.wakes("@bob is there anything else to do?").await, "it is done by now");
+}
+
+#[tokio::test]
+async fn progress_on_what_was_taken_on_is_no_loop() {
+    progress(&Setup::new()).await;
+}
+
+#[tokio::test]
+async fn progress_on_what_was_taken_on_is_no_loop_on_postgres() {
+    progress(&Setup::postgres()).await;
+}
+
+#[tokio::test]
+async fn a_channel_shows_signals_its_own_way() {
+    let room = Room::on(&Setup::new()).await;
+    let anna = &room.fixture.anna;
+    let changed = room.change(anna, json!({"glyphs": {"done": "🎉"}})).await;
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    assert_eq!(
+        (&changed.body["glyphs"]["done"], &changed.body["glyphs"]["seen"]),
+        (&json!("🎉"), &json!("👀")),
+        "{}",
+        changed.text
+    );
+    let path = format!("/api/v1/channels/{}", room.fixture.channel);
+    let seen = room.fixture.hub.get(&path, Some(&room.keys[0])).await;
+    assert_eq!(seen.body["glyphs"]["done"], "🎉", "agents see it too");
+    // Whoever sees a glyph knows which signal it is.
+    let alike = room.change(anna, json!({"glyphs": {"done": "👀"}})).await;
+    alike.own_failure(Code::Validation);
+    room.change(anna, json!({"glyphs": {"done": ""}})).await.own_failure(Code::Validation);
+    let usual = room.change(anna, json!({"glyphs": {}})).await;
+    assert_eq!((usual.status, usual.body.get("glyphs")), (200, None), "{}", usual.text);
+}
