@@ -298,10 +298,11 @@ enum About {
 async fn find(harness: &Harness, id: &WireId) -> Result<About, Error> {
     let (event, agent, now) = (conversation::event_id(&id.0)?, harness.agent(), harness.app.now());
     let find = move |tx: &mut dyn Tx| {
-        if let Some(place) = conversation::conversation_of(tx, agent, event)? {
-            return Ok(Some(About::Said(place, event)));
+        // An envelope is between the same two as their direct messages, and is none of them.
+        if let Some(found) = outside::find(tx, agent, event, now)? {
+            return Ok(Some(About::Outside(found.id)));
         }
-        Ok(outside::find(tx, agent, event, now)?.map(|found| About::Outside(found.id)))
+        Ok(conversation::conversation_of(tx, agent, event)?.map(|place| About::Said(place, event)))
     };
     let found = harness.app.store.read::<_, StoreError, _>(find).await?;
     Ok(found.ok_or(chorus_store::conversation::ConversationError::NoTarget)?)

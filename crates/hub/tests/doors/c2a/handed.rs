@@ -2,7 +2,7 @@
 
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{ChannelFixture, MINUTE};
-use crate::support::{HOST, Setup, eventually};
+use crate::support::{HOST, OPERATOR, Setup, eventually};
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -95,9 +95,12 @@ async fn the_tools_know_an_envelope_and_its_ladder_ends() {
     pair.bob.notify("notifications/injected", json!({"eventIds": [event], "turnId": "t1"})).await;
     pair.bob.notify("notifications/disposition", json!({"eventId": event, "disposition": "failed"})).await;
     let done = async || pair.ladder(&event, &pair.bob_key).await;
-    let ladder = eventually(done, |ladder| ladder["disposition"] == "failed").await;
-    let rungs: Vec<_> = ladder["rungs"].as_array().unwrap().iter().map(|rung| rung["rung"].clone()).collect();
-    assert!(rungs.contains(&json!("injected")) && rungs.contains(&json!("acked")), "{rungs:?}");
+    let has = |ladder: &Value, rung: &str| {
+        ladder["rungs"].as_array().unwrap().iter().any(|one| one["rung"] == rung)
+    };
+    // That it has it is written a moment later.
+    let ladder = eventually(done, |ladder| ladder["disposition"] == "failed" && has(ladder, "acked")).await;
+    assert!(has(&ladder, "injected") && has(&ladder, "handed"), "{ladder}");
     // Nobody else learns that it is there.
     let mallory = pair.fixture.hub.register("mallory").await;
     let path = format!("/api/v1/events/{}", event.as_str().unwrap());
@@ -209,4 +212,33 @@ async fn a_foreign_post_and_a_job_are_known_to_the_tools() {
         fixture.hub.get(&format!("/api/v1/events/{}", params["eventId"].as_str().unwrap()), Some(key)).await;
     assert_eq!(seen.body["deliveries"][0]["disposition"], "responded", "{}", seen.text);
     assert!(!seen.text.contains("tok_abc123") && !seen.text.contains("hello"), "{}", seen.text);
+}
+
+/// What policy does not allow did not happen: who can be answered is told so, and it is in the audit log.
+#[tokio::test]
+async fn a_disposition_that_policy_forbids_is_not_lost_in_silence() {
+    let mut pair = Pair::start().await;
+    let params = pair.write("Status: all green").await;
+    assert_eq!(params["attention"]["policy"], "must_not_respond");
+    let told = json!({"eventId": params["eventId"], "disposition": "responded"});
+    let by_post = json!({"jsonrpc": "2.0", "method": "notifications/disposition", "params": told});
+    let answer = pair.fixture.hub.post("/c2a", Some(&pair.bob_key), &by_post).await;
+    assert_eq!((answer.status, &answer.body["error"]["code"]), (400, &json!(-32602)), "{}", answer.text);
+    pair.bob.notify("notifications/disposition", told).await;
+    let hub = &pair.fixture.hub;
+    let audit = async || {
+        let found = hub.get("/api/v1/audit?kind=tool_call&actor=bob", Some(OPERATOR)).await;
+        let items = found.body["items"].as_array().unwrap().clone();
+        items
+            .iter()
+            .map(|item| (item["action"].clone(), item["detail"]["outcome"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let both = eventually(audit, |calls| calls.len() == 2).await;
+    assert_eq!(both[0], (json!("notifications/disposition"), json!("policy_forbidden")));
+    let reply = json!({"target": {"conversationId": params["conversation"]["id"]}, "inReplyTo": params["eventId"],
+        "idempotencyKey": "k", "visibility": "dm", "directedness": "to_me", "text": "Good."});
+    assert_eq!(pair.bob.refused("chat.send_message", reply).await, "policy_forbidden");
+    // It asks for nothing, and that is what became of it.
+    assert_eq!(pair.ladder(&params["eventId"], &pair.alice).await["disposition"], "ignored");
 }
