@@ -9,6 +9,7 @@ pub mod discover;
 pub mod handout;
 pub mod hire;
 pub mod jobs;
+mod memory;
 pub mod money;
 mod presence;
 mod probe;
@@ -19,4 +20,4 @@ pub mod results;
 pub mod settle;
 mod who;
 
-pub use reconcile::Market;
+pub use memory::Market;

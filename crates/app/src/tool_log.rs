@@ -3,11 +3,11 @@
 //! A hub that dies loses the last half a second of it; what a call changed is in the log it changed. A call is only said to have been
 //! somewhere if its caller is there: strangers write nothing into others' trails.
 
-use crate::app::App;
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::tool_calls::{self, ToolCall};
 use chorus_store::{Store, StoreError, Tx, conversations, members};
 use std::sync::{Mutex, PoisonError};
+use uuid::Uuid;
 
 /// So many wait to be written; more are counted only by metrics.
 const MOST_WAITING: usize = 10_000;
@@ -26,17 +26,17 @@ pub struct About {
 }
 
 impl ToolLog {
-    /// Somebody called a tool.
+    /// Somebody called a tool. The call's new id says when.
     pub fn note(
         &self,
-        app: &App,
+        id: Uuid,
         (door, caller): (&str, Principal),
         tool: &str,
         About { conversation, event }: About,
         outcome: &str,
     ) {
-        let (id, tool, outcome) = (app.environment.uuid_v7(), tool.to_owned(), outcome.to_owned());
-        let call = ToolCall { id, caller, tool, door: door.to_owned(), conversation, event, outcome };
+        let (door, tool, outcome) = (door.to_owned(), tool.to_owned(), outcome.to_owned());
+        let call = ToolCall { id, caller, tool, door, conversation, event, outcome };
         let mut waiting = self.waiting();
         if waiting.len() < MOST_WAITING {
             waiting.push(call);

@@ -88,7 +88,7 @@ impl Place for Context {
         let named = ["event_id", "reply_to", "thread"].iter().find_map(|name| arguments.get(*name)?.as_str());
         let about =
             tool_log::About { conversation: Some(self.conversation), event: named.and_then(EventId::parse) };
-        self.app.tool_log.note(&self.app, (self.door, self.who), tool, about, outcome);
+        self.app.tool_log.note(self.app.environment.uuid_v7(), (self.door, self.who), tool, about, outcome);
     }
 }
 

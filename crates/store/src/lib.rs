@@ -267,6 +267,17 @@ impl Store {
         self.submit(Purpose::Read, work).await
     }
 
+    /// The same for a read that many make at the same moment, each of its own rows: on a served database those that have gathered
+    /// share their round trips. What it finds is held in memory beside what the others find, so it asks for little.
+    pub async fn read_together<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.submit(Purpose::ReadTogether, work).await
+    }
+
     /// The same for finding out who calls, on threads of their own: whatever else is read, nobody waits for it to be let in.
     pub async fn authenticate<T, E, F>(&self, work: F) -> Result<T, E>
     where

@@ -74,6 +74,7 @@ pub(crate) struct Postgres {
     writes: Queue<Box<dyn Work>>,
     lanes: Vec<Queue<Box<dyn Work>>>,
     reads: Queue<Box<dyn Work>>,
+    shared_reads: Queue<Box<dyn Work>>,
     authentications: Queue<Box<dyn Work>>,
     news: Queue<News>,
     stopping: Arc<AtomicBool>,
@@ -90,21 +91,22 @@ impl Postgres {
         target.alone(migrate::migrate)?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
-        let authentications = Queue::new(options.queue);
+        let (shared_reads, authentications) = (Queue::new(options.queue), Queue::new(options.queue));
         let news = Queue::new(100_000);
         let stopping = Arc::new(AtomicBool::new(false));
         let mut threads = vec![];
         // A quarter of the workers serves reads, so that a burst of writes leaves them a way through. As many more find out
-        // who calls. Lanes have workers of their own: a write that waits for a lock keeps its worker from all others.
+        // who calls, and one does the reads that share their round trips: the longer it is busy, the more share the next. Lanes have workers of their own: a write that waits for a lock keeps its worker from all others.
         let workers = options.workers.max(2);
         let readers = (workers + 2) / 4;
         let writers = workers - readers;
         let lanes: Vec<_> = (0..writers / 2).map(|_| Queue::new(options.queue)).collect();
-        let (read, authenticate) = (Duty::Read(options.read_time), Duty::Authenticate(options.read_time));
+        let (read, together) = (Duty::Read(options.read_time), Duty::ReadTogether(options.read_time));
         let queues = lanes.iter().map(|lane| (lane, Duty::Crowd));
         let queues = queues.chain((0..writers).map(|_| (&writes, Duty::Write)));
         let queues = queues.chain((0..readers).map(|_| (&reads, read)));
-        let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, authenticate)));
+        let queues = queues.chain((0..workers.div_ceil(4)).map(|_| (&authentications, together)));
+        let queues = queues.chain([(&shared_reads, together)]);
         for (n, (queue, duty)) in queues.enumerate() {
             let worker = Worker::new(target.clone(), duty, Arc::clone(&waker), news.clone());
             let queue = queue.clone();
@@ -118,7 +120,7 @@ impl Postgres {
             let stopping = Arc::clone(&stopping);
             move || listen_loop(&target, options.node, (&waker, &signs), &stopping)
         })?);
-        Ok(Self { writes, lanes, reads, authentications, news, stopping, threads })
+        Ok(Self { writes, lanes, reads, shared_reads, authentications, news, stopping, threads })
     }
 
     /// Where such closures wait.
@@ -130,6 +132,7 @@ impl Postgres {
                 self.lanes.get((key % count) as usize).unwrap_or(&self.writes)
             }
             Purpose::Read => &self.reads,
+            Purpose::ReadTogether => &self.shared_reads,
             Purpose::Authenticate => &self.authentications,
         }
     }
@@ -152,6 +155,7 @@ impl Drop for Postgres {
         self.writes.close();
         self.lanes.iter().for_each(Queue::close);
         self.reads.close();
+        self.shared_reads.close();
         self.authentications.close();
         self.news.close();
         join(self.threads.drain(..));

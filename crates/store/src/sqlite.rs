@@ -101,7 +101,7 @@ impl Sqlite {
     pub(crate) fn queue(&self, purpose: Purpose) -> &Queue<Box<dyn Work>> {
         match purpose {
             Purpose::Write | Purpose::WriteOn(_) => &self.writes,
-            Purpose::Read => &self.reads,
+            Purpose::Read | Purpose::ReadTogether => &self.reads,
             Purpose::Authenticate => &self.authentications,
         }
     }

@@ -23,6 +23,8 @@ pub(crate) enum Purpose {
     /// To write where many do; the number stands for the stream that it numbers.
     WriteOn(u64),
     Read,
+    /// To read a little, as many others do at the same moment.
+    ReadTogether,
     /// To find out who calls.
     Authenticate,
 }

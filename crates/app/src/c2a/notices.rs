@@ -85,7 +85,13 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     {
         let about = tool_log::About { conversation: None, event: Some(event) };
         let (caller, code) = (("c2a", agent.into()), RefusalCode::PolicyForbidden);
-        harness.app.tool_log.note(&harness.app, caller, Method::Disposition.as_str(), about, code.as_str());
+        harness.app.tool_log.note(
+            harness.app.environment.uuid_v7(),
+            caller,
+            Method::Disposition.as_str(),
+            about,
+            code.as_str(),
+        );
     }
     recorded.map(drop)
 }

@@ -125,7 +125,7 @@ pub(super) async fn call(harness: &Harness, call: ToolCall) -> Result<Value, Rpc
     };
     let outcome = done.as_ref().ok().and_then(ToolResult::refusal);
     let (caller, outcome) = (("c2a", harness.agent().into()), outcome.unwrap_or_else(|| "done".to_owned()));
-    harness.app.tool_log.note(&harness.app, caller, tool.as_str(), about, &outcome);
+    harness.app.tool_log.note(harness.app.environment.uuid_v7(), caller, tool.as_str(), about, &outcome);
     written(done)
 }
 

@@ -13,9 +13,9 @@ use crate::caller::Person;
 use crate::error::Error;
 use crate::page::fitting;
 use crate::usage::event_bytes;
+use crate::views;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
-use chorus_protocol::api::events::AuthorView;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ApprovalId, ConversationId, DeliveryId, EventId, Principal};
 use chorus_protocol::redact::{Masked, MaskedText};
@@ -196,11 +196,7 @@ fn publish(
     (event, now): (EventId, i64),
 ) -> Result<(), Error> {
     let Recipients { to } = serde_json::from_str(&found.body).map_err(Error::internal)?;
-    let who = AuthorView {
-        id: by.principal.to_string(),
-        kind: by.principal.kind().as_str().to_owned(),
-        handle: Some(by.handle.clone()),
-    };
+    let who = views::author(by.principal, Some(by.handle.clone()));
     let approved_by = Map::from_iter([("approved_by".to_owned(), json!(who))]);
     let body = Masked::kept(&found.body, approved_by).map_err(Error::internal)?;
     let Approval { conversation, author, thread, reply_to, stream, trace, .. } = *found;
@@ -296,11 +292,7 @@ fn view(tx: &mut dyn Tx, who: Principal, found: &Approval, now: i64) -> Result<A
     let mut handle = |who: Principal| -> Result<Option<String>, StoreError> {
         Ok(members::of(tx, found.conversation, who)?.map(|member| member.handle))
     };
-    let author = AuthorView {
-        id: found.author.to_string(),
-        kind: found.author.kind().as_str().to_owned(),
-        handle: handle(found.author)?,
-    };
+    let author = views::author(found.author, handle(found.author)?);
     let decided = found.decided.clone().unwrap_or_default();
     let decided_by = match decided.by {
         Some(by) => Some(handle(by.into())?.unwrap_or_else(|| by.to_string())),

@@ -1,7 +1,7 @@
 //! Agents on the market: what is known of them, that they live, what is thought of them, and their leaving.
 
 use super::discover::declared;
-use super::presence::presence;
+use super::presence::{is_alive, presence};
 use super::settle::{self, Ended};
 use super::who;
 use crate::agents::may_manage;
@@ -108,7 +108,7 @@ pub async fn heartbeat(app: &AppState, caller: Caller, id: AgentId) -> Result<()
     }
     let is_news = match &caller {
         // Nothing has to be looked up of one that shows its own key and lives anyway.
-        Caller::Agent(identity) if identity.id == id && app.market.is_alive(app, id) => false,
+        Caller::Agent(identity) if identity.id == id && is_alive(app, id) => false,
         _ => {
             let hub = Arc::clone(app);
             let read = move |tx: &mut dyn Tx| {

@@ -1,5 +1,6 @@
 //! Finding agents by what they can do, the best first.
 
+use super::memory::Asked;
 use super::presence::{presence, seen_since};
 use super::probe;
 use crate::app::{App, AppState};
@@ -15,69 +16,17 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::market::discovery::{self, Place, Search};
 use chorus_store::{StoreError, Tx};
 use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Fewer than this are counted each time; a larger number is remembered for a while, because counting costs what is counted.
-const MANY: i64 = 100;
-const REMEMBERED_MS: i64 = 5000;
-/// So many searches are remembered; when there are more, all are forgotten.
-const MOST_REMEMBERED: usize = 1000;
-/// How long it is remembered whether few are online.
-const ONLINE_MS: i64 = 1000;
-
-/// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
-type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
-
-/// How many agents the latest searches found, of those that found many, and when.
-#[derive(Default)]
-pub struct Totals(Mutex<HashMap<Asked, (i64, i64)>>);
-
-impl Totals {
-    fn known(&self) -> MutexGuard<'_, HashMap<Asked, (i64, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn find(&self, asked: &Asked, now: i64) -> Option<i64> {
-        self.known().get(asked).filter(|(_, at)| now - at < REMEMBERED_MS).map(|(total, _)| *total)
-    }
-
-    fn remember(&self, asked: Asked, total: i64, now: i64) {
-        if total >= MANY {
-            let mut known = self.known();
-            if known.len() >= MOST_REMEMBERED {
-                known.clear();
-            }
-            known.insert(asked, (total, now));
-        }
-    }
-}
-
-/// Whether few were online when that was last looked at, and when.
-#[derive(Default)]
-pub struct Online(Mutex<Option<(bool, i64)>>);
-
-impl Online {
-    fn looked(&self) -> MutexGuard<'_, Option<(bool, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As it was found the last time; what was never looked at is not few.
-    pub(super) fn are_few(&self) -> bool {
-        self.looked().is_some_and(|(few, _)| few)
-    }
-}
 
 /// Finds out whether few are online, so that searches know what to go through; once a second at most.
 pub(super) async fn look_who_is_online(app: &App) -> Result<(), StoreError> {
     let elapsed = app.elapsed();
-    if app.market.online.looked().is_some_and(|(_, at)| elapsed - at < ONLINE_MS) {
+    if app.market.online.is_known(elapsed) {
         return Ok(());
     }
     let (now, since) = (app.now(), seen_since(app));
     let look = move |tx: &mut dyn Tx| discovery::are_few_online(tx, now, since);
     let few = app.store.read::<_, StoreError, _>(look).await?;
-    *app.market.online.looked() = Some((few, elapsed));
+    app.market.online.remember(few, elapsed);
     Ok(())
 }
 
@@ -194,22 +143,6 @@ pub async fn skills(app: &App, asked: SkillSearch) -> Result<Items<SkillSummary>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_many_is_remembered_and_for_a_while() {
-        let asked =
-            |skill: &str| -> Asked { (Some(skill.to_owned()), Reputation::MIN, Credits::MAX, vec![], false) };
-        let totals = Totals::default();
-        totals.remember(asked("few"), MANY - 1, 0);
-        totals.remember(asked("many"), MANY, 0);
-        assert_eq!(totals.find(&asked("few"), 0), None);
-        assert_eq!(totals.find(&asked("many"), REMEMBERED_MS - 1), Some(MANY));
-        assert_eq!(totals.find(&asked("many"), REMEMBERED_MS), None);
-        for n in 0..2 * MOST_REMEMBERED {
-            totals.remember(asked(&n.to_string()), MANY, 0);
-            assert!(totals.known().len() <= MOST_REMEMBERED);
-        }
-    }
 
     #[test]
     fn a_cursor_is_read_back() {

@@ -2,20 +2,19 @@
 
 use super::discover::{declared, look_who_is_online};
 use super::jobs::view;
-use super::presence::{presence, seen_since};
+use super::presence::{is_alive, presence, seen_since};
 use super::probe;
 use super::who::{self, Fresh, Hirer};
 use crate::app::{App, AppState};
 use crate::attention;
-use crate::caller::{Caller, key_hash};
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
 use chorus_market::escrow::check_budget;
 use chorus_market::{money, schema};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
-use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::{AgentId, EventId, JobId, TraceId, WalletId};
+use chorus_protocol::ids::{AgentId, EventId, JobId};
 use chorus_protocol::market::{
     CURRENCY, Credits, JobHandout, JobRequest, JobView, Presence, Reputation, USUAL_DEADLINE_MS,
 };
@@ -84,16 +83,13 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
     let mut callback = None;
     if let Some(url) = &body.callback_url {
         if let Ok(url) = Url::parse(&url.0) {
-            let checked = app.outbound.policy().check_url(&url).await;
-            checked.map_err(|blocked| {
-                Error::new(Code::EndpointBlocked, format_args!("callback_url: {blocked}"))
-            })?;
+            app.outbound.check("callback_url", &url).await?;
         }
         let sealed = app.config.master_key.seal(app.environment.bytes(), id.as_bytes(), &url.0);
         callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
     }
     match body.agent_id {
-        Some(named) if app.market.is_alive(app, named) => {}
+        Some(named) if is_alive(app, named) => {}
         Some(named) => probe::wake(app, named).await?,
         None => {
             look_who_is_online(app).await?;
@@ -101,12 +97,7 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
                 .await?;
         }
     }
-    let fresh = Fresh {
-        wallet: WalletId(app.environment.uuid_v7()),
-        key: key_hash(&app.secret(SecretKind::OwnerKey)),
-        trace: TraceId(app.environment.uuid_v7()),
-        now: app.now(),
-    };
+    let fresh = Fresh::new(app);
     Ok(Hire {
         app: Arc::clone(app),
         caller,

@@ -16,10 +16,8 @@ use chorus_store::market::agents;
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::{StoreError, Tx, directory, inboxes};
 use futures_util::future::join_all;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OnceCell;
 
 /// So many are asked for one search.
 const ASKED: usize = 8;
@@ -27,68 +25,18 @@ const ASKED: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Whoever did not answer is not asked again for this long, or for half of what a sign of life counts.
 const PAUSE_MS: i64 = 15_000;
-/// The same search looks for those that are away no more often than this, when it is only a search.
-const LOOK_PAUSE_MS: i64 = 1000;
-/// So many searches are remembered; then all are forgotten.
-const MOST_LOOKS: usize = 1000;
-/// Of no more is anything remembered; beyond that nobody is asked until some are forgotten.
-const MOST_REMEMBERED: usize = 10_000;
-
-/// When somebody was asked, and whether it answered. Whoever comes meanwhile waits for the same answer.
-#[derive(Debug, Clone)]
-struct Probe {
-    at: i64,
-    answered: Arc<OnceCell<bool>>,
-}
-
-/// Whose endpoint was asked lately, and for which searches that was looked at.
-#[derive(Debug, Default)]
-pub(super) struct Probes {
-    asked: Mutex<HashMap<AgentId, Probe>>,
-    looks: Mutex<HashMap<String, i64>>,
-}
-
-impl Probes {
-    /// Whether this one has not answered lately.
-    fn is_silent(&self, agent: AgentId, since: i64) -> bool {
-        let probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        probes.get(&agent).is_some_and(|probe| probe.at > since && probe.answered.get() == Some(&false))
-    }
-
-    /// The question to this one: the one that was put lately, or a new one.
-    fn question(&self, agent: AgentId, now: i64, since: i64) -> Option<Probe> {
-        let mut probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if probes.len() >= MOST_REMEMBERED {
-            probes.retain(|_, probe| probe.at > since);
-        }
-        match probes.get(&agent) {
-            Some(probe) if probe.at > since => Some(probe.clone()),
-            _ if probes.len() >= MOST_REMEMBERED => None,
-            _ => {
-                let probe = Probe { at: now, answered: Arc::default() };
-                probes.insert(agent, probe.clone());
-                Some(probe)
-            }
-        }
-    }
-}
 
 /// Before agents are shown: as [`wake_found`], but the same search again within a second looks for nobody, since what is popular is
 /// searched for all the time.
 pub(super) async fn wake_shown(app: &AppState, search: &Search) -> Result<(), Error> {
     let Search { skill, min_reputation, max_cost, words, .. } = search;
     let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?}"), app.now());
-    let looks = || app.market.probes.looks.lock().unwrap_or_else(PoisonError::into_inner);
-    if looks().get(&key).is_some_and(|at| (now - LOOK_PAUSE_MS..=now).contains(at)) {
+    if app.market.probes.has_looked(&key, now) {
         return Ok(());
     }
     wake_found(app, search).await?;
     // Only now: whoever comes meanwhile waits for the same answers.
-    let mut looks = looks();
-    if looks.len() >= MOST_LOOKS {
-        looks.clear();
-    }
-    looks.insert(key, now);
+    app.market.probes.looked(key, now);
     Ok(())
 }
 

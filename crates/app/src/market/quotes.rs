@@ -9,15 +9,14 @@ use super::probe;
 use super::who::{self, Fresh, Hirer};
 use crate::app::{App, AppState};
 use crate::attention;
-use crate::caller::{Caller, key_hash};
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
 use chorus_market::schema;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
-use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{EventId, JobId, QuoteId, TraceId, WalletId};
+use chorus_protocol::ids::{EventId, JobId, QuoteId};
 use chorus_protocol::market::{
     Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteStatus,
     QuoteView, SkillName,
@@ -62,12 +61,7 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
     let act = Arc::new(Ask {
         id: QuoteId(app.environment.uuid_v4()),
         event: EventId(app.environment.uuid_v7()),
-        fresh: Fresh {
-            wallet: WalletId(app.environment.uuid_v7()),
-            key: key_hash(&app.secret(SecretKind::OwnerKey)),
-            trace: TraceId(app.environment.uuid_v7()),
-            now: app.now(),
-        },
+        fresh: Fresh::new(app),
         app: Arc::clone(app),
         caller,
         body,

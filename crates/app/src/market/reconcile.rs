@@ -2,20 +2,17 @@
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
-use super::discover::{Online, Totals};
-use super::probe::Probes;
 use super::settle::{self, Ended};
 use super::who;
 use crate::app::{App, AppState};
 use crate::error::Error;
 use chorus_market::escrow::Verdict;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, JobId};
+use chorus_protocol::ids::JobId;
 use chorus_store::market::{jobs, ledger, quotes};
 use chorus_store::usage::ROW_BYTES;
 use chorus_store::{StoreError, Tx, inboxes};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often deadlines are looked at.
@@ -26,56 +23,6 @@ const SLOW_TICKS: u64 = 60;
 const STEP: i64 = 100;
 /// How long offers are remembered beyond their end.
 const QUOTES_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
-/// More signs of life do not wait to be written; those beyond are lost, and the next ones are not.
-const MOST_SEEN: usize = 100_000;
-
-/// What a node knows of the market in memory.
-#[derive(Default)]
-pub struct Market {
-    /// Signs of life: when, and whether that is still to be written.
-    seen: Mutex<HashMap<AgentId, (i64, bool)>>,
-    /// How many agents the latest searches found.
-    pub(super) totals: Totals,
-    /// Whether few are online.
-    pub(super) online: Online,
-    /// The last time it was all added up: whether it was right, and when.
-    reconciled: Mutex<Option<(bool, i64)>>,
-    /// Whose endpoint was asked lately whether it lives.
-    pub(super) probes: Probes,
-}
-
-impl Market {
-    /// Whether a sign of life of an agent is so young that nothing needs to be looked up.
-    pub(super) fn is_alive(&self, app: &App, agent: AgentId) -> bool {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = app.now() - app.config.presence.as_millis() as i64 / 2;
-        seen.get(&agent).is_some_and(|(at, _)| *at >= since)
-    }
-
-    /// An agent lives; it is written with the others.
-    pub(crate) fn saw(&self, agent: AgentId, now: i64) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() < MOST_SEEN || seen.contains_key(&agent) {
-            seen.insert(agent, (now, true));
-        }
-    }
-
-    /// The last time it was all added up: whether it was right, and when.
-    pub fn reconciled(&self) -> Option<(bool, i64)> {
-        *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_seen(&self, oldest: i64) -> Vec<(AgentId, i64)> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let unwritten = seen.iter().filter(|(_, (_, unwritten))| *unwritten);
-        let found: Vec<_> = unwritten.map(|(agent, (at, _))| (*agent, *at)).collect();
-        seen.retain(|_, (at, _)| *at >= oldest);
-        for (_, unwritten) in seen.values_mut() {
-            *unwritten = false;
-        }
-        found
-    }
-}
 
 /// Ticks until the hub stops.
 pub async fn run(app: AppState) {
@@ -163,8 +110,7 @@ async fn add_up(app: &App) -> Result<(), StoreError> {
     if !sums.balanced() {
         tracing::error!(?sums, "the ledger does not add up");
     }
-    let mut reconciled = app.market.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
-    *reconciled = Some((sums.balanced(), app.now()));
+    app.market.added_up(sums.balanced(), app.now());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Taking what came of a job: from its agent, by its key or by the address it was given; at once as the answer to the POST, or
 //! later. A job ends once: what comes too late moves nothing, what comes twice is the same.
 
+use super::callbacks::of_body;
 use super::jobs::{self as views, Part};
 use super::settle::{self, Ended};
 use super::who;
@@ -15,7 +16,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, DeliveryId, JobId};
 use chorus_protocol::json;
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus, JobView, ResultTaken, Timestamp};
+use chorus_protocol::market::{JobResult, JobStatus, JobView, ResultTaken, Timestamp};
 use chorus_protocol::schema::read_exact;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
@@ -307,13 +308,7 @@ async fn take_answer(
 /// The job that is delivered by this.
 fn of_event(tx: &mut dyn Tx, due: &Due) -> Result<Option<Job>, Error> {
     let event = conversations::event_by_id(tx, due.event)?;
-    event.map_or(Ok(None), |event| of_body(tx, &event.body))
-}
-
-/// The job whose event has this body.
-fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, Error> {
-    let handout: JobHandout = serde_json::from_str(body).map_err(Error::internal)?;
-    Ok(jobs::by_id(tx, handout.job_id)?)
+    Ok(event.map_or(Ok(None), |event| of_body(tx, &event.body))?)
 }
 
 /// The agent will never take this job: it fails at once, with the agent's own code and words if it gave any.
@@ -357,7 +352,7 @@ pub async fn told(
     let find = move |tx: &mut dyn Tx| {
         let Some(event) = deliveries::event_of(tx, delivery)? else { return Ok(None) };
         let event = conversations::event_by_id(tx, event)?.filter(|event| event.kind == EventKind::Job);
-        event.map_or(Ok(None), |event| of_body(tx, &event.body))
+        Ok(event.map_or(Ok(None), |event| of_body(tx, &event.body))?)
     };
     let Some(job) = app.store.read::<_, Error, _>(find).await? else { return Ok(None) };
     let mut result = of_text(job.agreed.id, text);

@@ -1,10 +1,11 @@
 //! Whose wallet is whose: what a caller may spend from, look into, and answer for.
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::{Caller, key_hash};
 use crate::error::Error;
 use chorus_market::money;
 use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId, WalletId};
 use chorus_store::directory::KeyHash;
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
@@ -61,6 +62,18 @@ pub(super) struct Fresh {
     pub(super) key: KeyHash,
     pub(super) trace: TraceId,
     pub(super) now: i64,
+}
+
+impl Fresh {
+    /// With a key that nobody is told; whoever tells one puts it in.
+    pub(super) fn new(app: &App) -> Self {
+        Self {
+            wallet: WalletId(app.environment.uuid_v7()),
+            key: key_hash(&app.secret(SecretKind::OwnerKey)),
+            trace: TraceId(app.environment.uuid_v7()),
+            now: app.now(),
+        }
+    }
 }
 
 /// The wallet of an account, made when it is first asked for.

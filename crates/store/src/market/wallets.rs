@@ -109,12 +109,6 @@ pub fn insert(tx: &mut dyn Tx, new: &NewWallet, now: i64) -> Result<Option<Walle
     Ok(Some(Wallet { id, owner, account, keyed: new.key.is_some(), balance: Credits::ZERO }))
 }
 
-/// Replaces the key of a wallet.
-pub fn set_key(tx: &mut dyn Tx, id: WalletId, key: &KeyHash) -> Result<(), StoreError> {
-    tx.execute("UPDATE wallets SET key_hash = $2 WHERE id = $1", &[(&id).into(), key.as_slice().into()])?;
-    Ok(())
-}
-
 /// Keeps others from these wallets until the transaction ends, the smallest first, so that no two wait for each other.
 pub fn hold(tx: &mut dyn Tx, ids: impl IntoIterator<Item = WalletId>) -> Result<(), StoreError> {
     let ids: BTreeSet<_> = ids.into_iter().collect();

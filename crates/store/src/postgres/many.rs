@@ -22,14 +22,20 @@ pub(super) fn statement(sql: &str, types: &[Type]) -> Option<String> {
     let names: Vec<String> = (1..=types.len()).map(|n| format!("p{n}")).collect();
     let names = names.join(", ");
     if is_select(sql) {
-        // The order of rows is lost, and a lock would be taken in any order.
-        let simple = !sql.contains("ORDER BY") && !sql.contains("FOR UPDATE") && !sql.contains("FOR SHARE");
-        return simple.then(|| {
+        // A lock would be taken in any order.
+        if sql.contains("FOR UPDATE") || sql.contains("FOR SHARE") {
+            return None;
+        }
+        let (one, asked) =
+            (with_columns(sql), format!("unnest({columns}) WITH ORDINALITY AS asked ({names}, number)"));
+        return Some(if sql.contains("ORDER BY") {
             format!(
-                "SELECT asked.number, found.* FROM unnest({columns}) WITH ORDINALITY AS asked ({names}, number)
-                 CROSS JOIN LATERAL ({}) AS found",
-                with_columns(sql)
+                "SELECT asked.number, found.* FROM {asked}
+                 CROSS JOIN LATERAL (SELECT one.*, row_number() OVER () AS row_place FROM ({one}) AS one) AS found
+                 ORDER BY asked.number, found.row_place"
             )
+        } else {
+            format!("SELECT asked.number, found.* FROM {asked} CROSS JOIN LATERAL ({one}) AS found")
         });
     }
     let (head, values) = sql.split_once("VALUES (")?;
@@ -77,12 +83,19 @@ mod tests {
     }
 
     #[test]
+    fn answers_keep_their_order() {
+        let ordered = statement("SELECT a FROM t WHERE b = $1 ORDER BY a", &[Type::INT8]).unwrap();
+        assert!(ordered.ends_with("ORDER BY asked.number, found.row_place"), "{ordered}");
+        let plain = statement("SELECT a FROM t WHERE b = $1", &[Type::INT8]).unwrap();
+        assert!(!plain.contains("row_place"), "{plain}");
+    }
+
+    #[test]
     fn what_has_no_such_form() {
         for (sql, ty) in [
             ("INSERT INTO t (a) VALUES ($1) ON CONFLICT (a) DO NOTHING", Type::INT8),
             ("INSERT INTO t (a) VALUES ($1) RETURNING a", Type::INT8),
             ("UPDATE t SET a = $1", Type::INT8),
-            ("SELECT a FROM t WHERE b = $1 ORDER BY a", Type::INT8),
             ("SELECT a FROM t WHERE b = $1 FOR UPDATE", Type::INT8),
             ("SELECT a FROM t WHERE b = $1", Type::INT4),
         ] {

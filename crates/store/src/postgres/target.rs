@@ -79,6 +79,13 @@ impl Target {
         Ok(client)
     }
 
+    /// One that tells others of what is committed already: it does not wait for the disk, as it leaves nothing there.
+    pub(super) fn connect_to_notify(&self) -> Result<Client, postgres::Error> {
+        let mut client = self.connect()?;
+        client.batch_execute("SET synchronous_commit = off")?;
+        Ok(client)
+    }
+
     /// A connection on which statements need not wait for the answers to those before them. It lives in `runtime`.
     pub(super) fn connect_in(&self, runtime: &Runtime) -> Result<tokio_postgres::Client, postgres::Error> {
         let config = self.config();

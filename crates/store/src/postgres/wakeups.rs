@@ -41,7 +41,7 @@ pub(super) fn notify_loop(target: &Target, news: &Queue<News>, node: Uuid) {
         if told.is_empty() {
             return;
         }
-        let sent = match client.take().map_or_else(|| target.connect(), Ok) {
+        let sent = match client.take().map_or_else(|| target.connect_to_notify(), Ok) {
             Ok(mut connected) => told
                 .iter()
                 .try_for_each(|payload| {

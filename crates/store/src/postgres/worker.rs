@@ -6,7 +6,7 @@
 //! the next one is tried only when the last was rolled back, or has failed before its COMMIT was sent, so that nothing of it
 //! was kept:
 //!
-//! 1. *Together* (only in a lane, or to find out who calls): closures that read a little, append rows and number one stream each share their round trips; see
+//! 1. *Together* (only in a lane, or for reads that many make): closures that read a little, append rows and number one stream each share their round trips; see
 //!    `together`.
 //! 2. *One after the other* in one transaction, without savepoints. A closure that fails and has written nothing has nothing to be
 //!    taken back, and the others go on. After any other failure (an error after a write, a panic after one, a statement the
@@ -39,6 +39,8 @@ use std::time::{Duration, Instant};
 const MAX_TRIES: u32 = 10;
 /// The most closures in one transaction.
 const MAX_BATCH: usize = 128;
+/// The same of reads, whose answers are in memory all at once.
+const MAX_READS: usize = 32;
 /// Every statement sees what was committed before it; whoever waited for a lock sees what the holder did.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// The same for closures one after the other, which wait for a lock only briefly.
@@ -55,15 +57,15 @@ pub(super) enum Duty {
     Write,
     /// Writes that come in crowds.
     Crowd,
-    /// Finding out who calls, which comes in crowds too and may take so long each.
-    Authenticate(Duration),
+    /// Reads that come in crowds, and may take so long each.
+    ReadTogether(Duration),
 }
 
 impl Duty {
     /// How long a statement may take.
     fn time(self) -> Option<Duration> {
         match self {
-            Self::Read(time) | Self::Authenticate(time) => Some(time),
+            Self::Read(time) | Self::ReadTogether(time) => Some(time),
             Self::Write | Self::Crowd => None,
         }
     }
@@ -92,8 +94,12 @@ impl Worker {
     }
 
     pub(super) fn run(mut self, queue: &Queue<Box<dyn Work>>) {
-        // A read shares nothing with others, and they need not wait for it.
-        let most = if matches!(self.duty, Duty::Read(_)) { 1 } else { MAX_BATCH };
+        let most = match self.duty {
+            // It shares nothing with others, and they need not wait for it.
+            Duty::Read(_) => 1,
+            Duty::ReadTogether(_) => MAX_READS,
+            Duty::Write | Duty::Crowd => MAX_BATCH,
+        };
         loop {
             let mut batch = queue.take(most);
             if batch.is_empty() {
@@ -123,7 +129,7 @@ impl Worker {
         }
         let together = match self.duty {
             Duty::Read(_) => return Ok(false),
-            Duty::Authenticate(_) => Some(BEGIN_READ),
+            Duty::ReadTogether(_) => Some(BEGIN_READ),
             Duty::Crowd => Some(BEGIN_WRITE),
             Duty::Write => None,
         };

@@ -51,7 +51,7 @@ impl InPlace {
             let database = database.as_mut().ok_or(StoreError::Closed)?;
             match purpose {
                 Purpose::Write | Purpose::WriteOn(_) => database.write(&mut batch),
-                Purpose::Read | Purpose::Authenticate => database.read(&mut batch),
+                Purpose::Read | Purpose::ReadTogether | Purpose::Authenticate => database.read(&mut batch),
             }
         };
         let [work] = batch;

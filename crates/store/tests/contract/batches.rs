@@ -8,8 +8,9 @@ use ::postgres::{Client, NoTls};
 use chorus_protocol::ids::AgentId;
 use chorus_store::relay::{self, SendError, Sent};
 use chorus_store::{PostgresOptions, Store, StoreError, Tx, TxExt, deliveries, settings};
-use chorus_testkit::postgres::{Database, database, own_cluster};
+use chorus_testkit::postgres::{Cluster, Database, database, own_cluster};
 use chorus_testkit::proxy::Proxy;
+use futures_util::future::join_all;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -332,17 +333,22 @@ async fn a_crowd_shares_one_transaction() {
     }
 }
 
-/// Round trips to the server are what a send takes there: as many for fifty as for two.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_sends_take_a_handful_of_round_trips() {
-    let cluster = own_cluster();
+/// A store whose round trips to the server are counted.
+async fn behind_proxy(cluster: &Cluster) -> (Store, Proxy, Database) {
     let database = cluster.database();
     let proxy = Proxy::start((Ipv4Addr::LOCALHOST, cluster.port()).into()).await;
     let mut options = PostgresOptions { workers: 5, ..PostgresOptions::new(&database.url, fresh()) };
     options.url =
         options.url.replace(&format!(":{}/", cluster.port()), &format!(":{}/", proxy.addr().port()));
     assert_ne!(options.url, database.url, "it is reached by way of the proxy");
-    let store = Store::postgres(options).unwrap();
+    (Store::postgres(options).unwrap(), proxy, database)
+}
+
+/// Round trips to the server are what a send takes there: as many for fifty as for two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_sends_take_a_handful_of_round_trips() {
+    let cluster = own_cluster();
+    let (store, proxy, _database) = behind_proxy(&cluster).await;
     let (anna, bob) = (agent(&store, "anna").await, agent(&store, "bob").await);
     // The first batch prepares the statements.
     for (size, most) in [(2, u64::MAX), (50, 6)] {
@@ -359,6 +365,37 @@ async fn fifty_sends_take_a_handful_of_round_trips() {
         }
         let took = proxy.round_trips() - before;
         assert!((3..=most).contains(&took), "{size} sends took {took} round trips");
+    }
+}
+
+/// What many read at the same moment is read at once, and each finds what is its own, in its order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forty_readers_share_their_round_trips() {
+    let cluster = own_cluster();
+    let (store, proxy, _database) = behind_proxy(&cluster).await;
+    let anna = agent(&store, "anna").await;
+    let mut inboxes = vec![];
+    for n in 0..40 {
+        let bob = agent(&store, &format!("bob-{n}")).await;
+        for _ in 0..n % 6 {
+            let message = message(&anna, &bob);
+            store.write(move |tx| relay::send(tx, &message)).await.unwrap();
+        }
+        inboxes.push((bob.id, n % 6));
+    }
+    // The first time prepares the statements.
+    for (limit, most) in [(3, u64::MAX), (4, 30)] {
+        let before = proxy.round_trips();
+        let reads = inboxes.iter().map(|(bob, _)| {
+            let bob = *bob;
+            store.read_together::<_, StoreError, _>(move |tx| deliveries::page(tx, bob, 0, limit, usize::MAX))
+        });
+        for (found, (bob, sent)) in join_all(reads).await.into_iter().zip(&inboxes) {
+            let places: Vec<_> = found.unwrap().iter().map(|entry| entry.seq).collect();
+            assert_eq!(places, (1..=limit.min(*sent)).collect::<Vec<_>>(), "{bob:?}");
+        }
+        let took = proxy.round_trips() - before;
+        assert!(took <= most, "forty reads took {took} round trips");
     }
 }
 

@@ -98,8 +98,6 @@ async fn an_owner_has_one_wallet(fixture: Fixture) {
     assert_eq!(read(store, |tx| wallets::by_key(tx, &crate::support::key("anna"))).await.unwrap().id, anna);
     assert_eq!(read(store, |tx| wallets::by_key(tx, &crate::support::key("bob"))).await, None);
     assert_eq!(read(store, |tx| wallets::by_owner(tx, "Anna")).await, None);
-    write(store, move |tx| wallets::set_key(tx, anna, &crate::support::key("new"))).await;
-    assert_eq!(read(store, |tx| wallets::by_key(tx, &crate::support::key("anna"))).await, None);
 }
 
 async fn credits_move_and_are_written_down(fixture: Fixture) {
