@@ -70,7 +70,7 @@ pub fn after(tx: &mut dyn Tx, agent: AgentId, after: EventId, limit: i64) -> Res
     let left_out = if places.len() as i64 > MAX_PLACES { count_places(tx, agent)? - MAX_PLACES } else { 0 };
     for mut row in places.into_iter().take(MAX_PLACES as usize) {
         let conversation = ConversationId(row.uuid(0)?);
-        let joined = if row.text(2)? == History::Joined.as_str() { row.int(1)? - 1 } else { 0 };
+        let joined = if row.text(2)? == History::Joined.as_str() { row.int(1)? } else { 0 };
         let (said, is_all) = said(tx, conversation, joined, after, most)?;
         all.add(said.into_iter().map(|event| (event, Found::Said)).collect(), is_all);
     }
