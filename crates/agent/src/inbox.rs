@@ -209,9 +209,8 @@ impl Inbox {
             }
             // Why it ends is what the hub answers to whoever comes again.
             Some(Notice::Revoked) => None,
-            Some(Notice::Gap | Notice::Typing | Notice::Growing | Notice::Ephemeral) | None => {
-                self.numbered(event)
-            }
+            Some(Notice::Gap | Notice::Typing | Notice::Growing | Notice::Ephemeral | Notice::Approvals)
+            | None => self.numbered(event),
         }
     }
 

@@ -57,6 +57,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0039_bytes.sql"),
     migration!("0044_open_jobs.sql"),
     migration!("0042_approvals.sql"),
+    migration!("0046_leaving.sql"),
     migration!("0043_tool_calls.sql"),
 ];
 

@@ -196,21 +196,7 @@ impl Outbound {
     ) -> Result<(u16, Option<String>, Bytes), PostError> {
         let begun = self.begin(to, message)?;
         let endpoint = begun.endpoint.clone();
-        let sent = self.in_time(async {
-            let (mut response, slot) = self.dial(begun).await?;
-            let mut read = Vec::new();
-            while most > 0
-                && let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))?
-            {
-                read.extend_from_slice(&piece);
-                if read.len() > most {
-                    read.clear();
-                    break;
-                }
-            }
-            Ok((response, slot, Bytes::from(read)))
-        });
-        let sent = sent.await;
+        let sent = self.in_time(self.dial_reading(begun, most)).await;
         let status = |response: reqwest::Response| {
             let status = response.status();
             if status.is_success() { Ok(()) } else { Err(PostError::Status(status.as_u16())) }
@@ -227,6 +213,35 @@ impl Outbound {
             }
             Err(error) => self.noted(&endpoint, Err(error)),
         }
+    }
+
+    /// Sends a request, and reads as much of the answer as `most` bytes; nothing, if it is longer.
+    async fn dial_reading(
+        &self,
+        begun: Begun,
+        most: usize,
+    ) -> Result<(reqwest::Response, Slot, Bytes), PostError> {
+        let (mut response, slot) = self.dial(begun).await?;
+        let mut read = Vec::new();
+        while most > 0
+            && let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))?
+        {
+            read.extend_from_slice(&piece);
+            if read.len() > most {
+                read.clear();
+                break;
+            }
+        }
+        Ok((response, slot, Bytes::from(read)))
+    }
+
+    /// POSTs signed JSON that need not be answered, and returns the status of the answer and as much of it as `most` bytes, if it comes
+    /// in this time. Nothing is remembered against an endpoint that does not know what it is asked.
+    pub async fn ask(&self, to: &To, message: Signed, time: Duration, most: usize) -> Option<(u16, Bytes)> {
+        let begun = self.begin(to, message).ok()?;
+        let answered = tokio::time::timeout(time, self.dial_reading(begun, most)).await;
+        let (response, _slot, read) = answered.ok()?.ok()?;
+        Some((response.status().as_u16(), read))
     }
 
     async fn send(&self, begun: Begun) -> Result<Answer, PostError> {

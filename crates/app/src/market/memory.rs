@@ -2,8 +2,9 @@
 //!
 //! Everything here is bounded, knows no store, and may be lost at any time. What time it is, is an argument.
 
+use super::pages::{Asked, Pages};
+use super::schemas::Schemas;
 use chorus_protocol::ids::AgentId;
-use chorus_protocol::market::{Credits, Reputation};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
@@ -21,6 +22,8 @@ const ONLINE_MS: i64 = 1000;
 const LOOK_PAUSE_MS: i64 = 1000;
 /// So many searches are remembered; then all are forgotten.
 const MOST_LOOKS: usize = 1000;
+/// However often somebody was silent, the pause is doubled no more than so many times.
+const MOST_DOUBLINGS: u32 = 3;
 /// Of no more is anything remembered; beyond that nobody is asked until some are forgotten.
 const MOST_ASKED: usize = 10_000;
 
@@ -31,12 +34,16 @@ pub struct Market {
     seen: Mutex<HashMap<AgentId, (i64, bool)>>,
     /// How many agents the latest searches found.
     pub(super) totals: Totals,
+    /// Pages of the latest searches.
+    pub(super) pages: Pages,
     /// Whether few are online.
     pub(super) online: Online,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
     /// Whose endpoint was asked lately whether it lives.
     pub(super) probes: Probes,
+    /// What skills take.
+    pub(super) schemas: Schemas,
 }
 
 impl Market {
@@ -75,9 +82,6 @@ impl Market {
         found
     }
 }
-
-/// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
-pub(super) type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
 
 /// How many agents the latest searches found, of those that found many, and when.
 #[derive(Default)]
@@ -131,7 +135,21 @@ impl Online {
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     pub(super) at: i64,
+    /// How often it had been silent before, one time after the other.
+    silences: u32,
     pub(super) answered: Arc<OnceCell<bool>>,
+}
+
+impl Probe {
+    fn was_silent(&self) -> bool {
+        self.answered.get() == Some(&false)
+    }
+
+    /// Whether it is too early to ask again, where one pause is so long.
+    fn is_recent(&self, now: i64, pause_ms: i64) -> bool {
+        let doublings = if self.was_silent() { self.silences.min(MOST_DOUBLINGS) } else { 0 };
+        now < self.at + (pause_ms << doublings)
+    }
 }
 
 /// Whose endpoint was asked lately, and for which searches that was looked at.
@@ -143,22 +161,24 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Whether this one has not answered lately.
-    pub(super) fn is_silent(&self, agent: AgentId, since: i64) -> bool {
+    pub(super) fn is_silent(&self, agent: AgentId, now: i64, pause_ms: i64) -> bool {
         let probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        probes.get(&agent).is_some_and(|probe| probe.at > since && probe.answered.get() == Some(&false))
+        probes.get(&agent).is_some_and(|probe| probe.was_silent() && probe.is_recent(now, pause_ms))
     }
 
     /// The question to this one: the one that was put lately, or a new one.
-    pub(super) fn question(&self, agent: AgentId, now: i64, since: i64) -> Option<Probe> {
+    pub(super) fn question(&self, agent: AgentId, now: i64, pause_ms: i64) -> Option<Probe> {
         let mut probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if probes.len() >= MOST_ASKED {
-            probes.retain(|_, probe| probe.at > since);
+            probes.retain(|_, probe| probe.is_recent(now, pause_ms));
         }
-        match probes.get(&agent) {
-            Some(probe) if probe.at > since => Some(probe.clone()),
-            _ if probes.len() >= MOST_ASKED => None,
+        let known = probes.get(&agent);
+        match known {
+            Some(probe) if probe.is_recent(now, pause_ms) => Some(probe.clone()),
+            None if probes.len() >= MOST_ASKED => None,
             _ => {
-                let probe = Probe { at: now, answered: Arc::default() };
+                let silences = known.filter(|probe| probe.was_silent()).map_or(0, |probe| probe.silences + 1);
+                let probe = Probe { at: now, silences, answered: Arc::default() };
                 probes.insert(agent, probe.clone());
                 Some(probe)
             }
@@ -184,6 +204,7 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chorus_protocol::market::{Credits, Reputation};
 
     #[test]
     fn only_what_is_many_is_remembered_and_for_a_while() {

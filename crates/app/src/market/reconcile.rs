@@ -2,6 +2,7 @@
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
+use super::agents::refund;
 use super::settle::{self, Ended};
 use super::who;
 use crate::app::{App, AppState};
@@ -9,7 +10,7 @@ use crate::error::Error;
 use chorus_market::escrow::Verdict;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::JobId;
-use chorus_store::market::{jobs, ledger, quotes};
+use chorus_store::market::{agents, jobs, ledger, quotes};
 use chorus_store::usage::ROW_BYTES;
 use chorus_store::{StoreError, Tx, inboxes};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ const TICK: Duration = Duration::from_millis(500);
 const SLOW_TICKS: u64 = 60;
 /// So many jobs are ended in one step.
 const STEP: i64 = 100;
+/// Somebody who hired an agent at the moment it left is done with after this time.
+const LEAVING_MS: i64 = 60_000;
 /// How long offers are remembered beyond their end.
 const QUOTES_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -35,6 +38,7 @@ pub async fn run(app: AppState) {
             () = app.stopping.cancelled() => break,
         }
         report("end overdue jobs", end_overdue(&app).await);
+        report("refund the jobs of agents that left", refund_left(&app).await);
         report("write signs of life", write_seen(&app).await.map_err(Into::into));
         if tick % SLOW_TICKS == 0 {
             report("add up the ledger", add_up(&app).await.map_err(Into::into));
@@ -93,6 +97,26 @@ fn overdue_in(tx: &mut dyn Tx, app: &App, id: JobId) -> Result<(), Error> {
         why = format!("{why}; {note}");
     }
     settle::settle(tx, app, &job, Verdict::Overdue, &Ended::because(code.as_str(), why))?;
+    Ok(())
+}
+
+/// Agents that left, by whatever door: what is held for their open jobs goes back, however many there are.
+pub async fn refund_left(app: &AppState) -> Result<(), Error> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| {
+        let leaving = agents::leaving(tx, STEP)?.into_iter();
+        let look =
+            |(agent, left_at)| Ok((agent, left_at, jobs::open_of_agent(tx, agent, now, 1)?.is_empty()));
+        leaving.map(look).collect::<Result<Vec<_>, StoreError>>()
+    };
+    for (agent, left_at, is_done) in app.store.read::<_, StoreError, _>(find).await? {
+        let hub = Arc::clone(app);
+        if !is_done {
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| refund(tx, &hub, agent)).await?;
+        } else if left_at < now - LEAVING_MS {
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| Ok(agents::has_left(tx, agent)?)).await?;
+        }
+    }
     Ok(())
 }
 

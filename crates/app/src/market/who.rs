@@ -130,12 +130,15 @@ pub(super) fn hirer(
         if named.is_some_and(|named| named != identity.id) {
             return Err(not_yours());
         }
-        let wallet = match (agents::wallet_of(tx, identity.id)?, directory::owner_of(tx, identity.id)?) {
-            (Some(wallet), _) => wallet,
-            (None, Some(account)) => of_account(tx, app, account, fresh)?,
-            (None, None) => {
-                let what = "you have no wallet to pay from; come to the market first: POST /market/register";
-                return Err(Error::new(Code::TransferFailed, what));
+        let wallet = match agents::wallet_of(tx, identity.id)? {
+            Some(wallet) => wallet,
+            None => {
+                let account = directory::owner_of(tx, identity.id)?.ok_or_else(|| {
+                    let what =
+                        "you have no wallet to pay from; come to the market first: POST /market/register";
+                    Error::new(Code::TransferFailed, what)
+                })?;
+                of_account(tx, app, account, fresh)?
             }
         };
         return Ok(Hirer { agent: Some(identity.id), wallet });

@@ -316,10 +316,10 @@ async fn an_overdue_job_is_found(fixture: Fixture) {
     let overdue = |now: i64| read(store, move |tx| jobs::find_overdue(tx, now, 10));
     assert_eq!(overdue(NOW + 999).await, []);
     assert_eq!(overdue(NOW + 1000).await, [id]);
-    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, 10)).await, [id]);
+    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, NOW, 10)).await, [id]);
     write(store, move |tx| finish(tx, &job, Verdict::Overdue)).await;
     assert_eq!(overdue(NOW + 1000).await, []);
-    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, 10)).await, []);
+    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, NOW, 10)).await, []);
 }
 
 /// The job stays, and its id is taken; what it gave is gone.
