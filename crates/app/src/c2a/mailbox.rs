@@ -47,8 +47,8 @@ impl Looked {
     }
 
     fn write(&self) -> Cursor {
-        let besides = self.besides.iter().map(|tag| format!(".{tag:08x}")).collect::<String>();
-        Cursor(format!("{}{besides}", self.through))
+        let named = |text: String, tag: &u32| text + &format!(".{tag:08x}");
+        Cursor(self.besides.iter().fold(self.through.to_string(), named))
     }
 
     fn knows(&self, event: EventId) -> bool {

@@ -51,8 +51,8 @@ pub(super) fn arguments(
             (ChatTool::SendMessage, "idempotencyKey") => "idempotency_key",
             (ChatTool::SendMessage, "deadlineMs") => "deadline_ms",
             (ChatTool::SendMessage, "requiresApproval") => "requires_approval",
-            (ChatTool::React, "inReplyTo") => "event_id",
-            (ChatTool::Claim | ChatTool::Defer | ChatTool::Resolve, "eventId") => "event_id",
+            (ChatTool::React, "inReplyTo")
+            | (ChatTool::Claim | ChatTool::Defer | ChatTool::Resolve, "eventId") => "event_id",
             (ChatTool::Claim, "ttlMs") => "ttl_ms",
             (_, same) => same,
         };
